@@ -1,0 +1,51 @@
+# make site     a simulated GPU host on this machine, with verified tenants
+# make cleanup  takes it away again
+# make test     proves that all of it works; make check is the quick part of it
+# Options of ansible-playbook go into ARGS, as in: make site ARGS='-e lab_images=build'
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.SILENT:
+.PHONY: site cleanup test env check sanity build format lock
+
+INVENTORY ?= inventories/lab
+
+site:
+	tools/system up
+	. tools/activate go
+	ansible-playbook playbooks/site.yml -i $(INVENTORY) $(ARGS)
+
+cleanup:
+	. tools/activate
+	ansible-playbook playbooks/cleanup.yml -i $(INVENTORY) $(ARGS)
+	tools/system down
+
+test:
+	tests/run
+
+env:
+	tools/env dev
+
+check:
+	tests/check
+
+sanity:
+	tests/sanity
+
+build:
+	. tools/activate
+	ansible-galaxy collection build --force --output-path build
+
+format:
+	. tools/activate dev
+	ruff check --no-cache --fix-only .
+	ruff format --no-cache .
+
+# Anew from requirements/*.in; needs uv.
+lock:
+	cd requirements
+	for name in run dev go; do
+	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
+	        --no-emit-find-links --custom-compile-command 'make lock' $$name.in -o $$name.txt
+	done

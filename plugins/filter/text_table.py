@@ -1,0 +1,30 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rows of data as lines of aligned text."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+def text_table(rows: list[dict[str, t.Any]]) -> list[str]:
+    """A heading of the first row's keys, a rule, then one line a row; numbers to the right."""
+    if not rows:
+        return []
+    heads = list(rows[0])
+    cells = [[str(row[head]) for head in heads] for row in rows]
+    widths = [max(len(row[i]) for row in [heads, *cells]) for i in range(len(heads))]
+    right = [all(isinstance(row[head], int) for row in rows) for head in heads]
+
+    def line(row: list[str]) -> str:
+        return "  ".join(cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right)).rstrip()
+
+    return [line(heads), "  ".join("-" * width for width in widths), *(line(row) for row in cells)]
+
+
+class FilterModule:
+    """The collection's filter."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"text_table": text_table}

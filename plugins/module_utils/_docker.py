@@ -1,0 +1,80 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""The adapter to Docker and kind: the only file that runs their programs."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import CLUSTER_LABEL
+
+
+class Runner(t.Protocol):
+    """What this adapter needs of an Ansible module: AnsibleModule.run_command."""
+
+    def __call__(
+        self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
+    ) -> tuple[int, str, str]: ...
+
+
+class Docker:
+    """Verbs over the host's containers. Every method raises TenancyError with the program's own words."""
+
+    def __init__(self, run: Runner, docker: str = "docker", kind: str = "kind") -> None:
+        self._run = run
+        self._docker = docker
+        self._kind = kind
+
+    def _call(self, what: str, args: list[str], data: str | None = None) -> str:
+        rc, out, err = self._run(args, data=data, environ_update={"KIND_EXPERIMENTAL_PROVIDER": "docker"})
+        if rc != 0:
+            raise TenancyError(
+                f"{what} failed: {err.strip() or out.strip() or f'exit status {rc}'}", rc=rc, stdout=out, stderr=err
+            )
+        return out
+
+    def nodes(self, cluster: str) -> list[dict[str, t.Any]]:
+        """The containers of a kind cluster, running or not, as docker inspect tells them."""
+        listed = self._call(
+            "docker ps", [self._docker, "ps", "--all", "--quiet", "--filter", f"label={CLUSTER_LABEL}={cluster}"]
+        ).split()
+        if not listed:
+            return []
+        return t.cast(
+            "list[dict[str, t.Any]]",
+            json.loads(self._call("docker inspect", [self._docker, "inspect", "--type", "container", *listed])),
+        )
+
+    def start(self, containers: list[str]) -> None:
+        self._call("docker start", [self._docker, "start", *containers])
+
+    def copy(self, container: str, source: str, place: str) -> None:
+        """A host file, links followed, into a container; its directory is made first."""
+        self.script(container, f"mkdir -p $(dirname {place})")
+        self._call(f"Copying {source} to {container}", [self._docker, "cp", "--follow-link", source, f"{container}:{place}"])
+
+    def script(self, container: str, script: str, *args: str) -> str:
+        """What a bash script in a container prints; it stops at the first failure."""
+        command = [self._docker, "exec", "--interactive", container, "bash", "-e", "-s", "--", *args]
+        return self._call(f"A script in {container}", command, data=script)
+
+    def kubectl(self, control_plane: str, *args: str) -> str:
+        """kubectl as the cluster's administrator, in its control plane."""
+        command = [self._docker, "exec", control_plane, "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"]
+        return self._call(f"kubectl {args[0]}", [*command, "--request-timeout=10s", *args])
+
+    def create_cluster(self, name: str, image: str | None, config: dict[str, t.Any], kubeconfig: str, timeout: int) -> None:
+        args = [self._kind, "create", "cluster", "--name", name, "--config", "-", "--kubeconfig", kubeconfig]
+        bounded = ["timeout", "--kill-after=10", str(timeout), *args, *(["--image", image] if image else [])]
+        self._call("kind create cluster", bounded, data=json.dumps(config))
+
+    def delete_cluster(self, name: str, kubeconfig: str) -> None:
+        self._call("kind delete cluster", [self._kind, "delete", "cluster", "--name", name, "--kubeconfig", kubeconfig])
+
+    def kubeconfig(self, name: str) -> str:
+        return self._call("kind get kubeconfig", [self._kind, "get", "kubeconfig", "--name", name])

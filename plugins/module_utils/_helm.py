@@ -1,0 +1,163 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""The adapter to Helm: the only file that runs the helm program.
+
+Values go to helm by its standard input, never into a file or an argument list: they may hold secrets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+
+try:
+    import yaml
+except ImportError:
+    # The kubernetes client needs it too, and kubernetes.core reports that one missing.
+    pass
+
+Values = dict[str, t.Any]
+
+# States helm leaves behind when it was killed; see `helm status --help`.
+UNFINISHED = frozenset({"pending-install", "pending-upgrade", "pending-rollback", "uninstalling"})
+
+
+class Runner(t.Protocol):
+    """What this adapter needs of an Ansible module: AnsibleModule.run_command."""
+
+    def __call__(
+        self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
+    ) -> tuple[int, str, str]: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """A Helm release as recorded in the cluster.
+
+    :ivar status: helm's word: deployed, failed, uninstalled, or one of UNFINISHED.
+    :ivar values: what users supplied, without the chart's defaults.
+    """
+
+    name: str
+    namespace: str
+    status: str
+    revision: int
+    chart: str
+    chart_version: str
+    values: Values
+
+    @property
+    def record(self) -> str:
+        """The Secret this revision is recorded in. helm refuses to act on a pending one; without it, it goes on from the last."""
+        return f"sh.helm.release.v1.{self.name}.v{self.revision}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Chart:
+    """Where a chart comes from.
+
+    :ivar ref: an ``oci://`` reference, a folder, a ``.tgz`` file, or a name within ``repo``.
+    :ivar version: exact; empty for folders and files, which carry their own.
+    :ivar repo: address of a classic chart repository.
+    :ivar plain_http: talk to an OCI registry without TLS.
+    """
+
+    ref: str
+    version: str = ""
+    repo: str = ""
+    plain_http: bool = False
+
+    @property
+    def local(self) -> bool:
+        return not self.repo and not self.ref.startswith("oci://")
+
+    def args(self) -> list[str]:
+        args = [os.path.expanduser(self.ref) if self.local else self.ref]
+        if self.version and not self.local:
+            args += ["--version", self.version]
+        if self.repo:
+            args += ["--repo", self.repo]
+        if self.plain_http:
+            args.append("--plain-http")
+        return args
+
+
+def find_chart(source: str, name: str, version: str, upstream: Chart) -> Chart:
+    """A chart at the place the user names: empty for upstream, an ``oci://`` prefix, or a folder of ``.tgz`` files."""
+    if not source:
+        return upstream
+    if source.startswith("oci://"):
+        return Chart(f"{source.rstrip('/')}/{name}", version)
+    path = os.path.join(os.path.expanduser(source), f"{name}-{version}.tgz")
+    if not os.path.isfile(path):
+        raise TenancyError(f"chart_source: there is no {path}.")
+    return Chart(path)
+
+
+class Helm:
+    """Verbs over one cluster. Every method raises TenancyError with helm's own words."""
+
+    def __init__(self, run: Runner, binary: str, kubeconfig: str, context: str | None = None) -> None:
+        self._run = run
+        self._binary = binary
+        self._cluster = ["--kubeconfig", os.path.expanduser(kubeconfig)] + (["--kube-context", context] if context else [])
+
+    @classmethod
+    def connect(cls, run: Runner, params: t.Mapping[str, t.Any]) -> Helm:
+        """From a module's ``helm_binary`` and authentication options; helm itself finds the kubeconfig when none is given."""
+        kubeconfig = params["kubeconfig"] or os.environ.get("K8S_AUTH_KUBECONFIG", "")
+        if not isinstance(kubeconfig, str):
+            raise TenancyError("kubeconfig: has to be the path of a file here, because helm reads it too.")
+        return cls(run, params["helm_binary"], kubeconfig, params["context"] or os.environ.get("K8S_AUTH_CONTEXT"))
+
+    def _helm(self, *args: str, data: str | None = None) -> str:
+        rc, out, err = self._run([self._binary, *args], data=data, environ_update={"HELM_NAMESPACE": ""})
+        if rc != 0:
+            words = err.strip() or out.strip()
+            raise TenancyError(f"helm {args[0]} failed: {words}", rc=rc, stderr=err)
+        return out
+
+    def release(self, name: str, namespace: str) -> Release | None:
+        """The release whatever its state, or None."""
+        listed = json.loads(
+            self._helm("list", "--all", "--filter", f"^{name}$", "--namespace", namespace, "--output", "json", *self._cluster)
+        )
+        if not listed:
+            return None
+        found = listed[0]
+        values = json.loads(self._helm("get", "values", name, "--namespace", namespace, "--output", "json", *self._cluster))
+        chart, _dash, version = found["chart"].rpartition("-")
+        # A pre-release (1.2.3-rc.1) has a dash of its own: the version starts at the first part with a dot.
+        if "." not in version or not version.lstrip("v")[0].isdigit() or "." in chart:
+            head = next(i for i, part in enumerate(found["chart"].split("-")) if "." in part)
+            parts = found["chart"].split("-")
+            chart, version = "-".join(parts[:head]), "-".join(parts[head:])
+        return Release(name, namespace, found["status"], int(found["revision"]), chart, version, values or {})
+
+    def upgrade(self, name: str, namespace: str, chart: Chart, values: Values, timeout: int, wait: bool = False) -> str:
+        """Install or upgrade with exactly these values; never --reuse-values, which breaks across versions.
+
+        :arg timeout: seconds for hooks, and for resources when ``wait``.
+        """
+        args = ["upgrade", "--install", name, *chart.args(), "--namespace", namespace, "--create-namespace"]
+        args += ["--reset-values", "--values", "-", "--timeout", f"{timeout}s", *(["--wait"] if wait else []), *self._cluster]
+        return self._helm(*args, data=json.dumps(values))
+
+    def uninstall(self, name: str, namespace: str, timeout: int, hooks: bool = True) -> str:
+        args = ["uninstall", name, "--namespace", namespace, "--timeout", f"{timeout}s", "--ignore-not-found"]
+        return self._helm(*args, *([] if hooks else ["--no-hooks"]), *self._cluster)
+
+    def template(self, name: str, namespace: str, chart: Chart, values: Values) -> str:
+        """The chart's manifests; fails as an installation would on values its schema refuses."""
+        return self._helm("template", name, *chart.args(), "--namespace", namespace, "--values", "-", data=json.dumps(values))
+
+    def crds(self, chart: Chart) -> list[Values]:
+        """The chart's CRDs, which helm installs once and never upgrades."""
+        return [crd for crd in yaml.safe_load_all(self._helm("show", "crds", *chart.args())) if crd]

@@ -1,0 +1,308 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""How KAI Scheduler is probed: the pods that are run, and what is made of what becomes of them.
+
+Pods run only where GPUs are free and queues below their limit, so that the scheduler has no reason to evict anyone for
+them. A pod that asks for a GPU ends by itself; those that share one have to be seen side by side.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import decimal
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import Queue, ancestors
+
+Object = dict[str, t.Any]
+Amount = decimal.Decimal
+
+CHECKS = ("cpu", "gpu", "fraction", "over_limit")
+PASSED, FAILED, NOT_TRIED = "passed", "failed", "not_tried"
+
+POD_GROUP = ("scheduling.run.ai/v2alpha2", "PodGroup")
+# Written by the pod grouper (pkg/common/constants) and by the reservation pod.
+POD_GROUP_NOTE = "pod-group-name"
+RESERVED_GPU_NOTE = "run.ai/reserve_for_gpu_index"
+# pkg/apis/scheduling/v2alpha2/podgroup_types.go
+OVER_LIMIT = "OverLimit"
+
+_HALF = "0.5"
+_UUID = re.compile(r"UUID: (GPU-[-0-9a-fA-F]+)")
+_LIST = "nvidia-smi -L"
+_STAY = "trap 'exit 0' TERM; sleep 3600 & wait"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    namespace: str
+    image: str
+    scheduler_name: str
+    gpu_resource: str
+    runtime_class: str
+    tolerations: tuple[Object, ...] = ()
+
+
+NONE = Amount(0)
+UNLIMITED = Amount("Infinity")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Check:
+    """Something to try in one queue.
+
+    :ivar gpus: GPUs it needs on nodes.
+    :ivar share: GPUs that count as allocated to the queue.
+    :ivar alone: not beside other checks that take GPUs.
+    """
+
+    name: str
+    queue: str
+    pods: tuple[Object, ...]
+    gpus: int = 0
+    share: Amount = NONE
+    alone: bool = False
+
+    @property
+    def pod_names(self) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.pods]
+
+
+@dataclasses.dataclass
+class Seen:
+    """What the cluster shows at one moment.
+
+    :ivar groups: pod groups by name.
+    :ivar reserved: UUIDs of the GPUs that reservation pods hold.
+    :ivar allocated: GPUs that count as allocated, by queue.
+    """
+
+    pods: dict[str, Object]
+    logs: dict[str, str]
+    groups: dict[str, Object] = dataclasses.field(default_factory=dict)
+    reserved: set[str] = dataclasses.field(default_factory=set)
+    allocated: dict[str, Amount] = dataclasses.field(default_factory=dict)
+
+
+# --- what to try -------------------------------------------------------------------------------------------------
+
+
+def plan(names: t.Iterable[str], leaves: t.Sequence[str], room: Room, settings: Settings) -> tuple[list[Check], list[Object]]:
+    """The checks to run, in this order, and records of those that cannot be."""
+    checks: list[Check] = []
+    records: list[Object] = []
+    missing = [leaf for leaf in leaves if leaf not in room.queues]
+    present = [leaf for leaf in leaves if leaf in room.queues]
+    for name in sorted(names, key=lambda name: name == "fraction"):
+        records += [record(name, leaf, FAILED, "the queue does not exist") for leaf in missing]
+        if name == "fraction" and present:
+            roomiest = max(present, key=room.headroom)
+            pods = [_pod(settings, f"{name}-{n}", roomiest, f"{_LIST}; {_STAY}", fraction=_HALF) for n in (1, 2, 3)]
+            checks.append(Check(name, roomiest, tuple(pods), gpus=2, share=3 * Amount(_HALF), alone=True))
+        for leaf in present if name != "fraction" else []:
+            if name == "cpu":
+                checks.append(Check(name, leaf, (_pod(settings, f"{name}-{leaf}", leaf, "true"),)))
+            elif name == "gpu":
+                checks.append(Check(name, leaf, (_pod(settings, f"{name}-{leaf}", leaf, _LIST, gpus=1),), 1, Amount(1)))
+            elif room.limit(leaf) == UNLIMITED:
+                records.append(record(name, leaf, NOT_TRIED, "the queue has no limit of GPUs"))
+            else:
+                pod = _pod(settings, f"over-limit-{leaf}", leaf, "true", gpus=int(room.limit(leaf)) + 1)
+                checks.append(Check(name, leaf, (pod,)))
+    return checks, records
+
+
+def _pod(settings: Settings, name: str, queue: str, script: str, gpus: int = 0, fraction: str = "") -> Object:
+    resources: Object = {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
+    if gpus:
+        resources["limits"][settings.gpu_resource] = str(gpus)
+    spec: Object = {
+        "schedulerName": settings.scheduler_name,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "tolerations": list(settings.tolerations),
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [
+            {
+                "name": "probe",
+                "image": settings.image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c", script],
+                "resources": resources,
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            }
+        ],
+    }
+    if settings.runtime_class and (gpus or fraction):
+        spec["runtimeClassName"] = settings.runtime_class
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": settings.namespace,
+            # As a label, KAI honours the class where the PriorityClass is not synced. It is the lowest, and preemptible.
+            "labels": {"kai.scheduler/queue": queue, "priorityClassName": "train"},
+            "annotations": {"gpu-fraction": fraction} if fraction else {},
+        },
+        "spec": spec,
+    }
+
+
+def record(name: str, queue: str, verdict: str, reason: str, seconds: float = 0.0) -> Object:
+    return {"name": name, "queue": queue, "verdict": verdict, "reason": reason, "seconds": round(seconds, 1)}
+
+
+# --- room --------------------------------------------------------------------------------------------------------
+
+
+def quantity(text: str | int) -> Amount:
+    """A Kubernetes quantity of devices."""
+    number = str(text)
+    return Amount(number[:-1]) / 1000 if number.endswith("m") else Amount(number)
+
+
+class Room:
+    """What was free before the probe began."""
+
+    def __init__(self, queues: dict[str, Queue], allocated: dict[str, Amount], free: int) -> None:
+        self.queues = queues
+        self.allocated = allocated
+        self.free = free
+
+    def _limit(self, queue: Queue) -> Amount:
+        # The API takes an unset limit as zero.
+        limit = Amount(str(queue.spec.get("resources", {}).get("gpu", {}).get("limit", 0)))
+        return UNLIMITED if limit < 0 else limit
+
+    def limit(self, leaf: str) -> Amount:
+        """GPUs that the queue and those above it allow."""
+        return min(self._limit(queue) for queue in ancestors(self.queues, leaf))
+
+    def headroom(self, leaf: str) -> Amount:
+        """How many more GPUs they allow now."""
+        return min(self._limit(queue) - self.allocated.get(queue.name, NONE) for queue in ancestors(self.queues, leaf))
+
+    def lack(self, check: Check, running: t.Collection[Check]) -> str:
+        """Why a check cannot start beside the running ones; empty when it can."""
+        taking = [other for other in running if other.gpus]
+        if check.gpus and taking and (check.alone or any(other.alone for other in taking)):
+            return "others take GPUs"
+        free = self.free - sum(other.gpus for other in taking)
+        if check.gpus > free:
+            return f"it needs {check.gpus} free GPUs, there are {free}"
+        for queue in ancestors(self.queues, check.queue) if check.share else []:
+            limit = self._limit(queue)
+            below = [other for other in taking if queue in ancestors(self.queues, other.queue)]
+            used = self.allocated.get(queue.name, NONE) + sum(other.share for other in below)
+            if used + check.share > limit:
+                return f"it needs {check.share} GPUs, queue {queue.name} has {used} of {limit} allocated"
+        return ""
+
+
+def allocated(queues: t.Iterable[Object], gpu_resource: str) -> dict[str, Amount]:
+    """GPUs allocated to each queue, from its status."""
+    return {
+        item["metadata"]["name"]: quantity(item.get("status", {}).get("allocated", {}).get(gpu_resource, 0)) for item in queues
+    }
+
+
+def free_gpus(nodes: t.Iterable[Object], pods: t.Iterable[Object], gpu_resource: str) -> int:
+    """Whole GPUs on schedulable nodes that no pod has."""
+    usable = [node for node in nodes if not node["spec"].get("unschedulable")]
+    names = {node["metadata"]["name"] for node in usable}
+    there = sum(int(node["status"].get("allocatable", {}).get(gpu_resource, 0)) for node in usable)
+    taken = sum(
+        int(container.get("resources", {}).get("limits", {}).get(gpu_resource, 0))
+        for pod in pods
+        if pod["spec"].get("nodeName") in names and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        for container in pod["spec"]["containers"]
+    )
+    return there - taken
+
+
+# --- verdicts ----------------------------------------------------------------------------------------------------
+
+
+def judge(check: Check, seen: Seen, room: Room) -> tuple[str | None, str]:
+    """The verdict and its reason, or None and what was seen so far."""
+    pods = [seen.pods[name] for name in check.pod_names if name in seen.pods]
+    if len(pods) < len(check.pods):
+        return FAILED, "a pod of the probe was removed by someone else"
+    if check.name == "over_limit":
+        return _judge_over_limit(pods[0], seen)
+    for pod in pods:
+        verdict, reason = _judge_placement(pod, seen)
+        if verdict != PASSED or check.name == "cpu":
+            return verdict, reason
+    found = [_UUID.findall(seen.logs.get(name, "")) for name in check.pod_names]
+    if check.name == "fraction":
+        return _judge_fraction(check, found, seen, room)
+    if not found[0] and pods[0]["status"]["phase"] != "Succeeded":
+        return None, "no list of GPUs in its log yet"
+    return (PASSED, f"sees {found[0][0]} only") if len(found[0]) == 1 else (FAILED, f"sees {len(found[0])} GPUs, not one")
+
+
+def _judge_placement(pod: Object, seen: Seen) -> tuple[str | None, str]:
+    name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")
+    if phase == "Failed":
+        log = seen.logs.get(name, "").strip().splitlines()
+        return FAILED, f"pod {name} failed: {log[-1] if log else _why(pod)}"
+    if phase not in ("Running", "Succeeded"):
+        return None, f"pod {name} is pending: {_why(pod)}"
+    if not _note(pod, POD_GROUP_NOTE):
+        return FAILED, f"pod {name} was not placed by KAI Scheduler, it has no pod group"
+    return PASSED, f"placed on {pod['spec']['nodeName']}"
+
+
+def _judge_over_limit(pod: Object, seen: Seen) -> tuple[str | None, str]:
+    if pod["spec"].get("nodeName"):
+        return FAILED, f"was placed on {pod['spec']['nodeName']}, above the queue's limit"
+    group = seen.groups.get(_note(pod, POD_GROUP_NOTE), {})
+    conditions = group.get("status", {}).get("schedulingConditions") or []
+    reasons = [reason for condition in conditions for reason in condition.get("reasons") or []]
+    for reason in reasons:
+        if reason.get("reason") == OVER_LIMIT:
+            return PASSED, f"{OVER_LIMIT}: {reason.get('message', '')}"
+    told = "; ".join(f"{reason.get('reason')}: {reason.get('message')}" for reason in reasons)
+    return None, f"is pending without the reason {OVER_LIMIT}: {told or _why(pod)}"
+
+
+def _judge_fraction(check: Check, found: list[list[str]], seen: Seen, room: Room) -> tuple[str | None, str]:
+    if not all(found):
+        return None, "no list of GPUs in the log of each pod yet"
+    if any(len(uuids) != 1 for uuids in found):
+        return FAILED, f"the pods see {', '.join(str(len(uuids)) for uuids in found)} GPUs, not one each"
+    uuids = collections.Counter(pod[0] for pod in found)
+    if sorted(uuids.values()) != [1, 2]:
+        return FAILED, f"three halves are spread over {len(uuids)} GPUs as {', '.join(map(str, uuids.values()))}, not as 2 and 1"
+    if unreserved := uuids.keys() - seen.reserved:
+        return None, f"no reservation pod is annotated with {', '.join(sorted(unreserved))}"
+    counted = seen.allocated.get(check.queue, NONE) - room.allocated.get(check.queue, NONE)
+    if counted != check.share:
+        return None, f"the queue's status counts {counted} GPUs, not {check.share}"
+    shared = uuids.most_common(1)[0][0]
+    return PASSED, f"two of three share {shared}, both GPUs are reserved, {check.share} GPUs count as allocated"
+
+
+def _note(item: Object, key: str) -> str:
+    return str((item["metadata"].get("annotations") or {}).get(key, ""))
+
+
+def _why(pod: Object) -> str:
+    """Why a pod does not run, in the cluster's words."""
+    status = pod.get("status", {})
+    for container in status.get("containerStatuses") or []:
+        for state in (container.get("state") or {}).values():
+            if state.get("reason"):
+                return f"{state['reason']} {state.get('message', '')}".strip()
+    for condition in status.get("conditions") or []:
+        if condition["status"] == "False" and condition.get("message"):
+            return str(condition["message"])
+    return "no reason given yet"

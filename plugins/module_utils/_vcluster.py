@@ -1,0 +1,418 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What we know about virtual clusters: names, versions, Helm values, readiness, kubeconfigs.
+
+Plain data in, plain data out. Upstream facts are tables; their source stands beside each row.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+
+Object = dict[str, t.Any]
+Values = dict[str, t.Any]
+
+CHART = "vcluster"
+REPOSITORY = "https://charts.loft.sh"
+
+MANAGER = "kubegpu.tenancy"
+OWNED_LABELS = {"app.kubernetes.io/managed-by": MANAGER}
+TENANT_LABEL = "kubegpu.tenancy/tenant"
+
+# Label the syncer puts on the cluster-scoped objects it writes to the host (pkg/util/translate/types.go).
+MARKER_LABEL = "vcluster.loft.sh/managed-by"
+
+# What such objects can be (chart/templates/clusterrole.yaml: the rules that create).
+SYNCED_CLUSTER_KINDS = (
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("storage.k8s.io/v1", "StorageClass"),
+    ("v1", "PersistentVolume"),
+)
+
+# 0.26 brought controlPlane.distro.k8s.scheduler and today's image layout (chart/values.yaml of 0.25 and 0.26).
+OLDEST_VERSION = (0, 26)
+BAD_VERSIONS = {
+    # Fixed in 0.35.3 and 0.36.1.
+    "0.36.0": "pods of a tenant with Kubernetes 1.33 or older stay not ready on a newer host (loft-sh/vcluster#3578)",
+}
+
+# Values that need a licence or a login to the vendor's platform: without it the control plane crashes on start
+# (config/config.go IsProFeatureEnabled, pkg/pro, and the vendor's table of products).
+LICENSED = {
+    "controlPlane.advanced.kubeVip.enabled": "kube-vip",
+    "controlPlane.backingStore.database.external.enabled": "external database",
+    "controlPlane.backingStore.etcd.embedded.enabled": "embedded etcd",
+    "controlPlane.coredns.embedded": "embedded CoreDNS",
+    "controlPlane.hostPathMapper.central": "central hostPath mapper",
+    "deletion": "automatic deletion",
+    "experimental.denyProxyRequests": "denial of proxy requests",
+    "experimental.proxy.customResources": "proxied custom resources",
+    "integrations.certManager.enabled": "cert-manager integration",
+    "integrations.externalSecrets.enabled": "External Secrets integration",
+    "integrations.istio.enabled": "Istio integration",
+    "networking.resolveDNS": "DNS resolution rules",
+    "platform": "platform connection",
+    "policies.centralAdmission.mutatingWebhooks": "central admission",
+    "policies.centralAdmission.validatingWebhooks": "central admission",
+    "privateNodes.enabled": "private nodes",
+    "sleep": "sleep mode",
+    "snapshots": "scheduled snapshots",
+    "sync.fromHost.customResources": "sync of custom resources",
+    "sync.fromHost.deviceClasses.enabled": "sync of DRA device classes",
+    "sync.toHost.customResources": "sync of custom resources",
+    "sync.toHost.namespaces.enabled": "sync of namespaces",
+    "sync.toHost.pods.hybridScheduling.enabled": "hybrid scheduling",
+    "sync.toHost.resourceClaimTemplates.enabled": "sync of DRA claims",
+    "sync.toHost.resourceClaims.enabled": "sync of DRA claims",
+}
+
+# What an API server that can be used answers, and nobody without credentials: its controllers made the object.
+READY_PATH = "/api/v1/namespaces/default/serviceaccounts/default"
+
+POD_SECURITY_LEVELS = ("privileged", "baseline", "restricted")
+
+# A quota counts everything in the tenant's namespace on the host: the control plane (limit 4Gi), CoreDNS, about
+# ten KAI pods, then the tenant's own. The control plane's Service takes two node ports, so a tenant gets none.
+# The chart's own limits (20 pods, 512Mi, no node port) starve KAI and refuse a NodePort Service.
+_BOUNDED: Values = {
+    "policies": {
+        "resourceQuota": {
+            "enabled": True,
+            "quota": {
+                "requests.cpu": "64",
+                "requests.memory": "256Gi",
+                "requests.storage": "500Gi",
+                "requests.ephemeral-storage": "200Gi",
+                "limits.cpu": "256",
+                "limits.memory": "512Gi",
+                "limits.ephemeral-storage": "1Ti",
+                "services.nodeports": 2,
+                "services.loadbalancers": 1,
+                "count/endpoints": 100,
+                "count/pods": 150,
+                "count/services": 50,
+                "count/secrets": 300,
+                "count/configmaps": 300,
+                "count/persistentvolumeclaims": 50,
+            },
+        },
+        "limitRange": {
+            "enabled": True,
+            "default": {"cpu": "4", "memory": "4Gi", "ephemeral-storage": "8Gi"},
+            "defaultRequest": {"cpu": "50m", "memory": "128Mi", "ephemeral-storage": "100Mi"},
+        },
+    },
+}
+
+
+def deep_merge(base: Values, over: Values) -> Values:
+    """``over`` on ``base``: mappings merge, everything else replaces."""
+    merged = dict(base)
+    for key, value in over.items():
+        mine = merged.get(key)
+        merged[key] = deep_merge(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
+    return merged
+
+
+# What each level of trust adds to a virtual cluster. None of them is a boundary against someone who breaks out
+# of a container: tenants share kernels. Network policies are in none of them, because whether they are enforced
+# depends on the host cluster's CNI.
+TRUST_PROFILES: dict[str, Values] = {
+    "high": {},
+    "partial": deep_merge(_BOUNDED, {"policies": {"podSecurityStandard": "baseline"}}),
+    "zero": deep_merge(_BOUNDED, {"policies": {"podSecurityStandard": "restricted"}}),
+}
+
+
+# --- names and versions ------------------------------------------------------------------------------------------
+
+
+def check_name(name: str) -> None:
+    """A Service carries the tenant's name, a StatefulSet adds eleven characters to it in a label."""
+    if not re.fullmatch(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?", name):
+        raise TenancyError(
+            f"name: {name!r} is not a name Kubernetes accepts here: at most 52 of a-z, 0-9 and '-', "
+            "a letter first, no '-' at the end."
+        )
+
+
+def parse_version(version: str) -> tuple[int, int, int]:
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)(-|$)", version)
+    if not found:
+        raise TenancyError(f"version: {version!r} is not a vCluster version such as 0.36.1 (three numbers, no leading v).")
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def check_version(version: str, kubernetes_version: str | None = None) -> None:
+    if parse_version(version)[:2] < OLDEST_VERSION:
+        oldest = ".".join(map(str, OLDEST_VERSION))
+        raise TenancyError(f"version: vCluster {version} is older than {oldest}, the oldest one this collection can drive.")
+    if version in BAD_VERSIONS:
+        raise TenancyError(f"version: vCluster {version} is refused: {BAD_VERSIONS[version]}.")
+    if kubernetes_version and not re.fullmatch(r"v1\.\d+\.\d+", kubernetes_version):
+        raise TenancyError(f"kubernetes_version: {kubernetes_version!r} is not a Kubernetes version such as v1.35.4.")
+
+
+def check_upgrade(current: str, wanted: str) -> None:
+    """Upstream tests upgrades of one minor at a time, and never a way back."""
+    have, want = parse_version(current), parse_version(wanted)
+    if want < have:
+        raise TenancyError(f"version: vCluster {current} is running; going back to {wanted} is not supported upstream.")
+    if want[0] != have[0] or want[1] > have[1] + 1:
+        raise TenancyError(
+            f"version: vCluster {current} is running; {wanted} skips a minor version. Go to {have[0]}.{have[1] + 1} first."
+        )
+
+
+def cluster_role_name(name: str, namespace: str) -> str:
+    """As chart/templates/_rbac.tpl makes it."""
+    return f"vc-{name}-v-{namespace}"[:63].removesuffix("-")
+
+
+def marker(name: str, namespace: str) -> str:
+    """The value of MARKER_LABEL on cluster-scoped objects, as pkg/util/translate makes it."""
+    full = f"{namespace}-x-{name}"
+    if len(full) <= 63:
+        return full
+    return f"{full[:52]}-{hashlib.sha256(full.encode()).hexdigest()[:10]}".replace(".-", "-")
+
+
+# --- values ------------------------------------------------------------------------------------------------------
+
+
+def tenant_values(
+    own_scheduler: bool, node_selector: dict[str, str], trust: str, kubernetes_version: str | None, values: Values
+) -> Values:
+    """The Helm values of a tenant: ours, its trust profile's, then the user's own.
+
+    :raises TenancyError: for values the chart accepts and the control plane then dies of.
+    """
+    nodes: Values = {"enabled": bool(own_scheduler or node_selector)}
+    if node_selector:
+        nodes["selector"] = {"labels": node_selector}
+    elif own_scheduler:
+        nodes["selector"] = {"all": True}
+    distro: Values = {"scheduler": {"enabled": own_scheduler}}
+    if kubernetes_version:
+        distro["version"] = kubernetes_version
+    ours: Values = {
+        "controlPlane": {
+            "distro": {"k8s": distro},
+            # On a NodePort the serving certificate names the node, so clients need no port-forward.
+            "service": {"spec": {"type": "NodePort"}},
+            "statefulSet": {
+                "image": {"registry": "ghcr.io", "repository": "loft-sh/vcluster-oss"},
+                "resources": {"requests": {"cpu": "100m", "memory": "256Mi", "ephemeral-storage": "200Mi"}},
+            },
+        },
+        # Without the host's RuntimeClasses the tenant's API server refuses every pod that names `nvidia`.
+        "sync": {"fromHost": {"nodes": nodes, "runtimeClasses": {"enabled": True}}},
+        "telemetry": {"enabled": False},
+    }
+    merged = deep_merge(deep_merge(ours, TRUST_PROFILES[trust]), values)
+    _refuse(merged)
+    return merged
+
+
+def _at(values: Values, path: str) -> t.Any:
+    found: t.Any = values
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def _refuse(values: Values) -> None:
+    for path, feature in LICENSED.items():
+        if _at(values, path):
+            raise TenancyError(
+                f"values.{path}: {feature} needs a vCluster licence; without one the control plane does not start."
+            )
+    for path in _patches(values.get("sync"), "sync"):
+        raise TenancyError(f"values.{path}: patches need a vCluster licence; without one the control plane does not start.")
+    # pkg/config/validation.go: the chart installs with these, the pod refuses to start.
+    scheduler = _at(values, "controlPlane.distro.k8s.scheduler.enabled") or _at(
+        values, "controlPlane.advanced.virtualScheduler.enabled"
+    )
+    if scheduler and not _at(values, "sync.fromHost.nodes.enabled"):
+        raise TenancyError("values.sync.fromHost.nodes.enabled: an own scheduler needs the host's nodes; it cannot be false.")
+    for kind in ("storageClasses", "priorityClasses"):
+        if _at(values, f"sync.fromHost.{kind}.enabled") in (True, "true") and _at(values, f"sync.toHost.{kind}.enabled"):
+            raise TenancyError(f"values.sync.toHost.{kind}.enabled: {kind} are synced either from the host or to it, not both.")
+    level = _at(values, "policies.podSecurityStandard")
+    if level and level not in POD_SECURITY_LEVELS:
+        raise TenancyError(f"values.policies.podSecurityStandard: {level!r} is not one of {', '.join(POD_SECURITY_LEVELS)}.")
+
+
+def _patches(tree: t.Any, path: str) -> t.Iterator[str]:
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if key == "patches" and value:
+                yield f"{path}.{key}"
+            else:
+                yield from _patches(value, f"{path}.{key}")
+
+
+def differences(before: Values, after: Values, path: str = "values") -> list[tuple[str, t.Any, t.Any]]:
+    """Leaf by leaf what changes, as (path, before, after); None stands for absent."""
+    found: list[tuple[str, t.Any, t.Any]] = []
+    for key in [*before, *(key for key in after if key not in before)]:
+        old, new = before.get(key), after.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += differences(old, new, f"{path}.{key}")
+        elif old != new or (key in before) != (key in after):
+            found.append((f"{path}.{key}", old, new))
+    return found
+
+
+# --- readiness ---------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What the control plane's objects say.
+
+    :ivar seen: one line about what is not ready.
+    :ivar crashed: (pod, container) that crashes again and again, for its log.
+    """
+
+    ready: bool
+    seen: str
+    crashed: tuple[str, str] | None = None
+
+
+def judge(workload: Object | None, pods: list[Object]) -> Verdict:
+    """Whether the control plane runs as last asked for.
+
+    :arg workload: its StatefulSet, or its Deployment when it keeps no data.
+    :arg pods: those of its release, of any revision.
+    """
+    if workload is None:
+        return Verdict(False, "the control plane's StatefulSet does not exist yet")
+    status, wanted = workload.get("status", {}), workload["spec"].get("replicas", 1)
+    if status.get("observedGeneration", 0) < workload["metadata"].get("generation", 0):
+        return Verdict(False, "the controller has not seen the latest change yet")
+    revision = status.get("updateRevision")
+    current = [pod for pod in pods if not revision or _label(pod, "controller-revision-hash") == revision]
+    for pod in current:
+        container = crashing_container(pod)
+        if container:
+            return Verdict(False, pod_state(pod), (pod["metadata"]["name"], container))
+    if status.get("readyReplicas", 0) >= wanted and status.get("updatedReplicas", 0) >= wanted:
+        return Verdict(True, "")
+    return Verdict(False, "; ".join(map(pod_state, current)) or "the control plane has no pod yet")
+
+
+def _label(item: Object, key: str) -> str | None:
+    return t.cast("str | None", item["metadata"].get("labels", {}).get(key))
+
+
+def _container_states(pod: Object) -> t.Iterator[tuple[str, Object]]:
+    status = pod.get("status", {})
+    for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+        yield container["name"], container.get("state") or {}
+
+
+def crashing_container(pod: Object) -> str | None:
+    for name, state in _container_states(pod):
+        if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
+            return name
+    return None
+
+
+def pod_state(pod: Object) -> str:
+    """One line about a pod that is not ready: the most telling thing its status holds."""
+    name, status = pod["metadata"]["name"], pod.get("status", {})
+    for container, state in _container_states(pod):
+        for what in (state.get("waiting") or {}, state.get("terminated") or {}):
+            if what.get("reason") not in (None, "Completed", "PodInitializing", "ContainerCreating"):
+                return f"pod {name}: {container}: {what['reason']}" + (f" ({what['message']})" if what.get("message") else "")
+    for condition in status.get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"pod {name}: {condition.get('reason')} ({condition.get('message', '')})"
+    return f"pod {name}: {status.get('phase', 'Unknown')}, not ready"
+
+
+# --- address and kubeconfig --------------------------------------------------------------------------------------
+
+
+def server_address(service: Object | None, pods: list[Object]) -> tuple[str | None, str]:
+    """The address the Service gives clients outside the cluster, or None and why there is none.
+
+    A NodePort is answered on every node, but the serving certificate names only the node the control plane runs on.
+    """
+    if service is None:
+        return None, "it has no Service"
+    kind = service["spec"].get("type", "ClusterIP")
+    if kind == "LoadBalancer":
+        for entry in service.get("status", {}).get("loadBalancer", {}).get("ingress") or []:
+            return _https(entry.get("ip") or entry["hostname"], 443), ""
+        return None, "its LoadBalancer has no address yet"
+    if kind != "NodePort":
+        return None, f"its Service is of type {kind}, which nothing outside the cluster reaches"
+    port = next((port["nodePort"] for port in service["spec"]["ports"] if port.get("port") == 443), None)
+    if port is None:
+        return None, "its Service has no port 443"
+    for pod in pods:
+        host = pod.get("status", {}).get("hostIP")
+        if host and pod["status"].get("phase") == "Running":
+            return _https(host, port), ""
+    return None, "its control plane runs on no node"
+
+
+def _https(host: str, port: int) -> str:
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"https://{bracketed}" + ("" if port == 443 else f":{port}")
+
+
+def kubeconfig(secret: Object, context: str, server: str, proxy_url: str | None = None) -> Object:
+    """A kubeconfig with one cluster, user and context, all named ``context``, from the Secret ``vc-<name>``."""
+    data = {key: value for key, value in (secret.get("data") or {}).items() if value}
+    cluster = {"server": server, "certificate-authority-data": data.get("certificate-authority")}
+    if proxy_url:
+        cluster["proxy-url"] = proxy_url
+    if "client-certificate" in data:
+        user = {"client-certificate-data": data["client-certificate"], "client-key-data": data.get("client-key")}
+    else:
+        user = {"token": base64.b64decode(data.get("token", "")).decode()}
+    if not all([*cluster.values(), *user.values()]):
+        raise TenancyError(f"Secret {secret['metadata']['name']} holds no complete kubeconfig.")
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": context, "cluster": cluster}],
+        "users": [{"name": context, "user": user}],
+        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+        "current-context": context,
+    }
+
+
+def kubeconfig_summary(config: t.Any) -> Object:
+    """What a diff may show of a kubeconfig: no credentials."""
+    if not isinstance(config, dict):
+        return {}
+    clusters = [entry.get("cluster", {}) for entry in config.get("clusters") or []]
+    summary = {"context": config.get("current-context"), "server": clusters[0].get("server") if clusters else None}
+    if clusters and "proxy-url" in clusters[0]:
+        summary["proxy_url"] = clusters[0]["proxy-url"]
+    return summary
+
+
+def same_credentials(one: t.Any, other: t.Any) -> bool:
+    """Whether two kubeconfigs trust and present the same keys."""
+
+    def keys(config: t.Any) -> t.Any:
+        if not isinstance(config, dict):
+            return None
+        authorities = [entry.get("cluster", {}).get("certificate-authority-data") for entry in config.get("clusters") or []]
+        return authorities, [entry.get("user") for entry in config.get("users") or []]
+
+    return bool(keys(one) == keys(other))

@@ -1,0 +1,130 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""A web page served by a Deployment and fetched through its Service: manifests and the reading of their outcome."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import OWNED_LABELS, pod_state
+
+Object = dict[str, t.Any]
+
+SCHEDULER = "default-scheduler"
+PORT = 8080
+LABELS = OWNED_LABELS | {"app.kubernetes.io/name": "kubegpu-web-probe"}
+
+
+def _pod_spec(image: str, script: str, **container: t.Any) -> Object:
+    # Satisfies the pod security standard `restricted` and a quota, so that one probe serves every trust profile.
+    return {
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65534,
+            "runAsGroup": 65534,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "probe",
+                "image": image,
+                "command": ["/bin/sh", "-c", script],
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}},
+            }
+            | container
+        ],
+    }
+
+
+def manifests(name: str, namespace: str, image: str, token: str, timeout: int) -> list[Object]:
+    """Deployment and Service of the page, and the pod that fetches it.
+
+    :arg name: of all three, and label ``app.kubernetes.io/instance`` of everything.
+    :arg token: what the page says.
+    :arg timeout: seconds the client tries.
+    """
+    labels = LABELS | {"app.kubernetes.io/instance": name}
+    server = labels | {"app.kubernetes.io/component": "server"}
+    serve = f"echo {token} > /page/index.html && exec httpd -f -p {PORT} -h /page"
+    page = _pod_spec(
+        image,
+        serve,
+        ports=[{"containerPort": PORT}],
+        readinessProbe={"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 1},
+        volumeMounts=[{"name": "page", "mountPath": "/page"}],
+    ) | {"volumes": [{"name": "page", "emptyDir": {}}]}
+    # The answer travels in the container's termination message: no log, so no kubelet, has to be reached.
+    fetch = (
+        f"tries=0; until page=$(wget -q -T 2 -O - http://{name}.{namespace}.svc:{PORT}/ 2>&1); do "
+        f'tries=$((tries + 1)); if [ $tries -ge {timeout} ]; then echo "$page" > /dev/termination-log; exit 1; fi; '
+        'sleep 1; done; echo "$page" > /dev/termination-log'
+    )
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": server},
+                "template": {"metadata": {"labels": server}, "spec": page},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "spec": {"selector": server, "ports": [{"port": PORT, "targetPort": PORT}]},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": labels | {"app.kubernetes.io/component": "client"},
+            },
+            "spec": _pod_spec(image, fetch) | {"restartPolicy": "Never"},
+        },
+    ]
+
+
+def outcome(pods: list[Object], name: str, token: str) -> tuple[str | None, str]:
+    """("passed" or "failed", reason) once the client has ended; before that (None, what is seen)."""
+    client = next((pod for pod in pods if pod["metadata"]["name"] == name), None)
+    if client is None:
+        return None, "the client pod does not exist"
+    phase = client.get("status", {}).get("phase")
+    if phase not in ("Succeeded", "Failed"):
+        waiting = [pod for pod in pods if not _is_ready(pod)]
+        return None, "; ".join(map(pod_state, waiting)) or "the client is still fetching the page"
+    said = _last_words(client)
+    if phase == "Succeeded" and said == token:
+        return "passed", f"fetched through Service {name}"
+    if phase == "Succeeded":
+        return "failed", f"another page was served: {said[:80]!r}"
+    others = [pod_state(pod) for pod in pods if pod is not client and not _is_ready(pod)]
+    return "failed", "; ".join([f"the client could not fetch the page: {said or pod_state(client)}", *others])
+
+
+def foreign_schedulers(pods: list[Object]) -> list[str]:
+    """Schedulers other than the default one that the pods name."""
+    return sorted({pod["spec"].get("schedulerName", SCHEDULER) for pod in pods} - {SCHEDULER})
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def _last_words(pod: Object) -> str:
+    for status in pod["status"].get("containerStatuses") or []:
+        return str((status["state"].get("terminated") or {}).get("message", "")).strip()
+    return ""

@@ -1,0 +1,323 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.kai_probe."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kai_probe
+short_description: Check what KAI Scheduler does
+version_added: 0.1.0
+description:
+  - Runs small pods in the queues of KAI Scheduler and looks at what becomes of them, because an available scheduler is not yet
+    one that schedules.
+  - Pods start only where GPUs are free and queues are below their limits, with the lowest priority, so that no one is evicted for
+    them. What there is no room for is reported as not tried, never as passed.
+  - Everything is run in a namespace of its own, which is gone at the end, also after a failure.
+  - Fails when a check fails.
+author: kubegpu.tenancy contributors (@kubegpu)
+options:
+  queues:
+    description:
+      - The queues whose leaves are probed, as M(kubegpu.tenancy.kai_queues) takes them. Only their names matter, limits are the
+        cluster's.
+      - When empty, all leaves in the cluster are probed.
+    type: list
+    elements: dict
+    default: []
+  checks:
+    description:
+      - What to check.
+      - V(cpu) runs a pod without a GPU in each leaf.
+      - V(gpu) runs a pod with one GPU in each leaf, which must see exactly one.
+      - V(fraction) runs three pods with half a GPU each in one leaf. Two of them must share a GPU, both GPUs must be reserved and
+        the queue must count 1.5 as allocated. KAI Scheduler must be installed with GPU sharing.
+      - V(over_limit) asks in each leaf for more GPUs than its limit, which must stay pending for that reason.
+    type: list
+    elements: str
+    choices: [cpu, gpu, fraction, over_limit]
+    default: [cpu, gpu, fraction, over_limit]
+  image:
+    description:
+      - Image of the pods. It needs C(/bin/sh) and, on real GPUs, the GNU C library for the host's C(nvidia-smi).
+    type: str
+    default: docker.io/library/busybox:1.37.0
+  gpu_resource:
+    description:
+      - Name of the extended resource.
+    type: str
+    default: nvidia.com/gpu
+  runtime_class:
+    description:
+      - RuntimeClass of the pods with GPUs. Empty for none.
+    type: str
+    default: nvidia
+  tolerations:
+    description:
+      - Tolerations of the pods.
+    type: list
+    elements: dict
+    default: []
+  namespace:
+    description:
+      - Namespace of the pods. It is created and deleted. One that exists without our label is refused.
+    type: str
+    default: kai-probe
+  scheduler_name:
+    description:
+      - Name that pods ask for the scheduler by.
+    type: str
+    default: kai-scheduler
+  timeout:
+    description:
+      - Seconds for all checks together. The removal of the namespace may take as long again.
+    type: int
+    default: 120
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+attributes:
+  check_mode:
+    details: Nothing is run in check mode. All checks are returned as not tried.
+  diff_mode:
+    support: none
+  idempotent:
+    details: Nothing is left in the cluster, so nothing ever counts as changed.
+seealso:
+  - module: kubegpu.tenancy.kai_scheduler
+  - module: kubegpu.tenancy.kai_queues
+"""
+
+EXAMPLES = r"""
+- name: See whether the team's queues work
+  kubegpu.tenancy.kai_probe:
+    kubeconfig: /etc/kubegpu/dc1/team-ml.yml
+    queues: "{{ kubegpu_tenant.queues }}"
+
+- name: See whether every leaf gives a whole GPU, on real ones
+  kubegpu.tenancy.kai_probe:
+    kubeconfig: /etc/kubegpu/dc1/team-ml.yml
+    checks: [gpu]
+    image: docker.io/library/ubuntu:24.04
+"""
+
+RETURN = r"""
+results:
+  description: One record for each check.
+  returned: success, and when a check failed
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The check, as in O(checks).
+      type: str
+      returned: always
+    queue:
+      description: The queue.
+      type: str
+      returned: always
+    verdict:
+      description: V(passed), V(failed) or V(not_tried).
+      type: str
+      returned: always
+    reason:
+      description: What was seen.
+      type: str
+      returned: always
+    seconds:
+      description: Seconds from the creation of its pods to the verdict.
+      type: float
+      returned: always
+  sample:
+    - {name: gpu, queue: training, verdict: passed, reason: sees GPU-1b7d3f2a-0c55-5d0e-9c1f-2f8f3c1f6a10 only, seconds: 3.1}
+seconds:
+  description: How long everything took, the removal of the namespace included.
+  returned: success
+  type: float
+  sample: 17.2
+"""
+
+import functools
+import time
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_probe as probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_releases import RESERVATION_NAMESPACE, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
+    API_VERSION,
+    KIND,
+    OWNED_LABELS,
+    from_live,
+    leaves,
+    parse,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+
+
+class Probe:
+    """One run of the checks in one cluster."""
+
+    def __init__(self, params: t.Mapping[str, t.Any], kube: Kube) -> None:
+        self.kube = kube
+        self.timeout = params["timeout"]
+        self.namespace = params["namespace"]
+        self.resource = params["gpu_resource"]
+        settings = probe.Settings(
+            self.namespace,
+            params["image"],
+            params["scheduler_name"],
+            self.resource,
+            params["runtime_class"],
+            tuple(params["tolerations"]),
+        )
+        queues = kube.list(API_VERSION, KIND)
+        live = from_live(queues)
+        free = probe.free_gpus(kube.list("v1", "Node"), kube.list("v1", "Pod"), self.resource)
+        self.room = probe.Room(live, probe.allocated(queues, self.resource), free)
+        names = [queue.name for queue in leaves(parse(params["queues"]) if params["queues"] else live)]
+        self.waiting, self.results = probe.plan(params["checks"], names, self.room, settings)
+        self.running: dict[probe.Check, float] = {}
+        self.logs: dict[str, str] = {}
+        self.deadline = 0.0
+
+    def run(self) -> None:
+        self._make_namespace()
+        self.deadline = time.monotonic() + self.timeout
+        try:
+            wait_for("the checks", self._step, self.timeout)
+        except TenancyError as exc:
+            # Anything but the end of the wait is no verdict.
+            if "waited" not in exc.details:
+                raise
+            self._give_up()
+        finally:
+            self.kube.delete("v1", "Namespace", self.namespace)
+            wait_for(f"the removal of namespace {self.namespace}", self._namespace_gone, self.timeout)
+
+    def _make_namespace(self) -> None:
+        found = self.kube.get("v1", "Namespace", self.namespace)
+        if found:
+            if not OWNED_LABELS.items() <= (found["metadata"].get("labels") or {}).items():
+                raise TenancyError(f"namespace: {self.namespace} exists and is not ours. Name one that the probe may delete.")
+            self.kube.delete("v1", "Namespace", self.namespace)
+            wait_for(f"the removal of a former probe's namespace {self.namespace}", self._namespace_gone, self.timeout)
+        metadata = {"name": self.namespace, "labels": OWNED_LABELS}
+        self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        # Pods are refused before it is there.
+        wait_for(
+            "the namespace's service account",
+            lambda: (self.kube.get("v1", "ServiceAccount", "default", self.namespace), "it does not exist"),
+            self.timeout,
+            interval=0.2,
+        )
+
+    def _namespace_gone(self) -> tuple[bool | None, str]:
+        return (None, "it still exists") if self.kube.get("v1", "Namespace", self.namespace) else (True, "")
+
+    def _step(self) -> tuple[bool | None, str]:
+        """One look, verdicts, and the start of what there is room for now."""
+        seen = self._look()
+        told = []
+        for check, since in list(self.running.items()):
+            verdict, reason = probe.judge(check, seen, self.room)
+            if verdict is None:
+                told.append(f"{check.name} in {check.queue}: {reason}")
+                continue
+            self._conclude(check, verdict, reason, time.monotonic() - since)
+        for check in list(self.waiting):
+            lack = self.room.lack(check, self.running)
+            if not lack:
+                self._start(check)
+            elif not any(other.gpus for other in self.running):
+                self.waiting.remove(check)
+                self.results.append(probe.record(check.name, check.queue, probe.NOT_TRIED, lack))
+        done = not self.running and not self.waiting
+        return (True, "") if done else (None, "; ".join(told) or "the last checks were just started")
+
+    def _look(self) -> probe.Seen:
+        if not self.running:
+            return probe.Seen({}, {})
+        pods = {pod["metadata"]["name"]: pod for pod in self.kube.list("v1", "Pod", self.namespace)}
+        seen = probe.Seen(pods, self.logs)
+        for check in self.running:
+            self._read_logs(check, pods)
+            if check.name == "over_limit" and not seen.groups:
+                seen.groups = {group["metadata"]["name"]: group for group in self.kube.list(*probe.POD_GROUP, self.namespace)}
+            if check.name == "fraction":
+                notes = [pod["metadata"].get("annotations") or {} for pod in self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
+                seen.reserved = {note[probe.RESERVED_GPU_NOTE] for note in notes if probe.RESERVED_GPU_NOTE in note}
+                queue = self.kube.get(API_VERSION, KIND, check.queue)
+                seen.allocated = probe.allocated([queue] if queue else [], self.resource)
+        return seen
+
+    def _read_logs(self, check: probe.Check, pods: dict[str, Object]) -> None:
+        for name in check.pod_names:
+            phase = pods.get(name, {}).get("status", {}).get("phase")
+            if phase == "Failed" or (phase in ("Running", "Succeeded") and check.gpus and not self.logs.get(name)):
+                self.logs[name] = self.kube.logs(name, self.namespace)
+
+    def _start(self, check: probe.Check) -> None:
+        self.waiting.remove(check)
+        self.running[check] = since = time.monotonic()
+        try:
+            for pod in check.pods:
+                create = functools.partial(self.kube.create, pod)
+                when_webhook_answers(f"pod {pod['metadata']['name']} to be admitted", create, self.deadline - since)
+        except TenancyError as exc:
+            self._conclude(check, probe.FAILED, exc.message, time.monotonic() - since)
+
+    def _conclude(self, check: probe.Check, verdict: str, reason: str, seconds: float) -> None:
+        del self.running[check]
+        self.results.append(probe.record(check.name, check.queue, verdict, reason, seconds))
+        for name in check.pod_names:
+            self.kube.delete("v1", "Pod", name, self.namespace)
+
+    def _give_up(self) -> None:
+        seen = self._look()
+        for check, since in list(self.running.items()):
+            _verdict, reason = probe.judge(check, seen, self.room)
+            self._conclude(check, probe.FAILED, f"no verdict in time: {reason}", time.monotonic() - since)
+        for check in self.waiting:
+            self.results.append(probe.record(check.name, check.queue, probe.NOT_TRIED, f"no time was left of {self.timeout} s"))
+
+
+def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> dict[str, t.Any]:
+    start = time.monotonic()
+    attempt = Probe(params, kube)
+    if check_mode:
+        attempt.results += [probe.record(check.name, check.queue, probe.NOT_TRIED, "check mode") for check in attempt.waiting]
+    elif attempt.waiting:
+        attempt.run()
+    failed = [found for found in attempt.results if found["verdict"] == probe.FAILED]
+    if failed and not check_mode:
+        told = "; ".join(f"{found['name']} in {found['queue']}: {found['reason']}" for found in failed)
+        raise TenancyError(f"{len(failed)} of {len(attempt.results)} checks failed. {told}", results=attempt.results)
+    return {"changed": False, "results": attempt.results, "seconds": round(time.monotonic() - start, 1)}
+
+
+def main() -> None:
+    module = kube_module(
+        argument_spec={
+            "queues": {"type": "list", "elements": "dict", "default": []},
+            "checks": {"type": "list", "elements": "str", "choices": list(probe.CHECKS), "default": list(probe.CHECKS)},
+            "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
+            "gpu_resource": {"type": "str", "default": "nvidia.com/gpu"},
+            "runtime_class": {"type": "str", "default": "nvidia"},
+            "tolerations": {"type": "list", "elements": "dict", "default": []},
+            "namespace": {"type": "str", "default": "kai-probe"},
+            "scheduler_name": {"type": "str", "default": "kai-scheduler"},
+            "timeout": {"type": "int", "default": 120},
+        }
+    )
+    try:
+        module.exit_json(**run(module.params, Kube.connect(module), module.check_mode))
+    except TenancyError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,363 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.kai_scheduler."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kai_scheduler
+short_description: KAI Scheduler in a cluster
+version_added: 0.1.0
+description:
+  - Installs, upgrades and removes KAI Scheduler by its Helm chart, in the cluster or virtual cluster of the kubeconfig.
+  - What differs between releases, such as the chart's place, the values that have to be set, CRDs that have to be there, and what
+    makes it ready, comes from a table of releases.
+  - An upgrade brings the CRDs first, which helm does not, and restarts the scheduler where the release needs that.
+  - Unfinished Helm releases, as a killed run leaves them, are repaired.
+  - A removal does not depend on the chart's own clean-up, which needs an image, does half of the work on many releases, and
+    leaves webhooks behind that refuse every pod. What the clean-up does is done here, webhooks first.
+author: kubegpu.tenancy contributors (@kubegpu)
+options:
+  state:
+    description:
+      - V(present) installs or changes KAI Scheduler and waits until all of its parts are available.
+      - V(absent) removes it and waits until it is gone, whether or not Helm knows of it.
+    type: str
+    choices: [present, absent]
+    default: present
+  version:
+    description:
+      - Version of KAI Scheduler, such as V(v0.13.1). A version that never existed or was retracted is refused.
+      - A version older than the one installed is refused, because upstream supports no way back. Remove the newer one first.
+    type: str
+  gpu_sharing:
+    description:
+      - Whether pods can ask for fractions of a GPU.
+    type: bool
+    default: false
+  values:
+    description:
+      - Values for the chart, merged over those this module sets.
+    type: dict
+    default: {}
+  chart_source:
+    description:
+      - Where the chart comes from. Empty means upstream's registry.
+      - Otherwise a folder that holds C(kai-scheduler-VERSION.tgz), or the prefix of an OCI registry such as
+        V(oci://registry.example/charts). Images are upstream's unless C(global.registry) in O(values) says otherwise.
+    type: str
+    default: ""
+  purge:
+    description:
+      - With O(state=absent), also removes what users made, and what protects what runs. That is the CRDs with all queues, pod
+        groups and topologies, and the reservations of shared GPUs.
+    type: bool
+    default: false
+  helm_binary:
+    description:
+      - The helm program.
+    type: str
+    default: helm
+  timeout:
+    description:
+      - Seconds for the whole change, waits included.
+    type: int
+    default: 300
+requirements:
+  - helm >= 3.14
+notes:
+  - Helm uses O(kubeconfig) and O(context) of the authentication options only.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+seealso:
+  - module: kubegpu.tenancy.kai_queues
+  - module: kubegpu.tenancy.kai_probe
+"""
+
+EXAMPLES = r"""
+- name: Install KAI Scheduler with fractions of GPUs
+  kubegpu.tenancy.kai_scheduler:
+    kubeconfig: /etc/kubegpu/dc1/team-ml.yml
+    version: v0.12.0
+    gpu_sharing: true
+
+- name: Take chart and images from a mirror, and spread pods instead of packing them
+  kubegpu.tenancy.kai_scheduler:
+    kubeconfig: /etc/kubegpu/dc1/team-research.yml
+    version: v0.13.1
+    chart_source: oci://registry.example/charts
+    values:
+      global:
+        registry: registry.example/kai-scheduler
+      scheduler:
+        placementStrategy: spread
+
+- name: Remove it with everything users made in it
+  kubegpu.tenancy.kai_scheduler:
+    kubeconfig: /etc/kubegpu/dc1/team-ml.yml
+    state: absent
+    purge: true
+"""
+
+RETURN = r"""
+version:
+  description: Version of KAI Scheduler.
+  returned: when O(state=present)
+  type: str
+  sample: v0.13.1
+known:
+  description: Whether the table of releases knows the version. A newer one is treated as the newest known one.
+  returned: when O(state=present)
+  type: bool
+hazards:
+  description: What is known to go wrong with the version.
+  returned: when O(state=present)
+  type: list
+  elements: str
+  sample: ["its pod webhook stops every pod of the cluster while it does not answer (#104, #227, #883)"]
+values:
+  description: Values given to the chart.
+  returned: when O(state=present)
+  type: dict
+  sample: {global: {gpuSharing: true, registry: ghcr.io/kai-scheduler/kai-scheduler}}
+seconds:
+  description: How long it took until all parts were available, or gone.
+  returned: success
+  type: float
+  sample: 31.4
+last_seen:
+  description: What was still missing, or still there, when time ran out.
+  returned: when it did
+  type: str
+"""
+
+import time
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import UNFINISHED, Chart, Helm, Release, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import deep_merge, differences
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+
+ADMISSION = "admissionregistration.k8s.io/v1"
+RBAC = "rbac.authorization.k8s.io/v1"
+CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+Changes = list[tuple[str, t.Any, t.Any]]
+
+
+class Installation:
+    """KAI Scheduler in one cluster."""
+
+    def __init__(self, params: t.Mapping[str, t.Any], kube: Kube, helm: Helm) -> None:
+        self.params = params
+        self.kube = kube
+        self.helm = helm
+        self.start = time.monotonic()
+
+    def seconds(self) -> float:
+        return round(time.monotonic() - self.start, 1)
+
+    def left(self) -> int:
+        """Seconds left, at least one: everything gets a try."""
+        return max(1, int(self.params["timeout"] - self.seconds()))
+
+    # --- present ---
+
+    def present(self, check_mode: bool) -> dict[str, t.Any]:
+        release = kai.release(self.params["version"])
+        upstream = Chart(release.chart, release.chart_version)
+        chart = find_chart(self.params["chart_source"], kai.CHART, release.chart_version, upstream)
+        values = deep_merge(release.values(self.params["gpu_sharing"]), self.params["values"])
+        current = self.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
+        changes = self._changes(release, current, values)
+        if not check_mode:
+            if changes:
+                self._install(release, current, chart, values)
+            wait_for(f"KAI Scheduler {release.version}", lambda: self._ready(release), self.left())
+            if changes and current and release.restart_after_upgrade:
+                self._restart(release)
+        return _result(
+            changes,
+            version=release.version,
+            known=release.known,
+            hazards=list(release.hazards),
+            values=values,
+            seconds=self.seconds(),
+        )
+
+    def _changes(self, release: kai.Release, current: Release | None, values: Object) -> Changes:
+        if current is None:
+            return [("version", None, release.chart_version), ("values", None, values)]
+        changes: Changes = []
+        if current.status != "deployed":
+            changes.append(("release", current.status, "deployed"))
+        if current.chart_version != release.chart_version:
+            if kai.number(current.chart_version) > kai.number(release.version):
+                raise TenancyError(
+                    f"version: {current.chart_version} is installed, and upstream supports no way back to {release.version}. "
+                    "Remove it first (state: absent, which keeps the queues), then install."
+                )
+            changes.append(("version", current.chart_version, release.chart_version))
+        if release.operator and self.kube.get(*kai.CONFIG) is None:
+            changes.append(("config", None, kai.CONFIG[2]))
+        return changes + differences(current.values, values)
+
+    def _install(self, release: kai.Release, current: Release | None, chart: Chart, values: Object) -> None:
+        crds = self.helm.crds(chart)
+        for crd in crds:
+            self.kube.apply(crd)
+        if release.needs_cluster_policy and self.kube.get(*CRD, kai.CLUSTER_POLICY_CRD["metadata"]["name"]) is None:
+            self.kube.create(kai.CLUSTER_POLICY_CRD)
+        wait_for("the CRDs", lambda: self._established({crd["metadata"]["name"] for crd in crds}), self.left())
+        # A hook's Job that was left behind would be in the way of the next one.
+        for job in self.kube.list("batch/v1", "Job", kai.NAMESPACE):
+            self.kube.delete("batch/v1", "Job", job["metadata"]["name"], kai.NAMESPACE)
+        if current and current.status in UNFINISHED:
+            self.kube.delete("v1", "Secret", current.record, kai.NAMESPACE)
+        self.helm.upgrade(kai.RELEASE_NAME, kai.NAMESPACE, chart, values, self.left())
+
+    def _established(self, names: set[str]) -> tuple[bool | None, str]:
+        for crd in self.kube.list(*CRD):
+            conditions = crd.get("status", {}).get("conditions") or []
+            if any(item["type"] == "Established" and item["status"] == "True" for item in conditions):
+                names = names - {crd["metadata"]["name"]}
+        return (None, f"{', '.join(sorted(names))} not established") if names else (True, "")
+
+    def _restart(self, release: kai.Release) -> None:
+        pods = self.kube.list("v1", "Pod", kai.NAMESPACE, f"app={release.scheduler}")
+        names = [pod["metadata"]["name"] for pod in pods]
+        for name in names:
+            self.kube.delete("v1", "Pod", name, kai.NAMESPACE)
+        wait_for("the restart of the scheduler", lambda: self._ready(release, names), self.left())
+
+    def _ready(self, release: kai.Release, gone: t.Collection[str] = ()) -> tuple[bool | None, str]:
+        lacking: list[str] = []
+        if release.operator:
+            config = self.kube.get(*kai.CONFIG)
+            lacking += kai.unready([config]) if config else [f"{kai.CONFIG[1]} {kai.CONFIG[2]} does not exist"]
+        else:
+            lacking += kai.without_ca([item for kind in WEBHOOKS for item in self.kube.list(ADMISSION, kind)])
+        if release.shard:
+            lacking += kai.unready(self.kube.list(*kai.SHARD))
+        lacking += kai.unavailable(release.deployments, self.kube.list("apps/v1", "Deployment", kai.NAMESPACE))
+        if lacking or gone:
+            pods = self.kube.list("v1", "Pod", kai.NAMESPACE)
+            lacking += [f"pod {pod['metadata']['name']} still runs" for pod in pods if pod["metadata"]["name"] in gone]
+            lacking += kai.troubles(pods)
+        return (None, "; ".join(lacking)) if lacking else (True, "")
+
+    # --- absent ---
+
+    def absent(self, check_mode: bool) -> dict[str, t.Any]:
+        current = self.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
+        changes: Changes = [("version", current.chart_version, None)] if current else []
+        changes += [(f"{kind} {name}", "present", None) for _api, kind, name, _terminating in self._remains()]
+        if changes and not check_mode:
+            # Whoever makes the webhooks goes first, then the webhooks, then whoever answers them.
+            self.kube.delete("apps/v1", "Deployment", kai.OPERATOR, kai.NAMESPACE)
+            wait_for("the end of the operator", self._operator_gone, self.left())
+            for api_version, kind, name, _terminating in self._webhooks():
+                self.kube.delete(api_version, kind, name)
+            if current:
+                self.helm.uninstall(kai.RELEASE_NAME, kai.NAMESPACE, self.left(), hooks=False)
+            wait_for("the removal of KAI Scheduler", self._sweep, self.left())
+        return _result(changes, seconds=self.seconds())
+
+    def _operator_gone(self) -> tuple[bool | None, str]:
+        pods = self.kube.list("v1", "Pod", kai.NAMESPACE, f"app={kai.OPERATOR}")
+        return (None, f"{len(pods)} pods") if pods else (True, "")
+
+    def _sweep(self) -> tuple[bool | None, str]:
+        remains = self._remains()
+        for api_version, kind, name, terminating in remains:
+            if not terminating:
+                self.kube.delete(api_version, kind, name)
+        return (None, ", ".join(f"{kind} {name}" for _api, kind, name, _terminating in remains)) if remains else (True, "")
+
+    def _remains(self) -> list[tuple[str, str, str, bool]]:
+        """What lies in the cluster, in the order in which it can go: apiVersion, kind, name, whether it is on its way."""
+        names = {kai.NAMESPACE, kai.SCALE_ADJUST_NAMESPACE} | ({kai.RESERVATION_NAMESPACE} if self.params["purge"] else set())
+        remains = self._webhooks() + self._found(*kai.CONFIG[:2], _any) + self._found(*kai.SHARD, _any)
+        remains += self._found(RBAC, "ClusterRoleBinding", _of_chart) + self._found(RBAC, "ClusterRole", _of_chart)
+        remains += self._found("scheduling.k8s.io/v1", "PriorityClass", _of_chart)
+        remains += self._found("v1", "Namespace", lambda item: item["metadata"]["name"] in names)
+        if self.params["purge"]:
+            remains += self._found(*CRD, _our_crd)
+        return remains
+
+    def _webhooks(self) -> list[tuple[str, str, str, bool]]:
+        return [found for kind in WEBHOOKS for found in self._found(ADMISSION, kind, _of_kai)]
+
+    def _found(self, api_version: str, kind: str, wanted: t.Callable[[Object], bool]) -> list[tuple[str, str, str, bool]]:
+        return [
+            (api_version, kind, item["metadata"]["name"], "deletionTimestamp" in item["metadata"])
+            for item in self.kube.list(api_version, kind)
+            if wanted(item)
+        ]
+
+
+def _any(_item: Object) -> bool:
+    return True
+
+
+def _of_kai(webhook: Object) -> bool:
+    return (webhook["kind"], webhook["metadata"]["name"]) in kai.WEBHOOKS
+
+
+def _of_chart(item: Object) -> bool:
+    notes = item["metadata"].get("annotations") or {}
+    owner = (notes.get("meta.helm.sh/release-name"), notes.get("meta.helm.sh/release-namespace"))
+    return owner == (kai.RELEASE_NAME, kai.NAMESPACE) or item["metadata"]["name"] in kai.HOOK_ROLES
+
+
+def _our_crd(item: Object) -> bool:
+    name, labels = item["metadata"]["name"], item["metadata"].get("labels") or {}
+    return name in kai.CRDS or (name == kai.CLUSTER_POLICY_CRD["metadata"]["name"] and kai.OWNED_LABELS.items() <= labels.items())
+
+
+def _result(changes: Changes, **more: t.Any) -> dict[str, t.Any]:
+    before = {what: old for what, old, _new in changes if old is not None}
+    after = {what: new for what, _old, new in changes if new is not None}
+    return {"changed": bool(changes), "diff": {"before": before, "after": after}} | more
+
+
+def run(params: t.Mapping[str, t.Any], kube: Kube, helm: Helm, check_mode: bool) -> dict[str, t.Any]:
+    installation = Installation(params, kube, helm)
+    return installation.present(check_mode) if params["state"] == "present" else installation.absent(check_mode)
+
+
+def main() -> None:
+    module = kube_module(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "version": {"type": "str"},
+            "gpu_sharing": {"type": "bool", "default": False},
+            "values": {"type": "dict", "default": {}},
+            "chart_source": {"type": "str", "default": ""},
+            "purge": {"type": "bool", "default": False},
+            "helm_binary": {"type": "str", "default": "helm"},
+            "timeout": {"type": "int", "default": 300},
+        },
+        required_if=[("state", "present", ("version",))],
+    )
+    try:
+        helm = Helm.connect(module._module.run_command, module.params)
+        result = run(module.params, Kube.connect(module), helm, module.check_mode)
+        if not result.get("known", True):
+            module.warn(
+                f"KAI Scheduler {result['version']} is not in the table of releases, and was treated as the newest there."
+            )
+        module.exit_json(**result)
+    except TenancyError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+
+
+if __name__ == "__main__":
+    main()

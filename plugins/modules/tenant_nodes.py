@@ -1,0 +1,119 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Assign a cluster's nodes to its tenants."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: tenant_nodes
+short_description: Assign a cluster's nodes to its tenants
+version_added: 0.1.0
+author: kubegpu.tenancy contributors (@kubegpu)
+description:
+  - Labels nodes of the host cluster with C(tenant.kubegpu.tenancy/<tenant>=true), for all tenants at once.
+  - A node stays with the tenant it is labelled for. Tenants that ask for a number of nodes get free ones in the order of
+    their names. A node with GPUs belongs to one tenant only.
+  - Tenants without C(gpu_nodes) share the nodes without GPUs. Control-plane nodes count only where there are no others.
+  - Nodes labelled for a tenant that is not listed are left alone and are not free, because that tenant's pods may still
+    run there. Use O(state=absent) after the tenant was removed.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+options:
+  tenants:
+    description:
+      - The cluster's tenants, as M(kubegpu.tenancy.tenancy_plan) returns them.
+      - With O(state=absent) only their names matter, and without it all tenants are meant.
+    type: list
+    elements: dict
+  state:
+    description:
+      - V(present) gives each tenant its nodes.
+      - V(absent) takes the nodes from the O(tenants), or every label of this collection from all nodes.
+    type: str
+    choices: [present, absent]
+    default: present
+requirements:
+  - kubernetes >= 24.2.0
+  - jsonpatch
+  - PyYAML
+seealso:
+  - module: kubegpu.tenancy.tenancy_plan
+"""
+
+EXAMPLES = r"""
+- name: Assign nodes
+  kubegpu.tenancy.tenant_nodes:
+    kubeconfig: /etc/kubegpu/lab/cluster.yml
+    tenants: "{{ plan.tenants }}"
+
+- name: Give up the nodes of a removed tenant
+  kubegpu.tenancy.tenant_nodes:
+    kubeconfig: /etc/kubegpu/lab/cluster.yml
+    tenants:
+      - name: team-ml
+    state: absent
+"""
+
+RETURN = r"""
+assignments:
+  description: Names of the nodes of each tenant.
+  returned: O(state=present)
+  type: dict
+  sample: {team-ml: [lab-worker], web: [lab-worker3]}
+"""
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import Data, assign, owners, relabel
+
+GPU_RESOURCE = "nvidia.com/gpu"
+
+
+def plain(node: Data) -> Data:
+    """What an assignment needs to know of a Node. Capacity, because allocatable drops while a GPU is unhealthy."""
+    return {
+        "name": node["metadata"]["name"],
+        "gpus": int(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)),
+        "labels": node["metadata"].get("labels", {}),
+    }
+
+
+def run(params: Data, kube: Kube, check_mode: bool) -> Data:
+    nodes = [plain(node) for node in kube.list("v1", "Node")]
+    present = params["state"] == "present"
+    assigned = assign(params["tenants"], nodes) if present else {}
+    names = None if params["tenants"] is None else {tenant["name"] for tenant in params["tenants"]}
+    changes = relabel(nodes, assigned, names)
+    before, after = {}, {}
+    for node in nodes:
+        if labels := changes.get(node["name"]):
+            before[node["name"]] = owners(node)
+            after[node["name"]] = owners({"labels": node["labels"] | labels})
+            if not check_mode:
+                kube.patch("v1", "Node", node["name"], {"metadata": {"labels": labels}})
+    result: Data = {"changed": bool(changes), "diff": {"before": before, "after": after}}
+    return result | ({"assignments": assigned} if present else {})
+
+
+def main() -> None:
+    module = kube_module(
+        argument_spec={
+            "tenants": {"type": "list", "elements": "dict"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        required_if=[("state", "present", ("tenants",))],
+    )
+    try:
+        result: dict[str, t.Any] = run(module.params, Kube.connect(module), module.check_mode)
+    except TenancyError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,406 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.vcluster."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: vcluster
+short_description: Virtual cluster of a tenant
+version_added: 0.1.0
+description:
+  - Creates, changes and removes a virtual cluster in a namespace of its own, with vCluster's chart and its open source image.
+  - It is ready when its API server answers an authenticated request at the address clients will use, not when a pod says so.
+  - Values that the chart accepts but the control plane dies of, features that need a licence, versions known to be bad and
+    upgrades that are not supported upstream are refused before anything is touched.
+  - Unfinished Helm releases, as a killed run leaves them, are repaired.
+author: kubegpu.tenancy contributors (@kubegpu)
+options:
+  state:
+    description:
+      - V(present) creates or changes the virtual cluster and waits until it is ready.
+      - V(absent) removes it with its namespace, volumes and cluster-scoped objects, and waits until they are gone.
+    type: str
+    choices: [present, absent]
+    default: present
+  name:
+    description:
+      - Name of the tenant, of its virtual cluster and of the Helm release.
+    type: str
+    required: true
+  namespace:
+    description:
+      - Namespace on the host cluster, which holds this virtual cluster only. It defaults to V(tenant-NAME).
+      - It is created with a label of ours. A namespace without that label is never touched.
+    type: str
+  version:
+    description:
+      - Version of vCluster's chart and image.
+    type: str
+    default: 0.36.1
+  kubernetes_version:
+    description:
+      - Kubernetes version of the virtual cluster, such as V(v1.35.4). It defaults to the chart's.
+    type: str
+  own_scheduler:
+    description:
+      - Whether pods are placed by a scheduler inside the virtual cluster, which another scheduler installed there needs.
+      - Otherwise the host cluster's scheduler places them.
+    type: bool
+    default: false
+  node_selector:
+    description:
+      - Labels of the host's nodes that the virtual cluster sees and uses.
+      - When empty, the virtual cluster sees all nodes if O(own_scheduler=true), and none of the real ones otherwise.
+      - Virtual clusters do not see each other's GPUs as taken, so two of them with own schedulers need different nodes.
+    type: dict
+    default: {}
+  trust:
+    description:
+      - Isolation profile. V(high) adds nothing.
+      - V(partial) bounds the tenant's namespace by a quota and a limit range and holds its pods to the pod security standard
+        V(baseline). Containers without limits of their own get 4 CPUs and 4Gi.
+      - V(zero) is V(partial) with the pod security standard V(restricted).
+      - No profile separates networks, and none is a boundary against someone who breaks out of a container, because tenants share
+        kernels.
+    type: str
+    choices: [high, partial, zero]
+    default: high
+  values:
+    description:
+      - Values for the chart, merged over those this module sets.
+    type: dict
+    default: {}
+  chart_source:
+    description:
+      - Where the chart comes from. Empty means upstream's repository.
+      - Otherwise a folder that holds C(vcluster-VERSION.tgz), or the prefix of an OCI registry such as V(oci://registry.example/charts).
+    type: str
+    default: ""
+  helm_binary:
+    description:
+      - The helm program.
+    type: str
+    default: helm
+  timeout:
+    description:
+      - Seconds for the whole change, waits included.
+    type: int
+    default: 300
+requirements:
+  - helm >= 3.14
+notes:
+  - With a Service of type C(ClusterIP) in O(values) nothing outside the cluster can ask the API server. The readiness of its pod
+    has to do then.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+seealso:
+  - module: kubegpu.tenancy.vcluster_kubeconfig
+"""
+
+EXAMPLES = r"""
+- name: Give the team a virtual cluster with its own scheduler on its own nodes
+  kubegpu.tenancy.vcluster:
+    kubeconfig: /etc/kubegpu/dc1/cluster.yml
+    name: team-ml
+    own_scheduler: true
+    node_selector:
+      tenant.kubegpu.tenancy/team-ml: "true"
+
+- name: Hold a team to a quota, pin Kubernetes and place the control plane on infrastructure nodes
+  kubegpu.tenancy.vcluster:
+    kubeconfig: /etc/kubegpu/dc1/cluster.yml
+    name: web
+    trust: partial
+    kubernetes_version: v1.35.4
+    values:
+      controlPlane:
+        coredns:
+          deployment:
+            image: registry.example/coredns/coredns:1.14.2
+        statefulSet:
+          scheduling:
+            nodeSelector:
+              node-role.example/infra: "true"
+
+- name: Remove the tenant and everything of it
+  kubegpu.tenancy.vcluster:
+    kubeconfig: /etc/kubegpu/dc1/cluster.yml
+    name: team-ml
+    state: absent
+"""
+
+RETURN = r"""
+namespace:
+  description: Namespace of the virtual cluster on the host cluster.
+  returned: success
+  type: str
+  sample: tenant-team-ml
+version:
+  description: Version of vCluster.
+  returned: when O(state=present)
+  type: str
+  sample: 0.36.1
+kubernetes_version:
+  description: Version the virtual cluster's API server reports.
+  returned: when O(state=present), not in check mode, and clients outside the cluster can reach it
+  type: str
+  sample: v1.36.0
+server:
+  description: Address of the virtual cluster's API server.
+  returned: when O(state=present), not in check mode, and clients outside the cluster can reach it
+  type: str
+  sample: https://172.18.0.3:31234
+seconds:
+  description: Seconds the change took, waits included.
+  returned: success
+  type: float
+  sample: 31.4
+"""
+
+import time
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import UNFINISHED, Chart, Helm, Release, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, ask, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+
+Object = dict[str, t.Any]
+Result = dict[str, t.Any]
+Ask = t.Callable[[Object, str], Object]
+
+
+class VirtualCluster:
+    """One virtual cluster on one host cluster."""
+
+    def __init__(self, params: t.Mapping[str, t.Any], kube: Kube, helm: Helm, ask: Ask = ask) -> None:
+        self.params = params
+        self.kube = kube
+        self.helm = helm
+        self.ask = ask
+        self.name: str = params["name"]
+        self.namespace: str = params["namespace"] or f"tenant-{self.name}"
+        self.started = time.monotonic()
+
+    def left(self) -> int:
+        return max(1, int(self.started + self.params["timeout"] - time.monotonic()))
+
+    def seconds(self) -> float:
+        return round(time.monotonic() - self.started, 1)
+
+    def own_namespace(self) -> Object | None:
+        """The namespace, refused when it is not this tenant's."""
+        found = self.kube.get("v1", "Namespace", self.namespace)
+        if found is None:
+            return None
+        labels = found["metadata"].get("labels", {})
+        if not vc.OWNED_LABELS.items() <= labels.items():
+            raise TenancyError(f"namespace: {self.namespace} exists and was not made by this collection; it stays untouched.")
+        if labels.get(vc.TENANT_LABEL) != self.name:
+            raise TenancyError(
+                f"namespace: {self.namespace} belongs to tenant {labels.get(vc.TENANT_LABEL)}, not to {self.name}."
+            )
+        return found
+
+    # --- present ---
+
+    def present(self, check_mode: bool) -> Result:
+        params = self.params
+        vc.check_name(self.name)
+        vc.check_version(params["version"], params["kubernetes_version"])
+        values = vc.tenant_values(
+            params["own_scheduler"], params["node_selector"], params["trust"], params["kubernetes_version"], params["values"]
+        )
+        upstream = Chart(vc.CHART, params["version"], vc.REPOSITORY)
+        chart = find_chart(params["chart_source"], vc.CHART, params["version"], upstream)
+        namespace = self.own_namespace()
+        terminating = namespace is not None and "deletionTimestamp" in namespace["metadata"]
+        exists = namespace is not None and not terminating
+        release = self.helm.release(self.name, self.namespace) if exists else None
+        if exists and release is None:
+            self._refuse_others()
+        if release and release.status != "pending-install":
+            vc.check_upgrade(release.chart_version, params["version"])
+
+        changes = _changes(self.namespace, exists, release, params["version"], values)
+        if changes:
+            self.helm.template(self.name, self.namespace, chart, values)
+            if not check_mode:
+                self._install(exists, terminating, release, chart, values)
+        result = _result(changes, namespace=self.namespace, version=params["version"])
+        if not check_mode:
+            result |= wait_for(f"virtual cluster {self.name}", self._ready, self.left())
+        return result | {"seconds": self.seconds()}
+
+    def _refuse_others(self) -> None:
+        for found in self.kube.list("apps/v1", "StatefulSet", self.namespace, "app=vcluster"):
+            if found["metadata"]["name"] != self.name:
+                raise TenancyError(f"namespace: {self.namespace} already holds the virtual cluster {found['metadata']['name']}.")
+
+    def _install(self, exists: bool, terminating: bool, release: Release | None, chart: Chart, values: Object) -> None:
+        if terminating:
+            self._wait_until_gone()
+        if not exists:
+            labels = vc.OWNED_LABELS | {vc.TENANT_LABEL: self.name}
+            self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace, "labels": labels}})
+        if release and release.status in ("pending-install", "uninstalling"):
+            self.helm.uninstall(self.name, self.namespace, self.left())
+        elif release and release.status in UNFINISHED:
+            self.kube.delete("v1", "Secret", release.record, self.namespace)
+        self.helm.upgrade(self.name, self.namespace, chart, values, self.left())
+
+    def _ready(self) -> tuple[Result | None, str]:
+        """One look at whether clients can use the virtual cluster; raises when it never will be usable."""
+        workload = self.kube.get("apps/v1", "StatefulSet", self.name, self.namespace) or self.kube.get(
+            "apps/v1", "Deployment", self.name, self.namespace
+        )
+        pods = self.kube.list("v1", "Pod", self.namespace, f"app=vcluster,release={self.name}")
+        verdict = vc.judge(workload, pods)
+        if verdict.crashed:
+            raise TenancyError(
+                f"The control plane of virtual cluster {self.name} crashes again and again. "
+                f"Its last words: {self._log(*verdict.crashed)}",
+                last_seen=verdict.seen,
+            )
+        if not verdict.ready:
+            return None, verdict.seen
+        secret = self.kube.get("v1", "Secret", f"vc-{self.name}", self.namespace)
+        if secret is None:
+            return None, f"its kubeconfig Secret vc-{self.name} does not exist yet"
+        service = self.kube.get("v1", "Service", self.name, self.namespace)
+        server, why = vc.server_address(service, pods)
+        if server is None:
+            unreachable = service is not None and service["spec"].get("type") not in ("NodePort", "LoadBalancer")
+            return ({}, "") if unreachable else (None, why)
+        config = vc.kubeconfig(secret, self.name, server)
+        try:
+            version = self.ask(config, "/version")["gitVersion"]
+            self.ask(config, vc.READY_PATH)
+        except TenancyError as exc:
+            return None, exc.message
+        return {"server": server, "kubernetes_version": version}, ""
+
+    def _log(self, pod: str, container: str) -> str:
+        for previous in (True, False):
+            lines = self.kube.logs(pod, self.namespace, container, previous=previous).strip().splitlines()
+            if lines:
+                return lines[-1]
+        return "(no log)"
+
+    # --- absent ---
+
+    def absent(self, check_mode: bool) -> Result:
+        namespace = self.own_namespace()
+        terminating = namespace is not None and "deletionTimestamp" in namespace["metadata"]
+        release = self.helm.release(self.name, self.namespace) if namespace and not terminating else None
+        changes: list[tuple[str, t.Any, t.Any]] = []
+        if release:
+            changes.append(("release", f"{release.chart}-{release.chart_version}", None))
+        if namespace:
+            changes.append(("namespace", self.namespace, None))
+        changes += [(f"{kind} {name}", "present", None) for _api, kind, name in self._cluster_scoped()]
+        if changes and not check_mode:
+            if release:
+                self.helm.uninstall(self.name, self.namespace, self.left())
+            if namespace and not terminating:
+                self.kube.delete("v1", "Namespace", self.namespace)
+            if namespace:
+                self._wait_until_gone()
+            for api_version, kind, name in self._cluster_scoped():
+                self.kube.delete(api_version, kind, name)
+        return _result(changes, namespace=self.namespace, seconds=self.seconds())
+
+    def _wait_until_gone(self) -> None:
+        """The namespace, and the volumes whose storage class promises to delete them with their claim."""
+
+        def gone() -> tuple[bool | None, str]:
+            namespace = self.kube.get("v1", "Namespace", self.namespace)
+            if namespace:
+                conditions = namespace.get("status", {}).get("conditions") or []
+                told = [condition["message"] for condition in conditions if condition["status"] == "True"]
+                return None, "; ".join(told) or "the namespace is still there"
+            volumes = [
+                volume["metadata"]["name"]
+                for volume in self.kube.list("v1", "PersistentVolume")
+                if (volume["spec"].get("claimRef") or {}).get("namespace") == self.namespace
+                and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
+            ]
+            return (None, f"volumes {', '.join(volumes)}") if volumes else (True, "")
+
+        wait_for(f"the removal of namespace {self.namespace}", gone, self.left())
+
+    def _cluster_scoped(self) -> list[tuple[str, str, str]]:
+        """What of this virtual cluster lies outside its namespace."""
+        found = []
+        rbac, role = "rbac.authorization.k8s.io/v1", vc.cluster_role_name(self.name, self.namespace)
+        for kind in ("ClusterRoleBinding", "ClusterRole"):
+            item = self.kube.get(rbac, kind, role)
+            owner = (item or {}).get("metadata", {}).get("annotations", {})
+            if (
+                owner.get("meta.helm.sh/release-name") == self.name
+                and owner.get("meta.helm.sh/release-namespace") == self.namespace
+            ):
+                found.append((rbac, kind, role))
+        selector = f"{vc.MARKER_LABEL}={vc.marker(self.name, self.namespace)}"
+        for api_version, kind in vc.SYNCED_CLUSTER_KINDS:
+            found += [(api_version, kind, item["metadata"]["name"]) for item in self.kube.list(api_version, kind, None, selector)]
+        return found
+
+
+def _changes(
+    namespace: str, exists: bool, release: Release | None, version: str, values: Object
+) -> list[tuple[str, t.Any, t.Any]]:
+    changes: list[tuple[str, t.Any, t.Any]] = []
+    if not exists:
+        changes.append(("namespace", None, namespace))
+    if release is None:
+        return [*changes, ("version", None, version), ("values", None, values)]
+    if release.status != "deployed":
+        changes.append(("release", release.status, "deployed"))
+    if release.chart_version != version:
+        changes.append(("version", release.chart_version, version))
+    return changes + vc.differences(release.values, values)
+
+
+def _result(changes: list[tuple[str, t.Any, t.Any]], **more: t.Any) -> Result:
+    before = {what: old for what, old, _new in changes if old is not None}
+    after = {what: new for what, _old, new in changes if new is not None}
+    return {"changed": bool(changes), "diff": {"before": before, "after": after}} | more
+
+
+def run(params: t.Mapping[str, t.Any], kube: Kube, helm: Helm, check_mode: bool, ask: Ask = ask) -> Result:
+    cluster = VirtualCluster(params, kube, helm, ask)
+    return cluster.present(check_mode) if params["state"] == "present" else cluster.absent(check_mode)
+
+
+def main() -> None:
+    module = kube_module(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "name": {"type": "str", "required": True},
+            "namespace": {"type": "str"},
+            "version": {"type": "str", "default": "0.36.1"},
+            "kubernetes_version": {"type": "str"},
+            "own_scheduler": {"type": "bool", "default": False},
+            "node_selector": {"type": "dict", "default": {}},
+            "trust": {"type": "str", "choices": ["high", "partial", "zero"], "default": "high"},
+            "values": {"type": "dict", "default": {}},
+            "chart_source": {"type": "str", "default": ""},
+            "helm_binary": {"type": "str", "default": "helm"},
+            "timeout": {"type": "int", "default": 300},
+        }
+    )
+    try:
+        helm = Helm.connect(module._module.run_command, module.params)
+        module.exit_json(**run(module.params, Kube.connect(module), helm, module.check_mode))
+    except TenancyError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.web_probe."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: web_probe
+short_description: Prove that a cluster runs ordinary workloads
+version_added: 0.1.0
+description:
+  - Serves a web page with a random text by a Deployment, fetches it from another pod through its Service's DNS name, and removes
+    both. One probe at a time runs in a namespace.
+  - What it proves are scheduling by the default scheduler, image pulls, the cluster's DNS and its Services.
+  - Its pods satisfy the pod security standard V(restricted) and have small limits.
+author: kubegpu.tenancy contributors (@kubegpu)
+options:
+  namespace:
+    description:
+      - Namespace of the workload, which has to exist.
+    type: str
+    default: default
+  image:
+    description:
+      - An image with busybox's C(sh), C(httpd) and C(wget).
+    type: str
+    default: docker.io/library/busybox:1.37.0
+  timeout:
+    description:
+      - Seconds until the page has to be fetched.
+    type: int
+    default: 90
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+attributes:
+  check_mode:
+    details: Nothing is run in check mode. All checks are returned as not tried.
+  diff_mode:
+    support: none
+  idempotent:
+    details: Nothing is left in the cluster, so nothing ever counts as changed.
+seealso:
+  - module: kubegpu.tenancy.kai_probe
+"""
+
+EXAMPLES = r"""
+- name: See a web page served in the tenant's cluster
+  kubegpu.tenancy.web_probe:
+    kubeconfig: /etc/kubegpu/dc1/web.yml
+"""
+
+RETURN = r"""
+results:
+  description: One record for each check.
+  returned: success, and when a check failed
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The check. V(page) is the web page through its Service, V(scheduler) the scheduler of the pods.
+      type: str
+      returned: always
+    verdict:
+      description: V(passed), V(failed) or V(not_tried).
+      type: str
+      returned: always
+    reason:
+      description: What was seen.
+      type: str
+      returned: always
+    seconds:
+      description: Seconds until the verdict.
+      type: float
+      returned: always
+  sample:
+    - {name: page, verdict: passed, reason: fetched through Service kubegpu-web-probe-4f0c2a, seconds: 3.9}
+    - {name: scheduler, verdict: passed, reason: default-scheduler, seconds: 3.9}
+seconds:
+  description: How long everything took, the removal of the workload included.
+  returned: success
+  type: float
+  sample: 7.4
+"""
+
+import secrets
+import time
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._web_probe import (
+    LABELS,
+    SCHEDULER,
+    foreign_schedulers,
+    manifests,
+    outcome,
+)
+
+Object = dict[str, t.Any]
+
+KINDS = (("apps/v1", "Deployment"), ("v1", "Service"), ("apps/v1", "ReplicaSet"), ("v1", "Pod"))
+
+
+class Probe:
+    def __init__(self, params: t.Mapping[str, t.Any], kube: Kube) -> None:
+        self.params = params
+        self.kube = kube
+        self.namespace: str = params["namespace"]
+        self.token = secrets.token_hex(16)
+        self.name = f"kubegpu-web-probe-{self.token[:6]}"
+
+    def run(self) -> list[Object]:
+        # What a killed run left would stay for ever.
+        self._remove(LABELS)
+        start = time.monotonic()
+        try:
+            return self._observe(start)
+        finally:
+            self._remove(LABELS | {"app.kubernetes.io/instance": self.name})
+
+    def _observe(self, start: float) -> list[Object]:
+        for manifest in manifests(self.name, self.namespace, self.params["image"], self.token, self.params["timeout"]):
+            self.kube.create(manifest)
+        try:
+            verdict, reason = wait_for("the web page", self._look, self.params["timeout"], interval=0.5)
+        except TenancyError as exc:
+            if "last_seen" not in exc.details:
+                raise
+            verdict, reason = "failed", exc.message
+        foreign = foreign_schedulers(self._pods())
+        return [
+            _result("page", verdict, reason, start),
+            _result("scheduler", "failed" if foreign else "passed", ", ".join(foreign) or SCHEDULER, start),
+        ]
+
+    def _look(self) -> tuple[tuple[str, str] | None, str]:
+        verdict, reason = outcome(self._pods(), self.name, self.token)
+        return ((verdict, reason) if verdict else None), reason
+
+    def _pods(self) -> list[Object]:
+        return self.kube.list("v1", "Pod", self.namespace, f"app.kubernetes.io/instance={self.name}")
+
+    def _remove(self, labels: dict[str, str]) -> None:
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+
+        def gone() -> tuple[bool | None, str]:
+            left = [(api, kind, item) for api, kind in KINDS for item in self.kube.list(api, kind, self.namespace, selector)]
+            for api_version, kind, item in left:
+                # What has an owner goes with it; deleted first, it would only come back.
+                if not item["metadata"].keys() & {"deletionTimestamp", "ownerReferences"}:
+                    self.kube.delete(api_version, kind, item["metadata"]["name"], self.namespace)
+            return (None, ", ".join(f"{kind} {item['metadata']['name']}" for _api, kind, item in left)) if left else (True, "")
+
+        wait_for("the removal of the probe's objects", gone, 30, interval=0.5)
+
+
+def _result(name: str, verdict: str, reason: str, start: float) -> Object:
+    return {"name": name, "verdict": verdict, "reason": reason, "seconds": round(time.monotonic() - start, 1)}
+
+
+def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> Object:
+    start = time.monotonic()
+    if check_mode:
+        results = [_result(name, "not_tried", "check mode", start) for name in ("page", "scheduler")]
+    else:
+        results = Probe(params, kube).run()
+    failed = [f"{found['name']}: {found['reason']}" for found in results if found["verdict"] == "failed"]
+    if failed:
+        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {'; '.join(failed)}", results=results)
+    return {"changed": False, "results": results, "seconds": round(time.monotonic() - start, 1)}
+
+
+def main() -> None:
+    module = kube_module(
+        argument_spec={
+            "namespace": {"type": "str", "default": "default"},
+            "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
+            "timeout": {"type": "int", "default": 90},
+        }
+    )
+    try:
+        module.exit_json(**run(module.params, Kube.connect(module), module.check_mode))
+    except TenancyError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+
+
+if __name__ == "__main__":
+    main()

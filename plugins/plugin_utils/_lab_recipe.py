@@ -1,0 +1,372 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this plugin util is PRIVATE to the collection: it may change in any release.
+"""What the lab is made of, as data: programs, root filesystems, container images and charts.
+
+Nothing here is a step; L(_lab_build.py) turns it into files. Names of images, paths in them and entry points are
+the upstream projects' own, so that their charts and manifests run unmodified.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+
+KAI_SERVICES = (
+    "admission",
+    "binder",
+    "operator",
+    "podgroupcontroller",
+    "podgrouper",
+    "queuecontroller",
+    "resourcereservation",
+    "scheduler",
+)
+# KAI moved between two GitHub organisations; images and charts followed (SUPPORT.md of KAI-Scheduler).
+KAI_HOMES = {
+    "v0.12.0": ("github.com/NVIDIA/KAI-scheduler", "ghcr.io/nvidia/kai-scheduler"),
+    "v0.13.1": ("github.com/kai-scheduler/KAI-scheduler", "ghcr.io/kai-scheduler/kai-scheduler"),
+}
+NVIDIA_PROGRAMS = ("nvidia-ctk", "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-cdi-hook")
+DRIVER_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """One pinned Go module under the role's files/programs/<name>-<version>/, or one C file.
+
+    :ivar module: path of the Go module the program comes from, also the home of its chart.
+    :ivar cgo: linked against libc, because it loads NVML or SQLite.
+    :ivar defines: Go string variables set when linking, or C macros.
+    :ivar c_source: ``module:<program>/<path>`` or ``role:<path>`` of a C file; then gcc builds it with ``c_flags``.
+    """
+
+    name: str
+    version: str
+    module: str = ""
+    cgo: bool = False
+    linker_flags: str = ""
+    defines: tuple[tuple[str, str], ...] = ()
+    c_source: str = ""
+    c_flags: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}-{self.version}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rootfs:
+    """A Debian root filesystem, made by mmdebstrap.
+
+    :ivar customize: path under the role's files/ of a script run on it, with the tree's path as its argument.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    variant: str = "minbase"
+    customize: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A file or folder put into an image.
+
+    :ivar source: ``program:<id>/<binary>``, ``module:<program id>/<path>``, ``role:<path>`` or ``text:<content>``;
+        ``link:<target>`` makes a symbolic link.
+    :ivar replace: pairs of text replaced in it; each must occur.
+    """
+
+    path: str
+    source: str
+    mode: int = 0o644
+    replace: tuple[tuple[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Image:
+    ref: str
+    files: tuple[File, ...]
+    rootfs: str = ""
+    entrypoint: tuple[str, ...] = ()
+    user: str = ""
+    stop_signal: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Chart:
+    """A chart packaged from its Go module's folder.
+
+    :ivar version: the chart's version as users name it, which for KAI has a leading v.
+    """
+
+    name: str
+    version: str
+    app_version: str
+    source: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    programs: tuple[Program, ...]
+    rootfs: tuple[Rootfs, ...]
+    images: tuple[Image, ...]
+    charts: tuple[Chart, ...]
+    host: Image
+
+
+def _binary(path: str, program: Program, binary: str) -> File:
+    return File(path, f"program:{program.id}/{binary}", 0o755)
+
+
+def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
+    """The lab's parts for these versions.
+
+    :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists.
+    :arg lab: ``name``, ``gpu_name``, ``gpu_memory_mib`` and ``driver_version`` of the simulated host.
+    """
+    v = versions
+    kind = Program("kind", v["kind"], "sigs.k8s.io/kind")
+    helm = Program("helm", v["helm"], "helm.sh/helm/v3")
+    toolkit = Program("nvidia-container-toolkit", v["nvidia_container_toolkit"], "github.com/NVIDIA/nvidia-container-toolkit", cgo=True)
+    kubernetes = Program(
+        "kubernetes",
+        v["kubernetes"],
+        "k8s.io/kubernetes",
+        # Without it every client sees v0.0.0, and version checks of charts and kubeadm fail.
+        defines=tuple((f"k8s.io/{part}/version.gitVersion", v["kubernetes"]) for part in ("component-base", "client-go/pkg")),
+    )
+    etcd = Program("etcd", v["etcd"])
+    coredns = Program("coredns", v["coredns"], "github.com/coredns/coredns")
+    kine = Program("kine", v["kine"], "github.com/k3s-io/kine", cgo=True)
+    local_path = Program("local-path-provisioner", v["local_path_provisioner"], "github.com/rancher/local-path-provisioner")
+    plugin = Program(
+        "k8s-device-plugin",
+        v["device_plugin"],
+        "github.com/NVIDIA/k8s-device-plugin",
+        cgo=True,
+        # NVML is loaded at run time, so its symbols stay open, as in the module's own build.
+        linker_flags='-extldflags "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files"',
+    )
+    vclusters = [
+        Program(
+            "vcluster",
+            f"v{version}",
+            "github.com/loft-sh/vcluster",
+            defines=(("github.com/loft-sh/vcluster/pkg/telemetry.SyncerVersion", f"v{version}"),),
+        )
+        for version in v["vcluster"]
+    ]
+    kais = []
+    for version in v["kai"]:
+        if version not in KAI_HOMES:
+            raise TenancyError(f"lab_kai_versions: {version} cannot be built here, only {', '.join(KAI_HOMES)} can.")
+        kais.append(Program("kai-scheduler", version, KAI_HOMES[version][0], cgo=True))
+    pause = Program(
+        "pause",
+        "3.10",
+        c_source=f"module:{kubernetes.id}/build/pause/linux/pause.c",
+        c_flags=("-Os", "-static"),
+    )
+    driver = [
+        Program(
+            name,
+            lab["driver_version"],
+            c_source=f"role:gpu/{source}.c",
+            c_flags=flags,
+            defines=(
+                ("LAB_NAME", lab["name"]),
+                ("GPU_NAME", lab["gpu_name"]),
+                ("GPU_MEMORY_MIB", str(lab["gpu_memory_mib"])),
+                ("DRIVER_VERSION", lab["driver_version"]),
+            ),
+        )
+        for name, source, flags in (
+            ("libnvidia-ml.so", "nvml", ("-O2", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1")),
+            ("nvidia-smi", "nvidia-smi", ("-O2", "-static")),
+        )
+    ]
+
+    images = [
+        *(
+            Image(f"registry.k8s.io/{name}:{kubernetes.version}", (_binary(f"/usr/local/bin/{name}", kubernetes, name),))
+            for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+        ),
+        Image(
+            f"registry.k8s.io/kube-proxy:{kubernetes.version}",
+            (_binary("/usr/local/bin/kube-proxy", kubernetes, "kube-proxy"),),
+            rootfs="base",
+        ),
+        Image(f"registry.k8s.io/etcd:{etcd.version[1:]}-0", (_binary("/usr/local/bin/etcd", etcd, "etcd"),)),
+        *(
+            Image(ref, (_binary("/coredns", coredns, "coredns"),), entrypoint=("/coredns",))
+            for ref in (f"registry.k8s.io/coredns/coredns:{coredns.version}", f"docker.io/coredns/coredns:{coredns.version[1:]}")
+        ),
+        # containerd's configuration in kind's node image and kubeadm each name their own pause image.
+        *(
+            Image(f"registry.k8s.io/pause:{tag}", (_binary("/pause", pause, "pause"),), entrypoint=("/pause",), user="65535:65535")
+            for tag in ("3.10", "3.10.1")
+        ),
+        Image("docker.io/library/busybox:1.37.0", (), rootfs="busybox"),
+        Image(
+            f"docker.io/rancher/local-path-provisioner:{local_path.version}",
+            (_binary("/usr/bin/local-path-provisioner", local_path, "local-path-provisioner"),),
+        ),
+        Image(
+            f"nvcr.io/nvidia/k8s-device-plugin:{plugin.version}",
+            (_binary("/usr/bin/nvidia-device-plugin", plugin, "nvidia-device-plugin"),),
+            rootfs="base",
+        ),
+        Image(
+            "docker.io/kubegpu/lab-cni:0.1.0",
+            (_binary("/usr/local/bin/kubectl", kubernetes, "kubectl"), File("/usr/local/bin/lab-cni", "role:node/lab-cni.sh", 0o755)),
+            rootfs="base",
+            entrypoint=("/usr/local/bin/lab-cni",),
+        ),
+        Image(
+            f"ghcr.io/loft-sh/kubernetes:{kubernetes.version}",
+            (
+                *(
+                    _binary(f"/kubernetes/{name}", kubernetes, name)
+                    for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+                ),
+                _binary("/kubernetes/kine", kine, "kine"),
+            ),
+            rootfs="base",
+        ),
+        *(
+            Image(
+                f"ghcr.io/loft-sh/vcluster-oss:{program.version[1:]}",
+                (_binary("/vcluster", program, "vcluster"),),
+                rootfs="base",
+                entrypoint=("/vcluster", "start"),
+            )
+            for program in vclusters
+        ),
+        *(
+            Image(
+                f"{KAI_HOMES[program.version][1]}/{service}:{program.version}",
+                (_binary("/workspace/app", program, service),),
+                rootfs="base",
+                entrypoint=("/workspace/app",),
+                user="65532:65532",
+            )
+            for program in kais
+            for service in KAI_SERVICES
+        ),
+        *(
+            Image(
+                f"{KAI_HOMES[program.version][1]}/crd-upgrader:{program.version}",
+                (
+                    _binary("/usr/bin/kubectl", kubernetes, "kubectl"),
+                    File("/internal-crds", f"module:{program.id}/deployments/kai-scheduler/crds"),
+                    File("/apply-crds.sh", f"module:{program.id}/deployments/crd-upgrader/apply-crds.sh", 0o755),
+                ),
+                rootfs="base",
+                entrypoint=("/apply-crds.sh",),
+                user="65532:65532",
+            )
+            for program in kais
+        ),
+        _node(kind, kubernetes, local_path),
+    ]
+    charts = [
+        *(
+            Chart("kai-scheduler", program.version, program.version, f"module:{program.id}/deployments/kai-scheduler")
+            for program in kais
+        ),
+        *(
+            Chart("vcluster", program.version[1:], program.version[1:], f"module:{program.id}/chart")
+            for program in vclusters
+        ),
+        Chart(
+            "nvidia-device-plugin",
+            plugin.version[1:],
+            plugin.version[1:],
+            f"module:{plugin.id}/deployments/helm/nvidia-device-plugin",
+        ),
+    ]
+    # Small and often needed first; what takes minutes last, so that a mistake shows early.
+    programs = (kind, helm, toolkit, *driver, etcd, kine, plugin, local_path, kubernetes, pause, coredns, *kais, *vclusters)
+    return Recipe(programs, _rootfs(), tuple(images), tuple(charts), _host(kind, helm, toolkit, kubernetes, driver, lab))
+
+
+def _rootfs() -> tuple[Rootfs, ...]:
+    network = ("iptables", "nftables", "iproute2", "conntrack", "kmod", "ca-certificates")
+    return (
+        Rootfs("busybox", ("busybox-static",), variant="extract", customize="busybox.sh"),
+        Rootfs("base", network),
+        Rootfs(
+            "node",
+            (*network, "systemd", "systemd-sysv", "dbus", "containerd", "runc", "containernetworking-plugins", "socat", "ethtool")
+            + ("mount", "util-linux", "procps", "libseccomp2", "bash", "jq", "hostname", "curl"),
+            customize="node/customize.sh",
+        ),
+        Rootfs(
+            "host",
+            ("systemd", "systemd-sysv", "dbus", "docker.io", "docker-cli", "iptables", "iproute2", "kmod", "ca-certificates")
+            + ("procps", "sudo", "python3", "python3-kubernetes", "python3-jsonpatch", "python3-yaml")
+            + ("docker-registry", "tinyproxy-bin"),
+            customize="host/customize.sh",
+        ),
+    )
+
+
+def _node(kind: Program, kubernetes: Program, local_path: Program) -> Image:
+    """kind's node image: the files of its own base image on Debian's containerd (images/base/Dockerfile of kind)."""
+    files = f"module:{kind.id}/images/base/files"
+    return Image(
+        f"docker.io/kindest/node:{kubernetes.version}",
+        (
+            File("/usr/local/bin/entrypoint", f"{files}/usr/local/bin/entrypoint", 0o755),
+            File("/etc/crictl.yaml", f"{files}/etc/crictl.yaml"),
+            File(
+                "/etc/containerd/config.toml",
+                f"{files}/etc/containerd/config.toml",
+                # The lab's root may lack CAP_SYS_RESOURCE, without which no process may lower an OOM score.
+                replace=(("restrict_oom_score_adj = false", "restrict_oom_score_adj = true"),),
+            ),
+            File("/etc/default/kubelet", f"{files}/etc/default/kubelet"),
+            File("/etc/sysctl.d", f"{files}/etc/sysctl.d"),
+            File("/etc/systemd/system", f"{files}/etc/systemd/system"),
+            File("/kind/bin", f"{files}/kind/bin", 0o755),
+            File("/kind/version", f"text:{kubernetes.version}"),
+            File("/kind/manifests/default-cni.yaml", "role:node/default-cni.yaml"),
+            File("/kind/manifests/default-storage.yaml", f"storage:{local_path.id}/deploy/local-path-storage.yaml"),
+            *(_binary(f"/usr/bin/{name}", kubernetes, name) for name in ("kubelet", "kubeadm", "kubectl")),
+        ),
+        rootfs="node",
+        entrypoint=("/usr/local/bin/entrypoint", "/sbin/init"),
+        stop_signal="SIGRTMIN+3",
+    )
+
+
+def _host(
+    kind: Program, helm: Program, toolkit: Program, kubernetes: Program, driver: list[Program], lab: dict[str, t.Any]
+) -> Image:
+    """The GPU host: systemd, Docker and what an operator has on one, with the simulated driver of this lab."""
+    nvml, smi = driver
+    return Image(
+        f"kubegpu.tenancy/lab-host/{lab['name']}",
+        (
+            _binary("/usr/local/bin/kind", kind, "kind"),
+            _binary("/usr/local/bin/helm", helm, "helm"),
+            _binary("/usr/local/bin/kubectl", kubernetes, "kubectl"),
+            *(_binary(f"/usr/bin/{name}", toolkit, name) for name in NVIDIA_PROGRAMS),
+            _binary(f"{DRIVER_LIBRARIES}/{nvml.name}.{nvml.version}", nvml, nvml.name),
+            File(f"{DRIVER_LIBRARIES}/{nvml.name}.1", f"link:{nvml.name}.{nvml.version}"),
+            _binary("/usr/bin/nvidia-smi", smi, "nvidia-smi"),
+            File("/etc/systemd/system/lab-devices.service", "role:host/lab-devices.service"),
+            File("/usr/local/sbin/lab-devices", "role:host/lab-devices.sh", 0o755),
+            File("/etc/systemd/system/lab-proxy.service", "role:host/lab-proxy.service"),
+            File("/etc/tinyproxy.conf", "role:host/tinyproxy.conf"),
+            File("/etc/docker/registry/config.yml", "role:host/registry.yml"),
+        ),
+        rootfs="host",
+        entrypoint=("/lib/systemd/systemd",),
+        stop_signal="SIGRTMIN+3",
+    )

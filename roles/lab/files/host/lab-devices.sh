@@ -1,0 +1,16 @@
+#!/bin/sh
+# Device nodes with the driver's numbers (major 195), and the address under which containers reach this host's registry.
+set -eu
+node() { [ -e "$1" ] || mknod -m 666 "$1" c "$2" "$3"; }
+minor=0
+while [ "$minor" -lt "${LAB_GPUS:?}" ]; do
+  node "/dev/nvidia$minor" 195 "$minor"
+  minor=$((minor + 1))
+done
+node /dev/nvidiactl 195 255
+# kubelet does not start without it.
+node /dev/kmsg 1 11
+# Docker's bridges come and go with their addresses; one on the loopback device stays.
+ip address replace "${LAB_ADDRESS:?}/32" dev lo
+# The toolkit finds the driver's library in the linker's cache.
+ldconfig

@@ -1,0 +1,179 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+
+OLD, NEW = "ghcr.io/nvidia/kai-scheduler", "ghcr.io/kai-scheduler/kai-scheduler"
+EVERY = [
+    (first[0], first[1], patch)
+    for first, last in kai.LINES
+    for patch in itertools.chain(range(first[2], last[2] + 1), [last[2] + 1])
+]
+
+
+@pytest.mark.parametrize("facts", kai.FACTS.values(), ids=kai.FACTS)
+def test_every_fact_is_known_once_for_every_version(facts):
+    assert all(fact.source for fact in facts)
+    assert {version: sum(fact.first <= version <= fact.last for fact in facts) for version in EVERY} == dict.fromkeys(EVERY, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "registry", "chart_version"),
+    [
+        ("v0.7.11", OLD, "v0.7.11"),
+        ("v0.9.15", OLD, "v0.9.15"),
+        ("v0.9.16", NEW, "v0.9.16"),
+        ("v0.10.2", OLD, "v0.10.2"),
+        ("v0.12.0", OLD, "v0.12.0"),
+        ("0.12.18", NEW, "v0.12.18"),
+        ("v0.13.0", OLD, "v0.13.0"),
+        ("v0.13.1", NEW, "v0.13.1"),
+        ("v0.18.6", NEW, "0.18.6"),
+    ],
+)
+def test_where_it_comes_from(version, registry, chart_version):
+    release = kai.release(version)
+    assert (release.registry, release.chart_version) == (registry, chart_version)
+    assert release.chart == f"oci://{registry}/kai-scheduler"
+    assert release.known
+
+
+@pytest.mark.parametrize(
+    ("version", "shape"),
+    [
+        ("v0.8.5", (False, False, False, 2, "scheduler")),
+        ("v0.9.2", (True, False, True, 2, "scheduler")),
+        ("v0.10.2", (True, True, True, 2, "kai-scheduler-default")),
+        ("v0.12.0", (True, True, False, 2, "kai-scheduler-default")),
+        ("v0.13.1", (True, True, False, None, "kai-scheduler-default")),
+    ],
+)
+def test_shape(version, shape):
+    release = kai.release(version)
+    assert (release.operator, release.shard, release.needs_cluster_policy, release.queue_levels, release.scheduler) == shape
+
+
+@pytest.mark.parametrize(
+    ("version", "extra"),
+    [
+        ("v0.9.6", {}),
+        ("v0.9.7", {"global": {"resourceReservation": {"runtimeClassName": "nvidia"}}}),
+        ("v0.13.1", {}),
+        ("v0.16.8", {"binder": {"runtimeClassName": "nvidia"}}),
+    ],
+)
+def test_values_for_shared_gpus(version, extra):
+    release = kai.release(version)
+    base = {"registry": release.registry, "gpuSharing": True}
+    assert release.values(True) == extra | {"global": base | extra.get("global", {})}
+    assert release.values(False) == {"global": base | {"gpuSharing": False}}
+
+
+@pytest.mark.parametrize(
+    ("version", "restart"),
+    [("v0.9.4", False), ("v0.12.0", True), ("v0.12.22", False), ("v0.13.1", True), ("v0.14.6", False), ("v0.15.2", True)],
+)
+def test_restart_after_upgrade(version, restart):
+    assert kai.release(version).restart_after_upgrade is restart
+
+
+@pytest.mark.parametrize("version", ["v0.19.0", "v0.21.0", "v1.0.0", "v0.14.99"])
+def test_newer_ones_are_taken_for_the_newest(version):
+    assert not kai.release(version).known
+
+
+@pytest.mark.parametrize(
+    ("version", "what"),
+    [
+        ("latest", "not a version of KAI Scheduler"),
+        ("v0.13", "not a version of KAI Scheduler"),
+        ("v0.20.1", "retracted"),
+        ("v0.11.0", "there is no KAI Scheduler"),
+        ("v0.6.23", "there is no KAI Scheduler"),
+    ],
+)
+def test_refused(version, what):
+    with pytest.raises(TenancyError, match=f"version: .*{what}"):
+        kai.release(version)
+
+
+def test_hazards_name_their_source():
+    assert any("#104" in hazard for hazard in kai.release("v0.12.0").hazards)
+    assert kai.release("v0.16.8").hazards == ()
+
+
+def config(generation=2, observed=2, **conditions):
+    told = [{"type": name, "status": status, "observedGeneration": observed} for name, status in conditions.items()]
+    return {"kind": "Config", "metadata": {"name": "kai-config", "generation": generation}, "status": {"conditions": told}}
+
+
+READY = {"Deployed": "True", "Available": "True", "DependenciesFulfilled": "True"}
+
+
+def test_conditions():
+    assert kai.unready([config(**READY)]) == []
+    assert "is not Deployed" in kai.unready([config(observed=1, **READY)])[0]
+    assert "is not Available" in kai.unready([config(**READY | {"Available": "False"})])[0]
+    assert "not reported yet" in kai.unready([config()])[0]
+
+
+def deployment(available=1, updated=1, replicas=1, observed=1):
+    status = {
+        "availableReplicas": available,
+        "updatedReplicas": updated,
+        "replicas": replicas,
+        "observedGeneration": observed,
+    }
+    return {"metadata": {"name": "binder", "generation": 1}, "spec": {"replicas": 1}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("deployments", "lacking"),
+    [
+        ([deployment()], []),
+        ([], ["Deployment binder does not exist"]),
+        ([deployment(available=0)], ["Deployment binder has 0 of 1 pods available"]),
+        ([deployment(observed=0)], ["Deployment binder has 0 of 1 pods available"]),
+        ([deployment(replicas=2)], ["Deployment binder has 1 of 1 pods available"]),
+    ],
+)
+def test_deployments(deployments, lacking):
+    assert kai.unavailable(["binder"], deployments) == lacking
+
+
+def test_webhooks_without_ca():
+    webhook = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "kai-binder"}, "webhooks": [{"clientConfig": {}}]}
+    assert kai.without_ca([webhook]) == ["MutatingWebhookConfiguration kai-binder has no CA yet"]
+    assert kai.without_ca([webhook | {"webhooks": [{"clientConfig": {"caBundle": "x"}}]}]) == []
+    assert kai.without_ca([webhook | {"metadata": {"name": "other"}}]) == []
+
+
+def test_troubles():
+    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+    pod = {"metadata": {"name": "p"}, "status": {"containerStatuses": [{"state": {"waiting": waiting}}]}}
+    assert kai.troubles([pod]) == ["pod p: ImagePullBackOff no such image"]
+
+
+def test_writes_are_tried_again_while_the_webhook_is_silent(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    answers = iter(["failed calling webhook x: connection refused", "ok"])
+
+    def write():
+        if (answer := next(answers)) != "ok":
+            raise TenancyError(answer)
+        return answer
+
+    assert kai.when_webhook_answers("it", write, 10) == "ok"
+
+    def refuse():
+        raise TenancyError("forbidden")
+
+    with pytest.raises(TenancyError, match="forbidden"):
+        kai.when_webhook_answers("it", refuse, 10)

@@ -1,0 +1,260 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of what we know of kind clusters with GPUs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+import subprocess
+import typing as t
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kind
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import Found, Gpu, Inside, Node
+
+GPUS = [Gpu(index, f"GPU-{index:04x}", index) for index in range(4)]
+LISTING = """GPU 0: NVIDIA H200 (UUID: GPU-0000)
+  MIG 1g.18gb     Device  0: (UUID: MIG-aaaa)
+GPU 1: NVIDIA H200 (UUID: GPU-0001)
+"""
+
+
+def test_gpus_come_with_the_minors_that_the_driver_tells() -> None:
+    assert _kind.parse_gpus(LISTING, {"GPU-0001": 7}) == [Gpu(0, "GPU-0000", 0), Gpu(1, "GPU-0001", 7)]
+
+
+@pytest.mark.parametrize(
+    ("information", "minor"),
+    [
+        ("Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-00ab-1\nDevice Minor: \t 3\n", ("GPU-00ab-1", 3)),
+        ("GPU UUID: \t GPU-????????-????\nDevice Minor: \t 3\n", None),
+    ],
+)
+def test_minors_are_read_from_the_driver(information: str, minor: tuple[str, int] | None) -> None:
+    assert _kind.parse_minor(information) == minor
+
+
+@pytest.mark.parametrize(
+    ("workers", "gpus"),
+    [
+        ([], []),
+        ([{}], [[]]),
+        ([{"gpus": [0, 1]}, {"gpus": ["3", "GPU-0002"]}], [[0, 1], [2, 3]]),
+        ([{"count": 2}, {"gpus": [0]}, {"count": 1}], [[1, 2], [0], [3]]),
+        ([{"gpus": []}, {"count": 4}], [[], [0, 1, 2, 3]]),
+    ],
+)
+def test_workers_get_their_gpus(workers: list[dict[str, t.Any]], gpus: list[list[int]]) -> None:
+    nodes = _kind.plan("lab", workers, GPUS)
+    assert [node.name for node in nodes] == ["lab-control-plane", "lab-worker", "lab-worker2", "lab-worker3"][: len(nodes)]
+    assert [[gpu.index for gpu in node.gpus] for node in nodes[1:]] == gpus
+    for node in nodes:
+        assert (node.labels.get("nvidia.com/gpu.present") == "true") == bool(node.gpus)
+
+
+@pytest.mark.parametrize(
+    ("workers", "words"),
+    [
+        ([{"count": 5}], r"workers\[0\].count: 5 .* 4 .* 4"),
+        ([{"count": 3}, {"gpus": [0, 1]}], r"workers\[0\].count: 3 .* 4 .* 2"),
+        ([{"gpus": [4]}], r"workers\[0\].gpus: .* no GPU 4.*3 \(GPU-0003\)"),
+        ([{"gpus": [0]}, {"gpus": ["GPU-0000"]}], r"workers\[1\].gpus: GPU GPU-0000 .* another"),
+        ([{"gpus": [0, "GPU-0000"]}], r"workers\[0\].gpus: .* twice"),
+    ],
+)
+def test_impossible_gpus_are_refused(workers: list[dict[str, t.Any]], words: str) -> None:
+    with pytest.raises(TenancyError, match=words):
+        _kind.plan("lab", workers, GPUS)
+
+
+def test_kind_config_says_what_the_host_needs() -> None:
+    nodes = _kind.plan("lab", [{"gpus": [1]}], GPUS)
+    plain = _kind.kind_config(nodes, "/certs", cgroup_v1=False, user_namespace=False, component_tags={})
+    assert plain["kubeadmConfigPatches"] == []
+    certs = {"hostPath": "/certs", "containerPath": "/etc/containerd/certs.d", "readOnly": True}
+    gpu = {"hostPath": "/dev/null", "containerPath": "/var/run/nvidia-container-devices/GPU-0001"}
+    assert [(node["role"], node["extraMounts"]) for node in plain["nodes"]] == [
+        ("control-plane", [certs]),
+        ("worker", [certs, gpu]),
+    ]
+    full = _kind.kind_config(nodes, "/certs", True, True, {"coredns": "v1.14.2", "etcd": None})
+    assert [json.loads(patch) for patch in full["kubeadmConfigPatches"]] == [
+        {"kind": "KubeletConfiguration", "failCgroupV1": False, "featureGates": {"KubeletInUserNamespace": True}},
+        {"kind": "ClusterConfiguration", "dns": {"imageTag": "v1.14.2"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mirror", "override"),
+    [("http://10.0.0.1:5000", False), ("https://mirror/docker", False), ("http://10.0.0.1:5000/v2/docker.io", True)],
+)
+def test_hosts_toml(mirror: str, override: bool) -> None:
+    text = _kind.hosts_toml(mirror)
+    assert text.startswith(f'[host."{mirror}"]\ncapabilities = ["pull", "resolve"]\n')
+    assert ("override_path = true" in text) == override
+
+
+def container(name: str, status: str = "running", gpus: t.Sequence[str] = ()) -> dict[str, t.Any]:
+    mounts = [{"Source": "/certs", "Destination": "/etc/containerd/certs.d"}, {"Source": "/v", "Destination": "/var"}]
+    mounts += [{"Source": "/dev/null", "Destination": f"/var/run/nvidia-container-devices/{gpu}"} for gpu in gpus]
+    role = "worker" if "worker" in name else "control-plane"
+    return {
+        "Name": f"/{name}",
+        "Config": {"Image": "kindest/node:v1", "Labels": {"io.x-k8s.kind.cluster": "lab", "io.x-k8s.kind.role": role}},
+        "State": {"Status": status},
+        "Mounts": mounts,
+    }
+
+
+def test_nodes_are_read_from_docker() -> None:
+    assert _kind.parse_nodes([container("lab-worker", "exited", ["GPU-0001"])]) == [
+        Found("lab-worker", "worker", "kindest/node:v1", False, frozenset({"GPU-0001"}), "/certs")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("containers", "image", "words"),
+    [
+        ([container("lab-control-plane"), container("lab-worker", gpus=["GPU-0000", "GPU-0001"])], None, []),
+        ([container("lab-control-plane"), container("lab-worker", gpus=["0", "1"])], "kindest/node:v1", []),
+        ([container("lab-control-plane"), container("lab-worker", gpus=["0"])], None, ["lab-worker GPUs"]),
+        ([container("lab-control-plane")], None, ["lab-worker"]),
+        (
+            [container("lab-control-plane"), container("lab-worker", gpus=["0", "1"]), container("lab-worker2")],
+            None,
+            ["lab-worker2"],
+        ),
+        (
+            [container("lab-control-plane"), container("lab-worker", gpus=["0", "1"])],
+            "kindest/node:v2",
+            ["lab-control-plane image", "lab-worker image"],
+        ),
+    ],
+)
+def test_differences_in_the_layout(containers: list[dict[str, t.Any]], image: str | None, words: list[str]) -> None:
+    wanted = _kind.plan("lab", [{"gpus": [0, 1]}], GPUS)
+    found = _kind.differences(wanted, _kind.parse_nodes(containers), image, "/certs")
+    assert [what for what, _before, _after in found] == words
+
+
+WORKER = Node("lab-worker", "worker", GPUS[:2], {})
+PROGRAMS = {"nvidia-ctk": ("/usr/local/bin/nvidia-ctk", "a" * 64)}
+
+
+def checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def inside(**changes: t.Any) -> Inside:
+    fields: dict[str, t.Any] = {
+        "files": {
+            "/usr/bin/nvidia-ctk": "a" * 64,
+            _kind.TOOLKIT_CONFIG: "c" * 64,
+            _kind.CONFINE_SCRIPT: checksum(_kind.confine_script(WORKER.gpus)),
+            _kind.CONFINE_UNIT: checksum(_kind.UNIT),
+        },
+        "minors": frozenset({0, 1}),
+        "uuids": ["GPU-0000", "GPU-0001"],
+        "done": frozenset({"joined", "confined", "runtime", "cdi"}),
+    }
+    return Inside(**(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({}, []),
+        ({"minors": frozenset({0, 1, 2})}, ["hide the GPUs of other nodes"]),
+        ({"done": frozenset({"joined", "confined", "cdi"})}, ["give containerd the runtime nvidia"]),
+        ({"done": frozenset({"joined", "confined", "runtime"})}, ["describe the GPUs for CDI"]),
+        (
+            {"files": {}, "done": frozenset({"joined", "cdi"})},
+            [
+                "copy /usr/bin/nvidia-ctk",
+                "copy /etc/nvidia-container-runtime/config.toml",
+                "hide the GPUs of other nodes",
+                "give containerd the runtime nvidia",
+            ],
+        ),
+    ],
+)
+def test_node_steps(changes: dict[str, t.Any], names: list[str]) -> None:
+    steps = _kind.node_steps(WORKER, inside(**changes), PROGRAMS, (_kind.TOOLKIT_CONFIG, "c" * 64))
+    assert [step.name for step in steps] == names
+
+
+def test_scripts_are_valid_bash() -> None:
+    steps = _kind.node_steps(WORKER, inside(files={}, done=frozenset()), PROGRAMS, None)
+    for script in (_kind.INSPECT, _kind.confine_script(WORKER.gpus), *(step.script for step in steps)):
+        subprocess.run(["bash", "-n", "-e", "-s"], input=script, text=True, check=True)
+
+
+def test_a_node_tells_its_state(tmp_path: pathlib.Path) -> None:
+    """The script runs here, where it finds nothing of a node, and still answers."""
+    file = tmp_path / "file"
+    file.write_text("x")
+    done = subprocess.run(
+        ["bash", "-e", "-s", "--", str(file), str(tmp_path / "none")],
+        input=_kind.INSPECT,
+        text=True,
+        check=True,
+        capture_output=True,
+    )
+    assert _kind.parse_inside(done.stdout).files == {str(file): checksum("x")}
+    assert _kind.parse_inside(f"minor 3\nstate joined\nstate cdi\n{LISTING}") == Inside(
+        {}, frozenset({3}), ["GPU-0000", "GPU-0001"], frozenset({"joined", "cdi"})
+    )
+
+
+def test_the_written_files_are_those_whose_checksum_is_compared(tmp_path: pathlib.Path) -> None:
+    step = _kind.node_steps(WORKER, inside(files={}), {}, None)[0]
+    script = step.script.split("systemctl")[0].replace("/usr/local", str(tmp_path)).replace("/etc/systemd", str(tmp_path))
+    subprocess.run(["bash", "-e", "-s"], input=script, text=True, check=True)
+    written = (tmp_path / "sbin" / "kubegpu-confine-gpus").read_text()
+    assert written == _kind.confine_script(WORKER.gpus)
+
+
+def test_the_gpus_inside_have_to_be_those_assigned() -> None:
+    _kind.check_gpus(WORKER, inside())
+    with pytest.raises(TenancyError, match="GPUs GPU-0000, GPU-0001, but sees GPU-0000"):
+        _kind.check_gpus(WORKER, inside(uuids=["GPU-0000"]))
+    with pytest.raises(TenancyError, match=r"sees none\. Docker's default runtime"):
+        _kind.check_gpus(WORKER, inside(uuids=[]))
+
+
+def kube_node(name: str, ready: str = "True", taints: t.Sequence[str] = (), **labels: str) -> dict[str, t.Any]:
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": [{"key": key} for key in taints]},
+        "status": {"conditions": [{"type": "Ready", "status": ready, "message": "no network"}]},
+    }
+
+
+def test_unready_nodes_are_named_with_their_reason() -> None:
+    wanted = _kind.plan("lab", [{}, {}], GPUS)
+    assert _kind.unready([kube_node("lab-control-plane"), kube_node("lab-worker", "False")], wanted) == [
+        "lab-worker is not ready: no network",
+        "lab-worker2 has not joined",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("workers", "taints", "schedulable", "args"),
+    [
+        ([{}], [_kind.TAINT["key"]], False, []),
+        ([{}], [_kind.TAINT["key"]], True, [["taint", "node", "lab-control-plane", f"{_kind.TAINT['key']}:NoSchedule-"]]),
+        ([{}], [], False, [["taint", "node", "lab-control-plane", f"{_kind.TAINT['key']}:NoSchedule"]]),
+        ([], [], False, []),
+        ([{"labels": {"rack": 1}}], [], True, [["label", "node", "lab-worker", "--overwrite", "rack=1"]]),
+    ],
+)
+def test_labels_and_taints(
+    workers: list[dict[str, t.Any]], taints: list[str], schedulable: bool, args: list[list[str]]
+) -> None:
+    wanted = _kind.plan("lab", workers, GPUS)
+    nodes = [kube_node("lab-control-plane", taints=taints), kube_node("lab-worker")]
+    assert [step for _what, step in _kind.kubectl_steps(nodes, wanted, schedulable)] == args

@@ -1,0 +1,256 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+
+
+def values(own_scheduler=False, node_selector=None, trust="high", kubernetes_version=None, values=None):
+    return vc.tenant_values(own_scheduler, node_selector or {}, trust, kubernetes_version, values or {})
+
+
+@pytest.mark.parametrize("name", ["web", "team-ml", "a", "a" * 52])
+def test_good_names(name):
+    vc.check_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "Team", "1st", "team_ml", "-a", "a-", "a.b", "a" * 53])
+def test_bad_names(name):
+    with pytest.raises(TenancyError, match=r"^name: "):
+        vc.check_name(name)
+
+
+@pytest.mark.parametrize("version", ["0.26.0", "0.34.0", "0.36.1", "0.37.0-rc.1"])
+def test_good_versions(version):
+    vc.check_version(version, "v1.35.4")
+
+
+@pytest.mark.parametrize(
+    ("version", "kubernetes_version", "match"),
+    [
+        ("0.25.2", None, "older than 0.26"),
+        ("0.36.0", None, "3578"),
+        ("v0.36.1", None, "no leading v"),
+        ("latest", None, "such as 0.36.1"),
+        ("0.36.1", "1.35.4", "^kubernetes_version: "),
+        ("0.36.1", "v1.35", "^kubernetes_version: "),
+    ],
+)
+def test_bad_versions(version, kubernetes_version, match):
+    with pytest.raises(TenancyError, match=match):
+        vc.check_version(version, kubernetes_version)
+
+
+@pytest.mark.parametrize(("current", "wanted"), [("0.36.1", "0.36.1"), ("0.35.3", "0.36.1"), ("0.36.1", "0.36.2")])
+def test_upgrades(current, wanted):
+    vc.check_upgrade(current, wanted)
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "match"),
+    [
+        ("0.34.0", "0.36.1", "skips a minor version. Go to 0.35 first"),
+        ("0.36.1", "0.35.3", "going back"),
+        ("0.36.1", "1.0.0", "skips"),
+    ],
+)
+def test_refused_upgrades(current, wanted, match):
+    with pytest.raises(TenancyError, match=match):
+        vc.check_upgrade(current, wanted)
+
+
+def test_upstream_names():
+    assert vc.cluster_role_name("web", "tenant-web") == "vc-web-v-tenant-web"
+    assert len(vc.cluster_role_name("a" * 40, "tenant-" + "a" * 40)) == 63
+    assert vc.marker("web", "tenant-web") == "tenant-web-x-web"
+    assert len(vc.marker("a" * 40, "tenant-" + "a" * 40)) == 63
+
+
+def test_values_with_own_scheduler_and_nodes():
+    made = values(own_scheduler=True, node_selector={"tenant.kubegpu.tenancy/a": "true"}, kubernetes_version="v1.35.4")
+    assert made["controlPlane"]["distro"]["k8s"] == {"scheduler": {"enabled": True}, "version": "v1.35.4"}
+    assert made["sync"]["fromHost"]["nodes"] == {"enabled": True, "selector": {"labels": {"tenant.kubegpu.tenancy/a": "true"}}}
+    assert made["controlPlane"]["statefulSet"]["image"]["repository"] == "loft-sh/vcluster-oss"
+
+
+@pytest.mark.parametrize(
+    ("own_scheduler", "nodes"), [(True, {"enabled": True, "selector": {"all": True}}), (False, {"enabled": False})]
+)
+def test_values_without_node_selector(own_scheduler, nodes):
+    assert values(own_scheduler=own_scheduler)["sync"]["fromHost"]["nodes"] == nodes
+
+
+@pytest.mark.parametrize(("trust", "level"), [("partial", "baseline"), ("zero", "restricted")])
+def test_profiles(trust, level):
+    policies = values(trust=trust)["policies"]
+    assert policies["podSecurityStandard"] == level
+    # The control plane's own Service takes two node ports.
+    assert policies["resourceQuota"]["quota"]["services.nodeports"] == 2
+    assert "networkPolicy" not in policies
+
+
+def test_user_values_win_and_tables_stay_untouched():
+    mine = {
+        "controlPlane": {"service": {"spec": {"type": "ClusterIP"}}},
+        "policies": {"resourceQuota": {"quota": {"count/pods": 5}}},
+    }
+    made = values(trust="partial", values=mine)
+    assert made["controlPlane"]["service"]["spec"]["type"] == "ClusterIP"
+    assert made["policies"]["resourceQuota"]["quota"]["count/pods"] == 5
+    assert vc.TRUST_PROFILES["partial"]["policies"]["resourceQuota"]["quota"]["count/pods"] == 150
+
+
+@pytest.mark.parametrize("path", sorted(vc.LICENSED))
+def test_licensed_features_are_named(path):
+    tree: object = True
+    for key in reversed(path.split(".")):
+        tree = {key: tree}
+    with pytest.raises(TenancyError, match=f"values.{path}: .*licence"):
+        values(values=tree)
+
+
+@pytest.mark.parametrize(
+    ("own_scheduler", "mine", "match"),
+    [
+        (True, {"sync": {"fromHost": {"nodes": {"enabled": False}}}}, "values.sync.fromHost.nodes.enabled"),
+        (False, {"controlPlane": {"advanced": {"virtualScheduler": {"enabled": True}}}}, "values.sync.fromHost.nodes.enabled"),
+        (False, {"policies": {"podSecurityStandard": "strict"}}, "values.policies.podSecurityStandard: 'strict'"),
+        (False, {"sync": {"toHost": {"pods": {"patches": [{"path": "x"}]}}}}, "values.sync.toHost.pods.patches"),
+        (
+            False,
+            {"sync": {"fromHost": {"storageClasses": {"enabled": "true"}}, "toHost": {"storageClasses": {"enabled": True}}}},
+            "values.sync.toHost.storageClasses.enabled",
+        ),
+    ],
+)
+def test_values_the_pod_refuses(own_scheduler, mine, match):
+    with pytest.raises(TenancyError, match=match):
+        values(own_scheduler=own_scheduler, values=mine)
+
+
+def test_differences_are_leaves():
+    before = {"a": {"b": 1, "c": 2}, "d": 3}
+    after = {"a": {"b": 1, "c": 4}, "e": {"f": 5}}
+    assert vc.differences(before, after) == [("values.a.c", 2, 4), ("values.d", 3, None), ("values.e", None, {"f": 5})]
+    assert vc.differences(before, before) == []
+
+
+def workload(ready=1, generation=1, seen=1, revision="r1"):
+    return {
+        "metadata": {"generation": generation},
+        "spec": {"replicas": 1},
+        "status": {"observedGeneration": seen, "readyReplicas": ready, "updatedReplicas": ready, "updateRevision": revision},
+    }
+
+
+def pod(revision="r1", waiting=None, phase="Running", host="10.0.0.3", conditions=()):
+    state = {"waiting": waiting} if waiting else {"running": {}}
+    return {
+        "metadata": {"name": "web-0", "labels": {"controller-revision-hash": revision}},
+        "status": {
+            "phase": phase,
+            "hostIP": host,
+            "conditions": list(conditions),
+            "containerStatuses": [{"name": "syncer", "state": state}],
+        },
+    }
+
+
+CRASH = {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
+
+
+@pytest.mark.parametrize(
+    ("item", "pods", "ready", "seen", "crashed"),
+    [
+        (None, [], False, "does not exist yet", None),
+        (workload(), [pod()], True, "", None),
+        (workload(generation=2), [pod()], False, "latest change", None),
+        (workload(ready=0), [], False, "no pod yet", None),
+        (workload(ready=0), [pod(waiting=CRASH)], False, "CrashLoopBackOff (back-off 10s)", ("web-0", "syncer")),
+        (workload(ready=0, revision="r2"), [pod(waiting=CRASH)], False, "no pod yet", None),
+        (
+            workload(ready=0),
+            [pod(waiting={"reason": "ImagePullBackOff", "message": "no such image"})],
+            False,
+            "pod web-0: syncer: ImagePullBackOff (no such image)",
+            None,
+        ),
+        (
+            workload(ready=0),
+            [
+                pod(
+                    phase="Pending",
+                    conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}],
+                )
+            ],
+            False,
+            "pod web-0: Unschedulable (0/3)",
+            None,
+        ),
+    ],
+)
+def test_judge(item, pods, ready, seen, crashed):
+    verdict = vc.judge(item, pods)
+    assert (verdict.ready, verdict.crashed) == (ready, crashed)
+    assert seen in verdict.seen
+
+
+def service(kind, **spec):
+    return {"spec": {"type": kind, "ports": [{"port": 10250, "nodePort": 30001}, {"port": 443, "nodePort": 30002}]} | spec}
+
+
+@pytest.mark.parametrize(
+    ("item", "pods", "server", "why"),
+    [
+        (service("NodePort"), [pod()], "https://10.0.0.3:30002", ""),
+        (service("NodePort"), [pod(host="fd00::3")], "https://[fd00::3]:30002", ""),
+        (service("NodePort"), [pod(phase="Pending")], None, "runs on no node"),
+        (service("ClusterIP"), [pod()], None, "type ClusterIP"),
+        (service("LoadBalancer"), [pod()], None, "no address yet"),
+        (service("LoadBalancer") | {"status": {"loadBalancer": {"ingress": [{"hostname": "lb"}]}}}, [], "https://lb", ""),
+        (None, [], None, "no Service"),
+    ],
+)
+def test_server_address(item, pods, server, why):
+    found, reason = vc.server_address(item, pods)
+    assert found == server
+    assert why in reason
+
+
+SECRET = {
+    "metadata": {"name": "vc-web"},
+    "data": {"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ", "token": ""},
+}
+
+
+def test_kubeconfig_has_one_of_everything():
+    config = vc.kubeconfig(SECRET, "web", "https://10.0.0.3:30002", "http://proxy:3128")
+    assert config["current-context"] == "web"
+    assert [entry["name"] for kind in ("clusters", "users", "contexts") for entry in config[kind]] == ["web"] * 3
+    assert config["clusters"][0]["cluster"]["proxy-url"] == "http://proxy:3128"
+    assert config["users"][0]["user"] == {"client-certificate-data": "Q0VSVA==", "client-key-data": "S0VZ"}
+
+
+def test_kubeconfig_by_token():
+    data = {"certificate-authority": "Q0E=", "token": base64.b64encode(b"secret").decode()}
+    assert vc.kubeconfig(SECRET | {"data": data}, "web", "https://a")["users"][0]["user"] == {"token": "secret"}
+
+
+@pytest.mark.parametrize("data", [None, {}, {"certificate-authority": "Q0E="}, {"client-certificate": "Q0VSVA=="}])
+def test_incomplete_secret(data):
+    with pytest.raises(TenancyError, match="vc-web"):
+        vc.kubeconfig(SECRET | {"data": data}, "web", "https://a")
+
+
+def test_summary_holds_no_credentials():
+    config = vc.kubeconfig(SECRET, "web", "https://a")
+    assert vc.kubeconfig_summary(config) == {"context": "web", "server": "https://a"}
+    assert vc.kubeconfig_summary("rubbish") == {}
+    assert vc.same_credentials(config, vc.kubeconfig(SECRET, "web", "https://b"))
+    assert not vc.same_credentials(config, None)

@@ -1,0 +1,130 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _web_probe as web
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.modules import web_probe
+
+
+def client(phase, message="", ready=False):
+    return {
+        "metadata": {"name": "probe"},
+        "spec": {"schedulerName": "default-scheduler"},
+        "status": {
+            "phase": phase,
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+            "containerStatuses": [{"name": "probe", "state": {"terminated": {"reason": "Error", "message": message}}}]
+            if phase in ("Succeeded", "Failed")
+            else [],
+        },
+    }
+
+
+SERVER = {
+    "metadata": {"name": "probe-1"},
+    "spec": {},
+    "status": {
+        "phase": "Pending",
+        "containerStatuses": [{"name": "probe", "state": {"waiting": {"reason": "ErrImagePull", "message": "no host"}}}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("pods", "verdict", "reason"),
+    [
+        ([client("Succeeded", "abc\n")], "passed", "through Service probe"),
+        ([client("Succeeded", "nginx")], "failed", "another page was served: 'nginx'"),
+        (
+            [client("Failed", "wget: bad address"), SERVER],
+            "failed",
+            "wget: bad address; pod probe-1: probe: ErrImagePull (no host)",
+        ),
+        ([client("Running", ready=True)], None, "still fetching"),
+        ([client("Pending"), SERVER], None, "ErrImagePull"),
+        ([], None, "does not exist"),
+    ],
+)
+def test_outcome(pods, verdict, reason):
+    found, why = web.outcome(pods, "probe", "abc")
+    assert found == verdict
+    assert reason in why
+
+
+def test_foreign_schedulers():
+    assert web.foreign_schedulers([client("Running"), SERVER]) == []
+    assert web.foreign_schedulers([{"spec": {"schedulerName": "kai-scheduler"}}]) == ["kai-scheduler"]
+
+
+def test_manifests_belong_together_and_are_restricted():
+    deployment, service, pod = web.manifests("probe", "default", "busybox", "abc", 20)
+    template = deployment["spec"]["template"]
+    assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
+    assert service["spec"]["selector"].items() > web.LABELS.items()
+    # The Service must not reach the client itself.
+    assert pod["metadata"]["labels"]["app.kubernetes.io/component"] == "client"
+    assert "http://probe.default.svc:8080/" in pod["spec"]["containers"][0]["command"][2]
+    for spec in (template["spec"], pod["spec"]):
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+class FakeKube:
+    """A cluster whose client pod ends at once, having fetched the page or not."""
+
+    def __init__(self, fetches, scheduler="default-scheduler"):
+        self.objects = []
+        self.fetches = fetches
+        self.scheduler = scheduler
+
+    def create(self, definition):
+        if definition["kind"] == "Pod":
+            said = self.token if self.fetches else "wget: bad address"
+            definition |= {"status": client("Succeeded" if self.fetches else "Failed", said)["status"]}
+            definition["spec"]["schedulerName"] = self.scheduler
+        if definition["kind"] == "Deployment":
+            script = definition["spec"]["template"]["spec"]["containers"][0]["command"][2]
+            self.token = script.split()[1]
+        self.objects.append(definition)
+
+    def list(self, api_version, kind, namespace, label_selector):
+        wanted = dict(pair.split("=") for pair in label_selector.split(","))
+        return [o for o in self.objects if o["kind"] == kind and wanted.items() <= o["metadata"]["labels"].items()]
+
+    def delete(self, api_version, kind, name, namespace):
+        self.objects = [o for o in self.objects if (o["kind"], o["metadata"]["name"]) != (kind, name)]
+
+
+PARAMS = {"namespace": "default", "image": "busybox", "timeout": 1}
+
+
+def test_probe_passes_and_leaves_nothing():
+    kube = FakeKube(fetches=True)
+    kube.objects.append({"kind": "Service", "metadata": {"name": "kubegpu-web-probe-old", "labels": web.LABELS}})
+    result = web_probe.run(PARAMS, kube, check_mode=False)
+    assert [(found["name"], found["verdict"]) for found in result["results"]] == [("page", "passed"), ("scheduler", "passed")]
+    assert kube.objects == []
+
+
+@pytest.mark.parametrize(
+    ("kube", "match"),
+    [
+        (FakeKube(fetches=False), "1 of 2 checks failed. page: .*bad address"),
+        (FakeKube(True, "kai-scheduler"), "scheduler: kai-scheduler"),
+    ],
+)
+def test_probe_fails_and_leaves_nothing(kube, match):
+    with pytest.raises(TenancyError, match=match) as failed:
+        web_probe.run(PARAMS, kube, check_mode=False)
+    assert len(failed.value.details["results"]) == 2
+    assert kube.objects == []
+
+
+def test_probe_in_check_mode():
+    kube = FakeKube(fetches=True)
+    assert {found["verdict"] for found in web_probe.run(PARAMS, kube, check_mode=True)["results"]} == {"not_tried"}
+    assert kube.objects == []

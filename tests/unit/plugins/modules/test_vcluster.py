@@ -1,0 +1,267 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Release
+from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster
+
+VALUES = vc.tenant_values(False, {}, "high", None, {})
+RELEASE = Release("web", "tenant-web", "deployed", 3, "vcluster", "0.36.1", VALUES)
+RBAC = "rbac.authorization.k8s.io/v1"
+
+
+def item(api_version, kind, name, namespace="tenant-web", labels=None, **more):
+    metadata = {"name": name, "namespace": namespace, "labels": labels or {}} | more.pop("metadata", {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata} | more
+
+
+def own_namespace(**labels):
+    return item("v1", "Namespace", "tenant-web", None, vc.OWNED_LABELS | {vc.TENANT_LABEL: "web"} | labels)
+
+
+def running(state=None):
+    status = {"observedGeneration": 1, "readyReplicas": 1, "updatedReplicas": 1}
+    pod = {"phase": "Running", "hostIP": "10.0.0.3", "containerStatuses": [{"name": "syncer", "state": state or {"running": {}}}]}
+    data = {"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ"}
+    return [
+        item("apps/v1", "StatefulSet", "web", metadata={"generation": 1}, spec={"replicas": 1}, status=status),
+        item("v1", "Pod", "web-0", labels={"app": "vcluster", "release": "web"}, status=pod),
+        item("v1", "Secret", "vc-web", data=data),
+        item("v1", "Service", "web", spec={"type": "NodePort", "ports": [{"port": 443, "nodePort": 30002}]}),
+    ]
+
+
+class FakeKube:
+    """Objects in a list; deletions are complete at once."""
+
+    def __init__(self, objects):
+        self.objects = list(objects)
+        self.writes = []
+
+    def get(self, api_version, kind, name, namespace=None):
+        found = (o for o in self.objects if (o["apiVersion"], o["kind"], o["metadata"]["name"]) == (api_version, kind, name))
+        return next((o for o in found if namespace in (None, o["metadata"]["namespace"])), None)
+
+    def list(self, api_version, kind, namespace=None, label_selector=None):
+        wanted = dict(pair.split("=") for pair in label_selector.split(",")) if label_selector else {}
+        return [
+            o
+            for o in self.objects
+            if (o["apiVersion"], o["kind"]) == (api_version, kind)
+            and namespace in (None, o["metadata"]["namespace"])
+            and wanted.items() <= o["metadata"]["labels"].items()
+        ]
+
+    def create(self, definition):
+        self.writes.append(("create", definition["kind"], definition["metadata"]["name"]))
+        self.objects.append(definition)
+        return definition
+
+    def delete(self, api_version, kind, name, namespace=None):
+        self.writes.append(("delete", kind, name))
+        self.objects = [
+            o
+            for o in self.objects
+            if not (o["kind"] == kind and o["metadata"]["name"] == name)
+            and not (kind == "Namespace" and o["metadata"]["namespace"] == name)
+        ]
+        return True
+
+    def logs(self, name, namespace, container, previous):
+        return "starting\nFATAL out of luck\n" if previous else ""
+
+
+class FakeHelm:
+    def __init__(self, release, kube):
+        self.found = release
+        self.kube = kube
+        self.writes = []
+
+    def release(self, name, namespace):
+        return self.found
+
+    def template(self, name, namespace, chart, values):
+        if "unknown" in values:
+            raise TenancyError("helm template failed: additional properties 'unknown' not allowed")
+
+    def upgrade(self, name, namespace, chart, values, timeout):
+        self.writes.append("upgrade")
+        self.kube.objects += [
+            new for new in running() if not self.kube.get(new["apiVersion"], new["kind"], new["metadata"]["name"])
+        ]
+
+    def uninstall(self, name, namespace, timeout):
+        self.writes.append("uninstall")
+
+
+def run(objects, release=None, check_mode=False, **params):
+    defaults = {
+        "state": "present",
+        "name": "web",
+        "namespace": None,
+        "version": "0.36.1",
+        "kubernetes_version": None,
+        "own_scheduler": False,
+        "node_selector": {},
+        "trust": "high",
+        "values": {},
+        "chart_source": "",
+        "timeout": 2,
+    }
+    kube = FakeKube(objects)
+    helm = FakeHelm(release, kube)
+    asked = []
+
+    def ask(config, path):
+        asked.append(path)
+        return {"gitVersion": "v1.36.0"}
+
+    try:
+        result = vcluster.run(defaults | params, kube, helm, check_mode, ask)
+    finally:
+        run.writes = kube.writes + helm.writes
+        run.asked = asked
+    return result
+
+
+def test_fresh():
+    result = run([])
+    assert result["changed"]
+    assert result["diff"]["before"] == {}
+    assert result["diff"]["after"] == {"namespace": "tenant-web", "version": "0.36.1", "values": VALUES}
+    assert (result["server"], result["kubernetes_version"]) == ("https://10.0.0.3:30002", "v1.36.0")
+    assert run.writes == [("create", "Namespace", "tenant-web"), "upgrade"]
+    assert run.asked == ["/version", vc.READY_PATH]
+
+
+def test_second_run_changes_nothing():
+    result = run([own_namespace(), *running()], RELEASE)
+    assert not result["changed"]
+    assert result["diff"] == {"before": {}, "after": {}}
+    assert run.writes == []
+
+
+def test_check_mode_predicts_and_writes_nothing():
+    result = run([own_namespace(), *running()], RELEASE, check_mode=True, kubernetes_version="v1.35.4")
+    assert result["changed"]
+    assert result["diff"] == {"before": {}, "after": {"values.controlPlane.distro.k8s.version": "v1.35.4"}}
+    assert run.writes == run.asked == []
+
+
+@pytest.mark.parametrize(
+    ("status", "writes"),
+    [
+        ("failed", ["upgrade"]),
+        ("pending-install", ["uninstall", "upgrade"]),
+        ("uninstalling", ["uninstall", "upgrade"]),
+        ("pending-upgrade", [("delete", "Secret", "sh.helm.release.v1.web.v3"), "upgrade"]),
+        ("pending-rollback", [("delete", "Secret", "sh.helm.release.v1.web.v3"), "upgrade"]),
+    ],
+)
+def test_unfinished_releases_are_repaired(status, writes):
+    result = run([own_namespace(), *running()], dataclasses.replace(RELEASE, status=status))
+    assert result["diff"] == {"before": {"release": status}, "after": {"release": "deployed"}}
+    assert run.writes == writes
+
+
+@pytest.mark.parametrize(
+    ("objects", "release", "params", "match"),
+    [
+        ([item("v1", "Namespace", "tenant-web", None)], None, {}, "not made by this collection"),
+        ([own_namespace(**{vc.TENANT_LABEL: "ml"})], None, {}, "belongs to tenant ml"),
+        (
+            [own_namespace(), item("apps/v1", "StatefulSet", "other", labels={"app": "vcluster"})],
+            None,
+            {},
+            "already holds the virtual cluster other",
+        ),
+        ([own_namespace()], dataclasses.replace(RELEASE, chart_version="0.34.0"), {}, "skips a minor"),
+        ([], None, {"values": {"unknown": 1}}, "'unknown' not allowed"),
+        ([], None, {"values": {"privateNodes": {"enabled": True}}}, "licence"),
+        ([], None, {"chart_source": "/nowhere"}, "/nowhere/vcluster-0.36.1.tgz"),
+        ([], None, {"name": "No"}, "^name: "),
+        ([item("v1", "Namespace", "tenant-web", None)], None, {"state": "absent"}, "not made by this collection"),
+    ],
+)
+def test_refused_before_anything_is_written(objects, release, params, match):
+    with pytest.raises(TenancyError, match=match):
+        run(objects, release, **params)
+    assert run.writes == []
+
+
+def test_crash_ends_the_wait_with_the_last_words():
+    crashing = running({"waiting": {"reason": "CrashLoopBackOff"}})
+    with pytest.raises(TenancyError, match="FATAL out of luck"):
+        run([own_namespace(), *crashing], RELEASE, timeout=600)
+
+
+def test_wait_is_bounded_and_says_what_is_missing():
+    objects = [o for o in running() if o["kind"] != "Secret"]
+    with pytest.raises(TenancyError, match="kubeconfig Secret vc-web does not exist yet"):
+        run([own_namespace(), *objects], RELEASE, timeout=0)
+
+
+def test_service_nobody_outside_reaches():
+    objects = running()
+    objects[-1]["spec"]["type"] = "ClusterIP"
+    made = vc.tenant_values(False, {}, "high", None, {"controlPlane": {"service": {"spec": {"type": "ClusterIP"}}}})
+    release = dataclasses.replace(RELEASE, values=made)
+    result = run([own_namespace(), *objects], release, values={"controlPlane": {"service": {"spec": {"type": "ClusterIP"}}}})
+    assert "server" not in result
+
+
+def leftovers():
+    ours = {"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "tenant-web"}
+    theirs = ours | {"meta.helm.sh/release-namespace": "tenant-web-2"}
+    marked = {vc.MARKER_LABEL: "tenant-web-x-web"}
+    return [
+        item(RBAC, "ClusterRole", "vc-web-v-tenant-web", None, metadata={"annotations": ours}),
+        item(RBAC, "ClusterRoleBinding", "vc-web-v-tenant-web", None, metadata={"annotations": theirs}),
+        item("scheduling.k8s.io/v1", "PriorityClass", "high-x-web", None, marked),
+        item("scheduling.k8s.io/v1", "PriorityClass", "system", None),
+    ]
+
+
+def test_absent_removes_all_that_is_ours():
+    result = run([own_namespace(), *running(), *leftovers()], RELEASE, state="absent")
+    assert result["diff"]["before"] == {
+        "release": "vcluster-0.36.1",
+        "namespace": "tenant-web",
+        "ClusterRole vc-web-v-tenant-web": "present",
+        "PriorityClass high-x-web": "present",
+    }
+    assert run.writes == [
+        ("delete", "Namespace", "tenant-web"),
+        ("delete", "ClusterRole", "vc-web-v-tenant-web"),
+        ("delete", "PriorityClass", "high-x-web"),
+        "uninstall",
+    ]
+
+
+def test_absent_again_changes_nothing():
+    assert not run([], state="absent")["changed"]
+    assert run.writes == []
+
+
+def test_absent_in_check_mode():
+    assert run([own_namespace(), *running()], RELEASE, check_mode=True, state="absent")["changed"]
+    assert run.writes == []
+
+
+def test_absent_waits_for_volumes():
+    volume = item(
+        "v1",
+        "PersistentVolume",
+        "pv",
+        None,
+        spec={"claimRef": {"namespace": "tenant-web"}, "persistentVolumeReclaimPolicy": "Delete"},
+    )
+    with pytest.raises(TenancyError, match="volumes pv"):
+        run([own_namespace(), volume], state="absent", timeout=0)
