@@ -13,6 +13,9 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import CLUSTER_LABEL
 
+# What timeout(1) exits with when it had to end, or kill, its program.
+TIMED_OUT = (124, 137)
+
 
 class Runner(t.Protocol):
     """What this adapter needs of an Ansible module: AnsibleModule.run_command."""
@@ -71,7 +74,12 @@ class Docker:
     def create_cluster(self, name: str, image: str | None, config: dict[str, t.Any], kubeconfig: str, timeout: int) -> None:
         args = [self._kind, "create", "cluster", "--name", name, "--config", "-", "--kubeconfig", kubeconfig]
         bounded = ["timeout", "--kill-after=10", str(timeout), *args, *(["--image", image] if image else [])]
-        self._call("kind create cluster", bounded, data=json.dumps(config))
+        try:
+            self._call("kind create cluster", bounded, data=json.dumps(config))
+        except TenancyError as exc:
+            if exc.details.get("rc") not in TIMED_OUT:
+                raise
+            raise TenancyError(f"kind create cluster did not end within {timeout} s: {exc.message}", **exc.details) from exc
 
     def delete_cluster(self, name: str, kubeconfig: str) -> None:
         self._call("kind delete cluster", [self._kind, "delete", "cluster", "--name", name, "--kubeconfig", kubeconfig])

@@ -21,7 +21,7 @@ try:
     import yaml
 except ImportError:
     # The kubernetes client needs it too, and kubernetes.core reports that one missing.
-    pass
+    yaml = None  # type: ignore[assignment]
 
 Values = dict[str, t.Any]
 

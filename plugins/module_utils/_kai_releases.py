@@ -336,8 +336,10 @@ def unavailable(names: t.Iterable[str], deployments: t.Iterable[Object]) -> list
         status, wanted = item.get("status", {}), item["spec"].get("replicas", 1)
         current = status.get("observedGeneration") == item["metadata"].get("generation")
         ready = min(status.get("availableReplicas", 0), status.get("updatedReplicas", 0)) if current else 0
-        if ready < wanted or status.get("replicas", 0) > wanted:
+        if ready < wanted:
             lacking.append(f"Deployment {name} has {ready} of {wanted} pods available")
+        elif status.get("replicas", 0) > wanted:
+            lacking.append(f"Deployment {name} still has old pods")
     return lacking
 
 

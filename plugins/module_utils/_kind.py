@@ -162,7 +162,7 @@ def _pick(where: str, wanted: str, free: list[Gpu], gpus: list[Gpu]) -> Gpu:
 
 
 def kind_config(
-    nodes: list[Node], certs: str, cgroup_v1: bool, user_namespace: bool, component_tags: dict[str, str]
+    nodes: list[Node], certs: str, cgroup_v1: bool, user_namespace: bool, component_tags: dict[str, str | None]
 ) -> dict[str, t.Any]:
     """kind's configuration, as data; JSON of it is YAML.
 

@@ -154,10 +154,16 @@ class Kube:
         resource = self._resource(api_version, kind)
         if resource is None:
             return []
-        answer = self._call(
-            f"Listing {kind}",
-            lambda: resource.get(namespace=namespace, label_selector=label_selector, field_selector=field_selector),
-        ).to_dict()
+        try:
+            answer = self._call(
+                f"Listing {kind}",
+                lambda: resource.get(namespace=namespace, label_selector=label_selector, field_selector=field_selector),
+            ).to_dict()
+        except TenancyError as exc:
+            # What the client discovered may be older than the removal of a CRD.
+            if exc.details.get("status") == 404:
+                return []
+            raise
         # List items carry neither of these; everyone who passes objects on wants them.
         return [{"apiVersion": api_version, "kind": kind} | item for item in answer.get("items", [])]
 

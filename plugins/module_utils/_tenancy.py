@@ -105,8 +105,10 @@ def plan(tenants: t.Any, workers: t.Any = None) -> list[Data]:
     if problems.typed(tenants, list, VARIABLE):
         planned = [_tenant(tenant, f"{VARIABLE}[{index}]", problems) for index, tenant in enumerate(tenants)]
     _check_rivals(planned, problems)
-    if workers is not None:
-        _check_layout(planned, _layout(workers, problems), problems)
+    layout = None if workers is None else _layout(workers, problems)
+    # Sums over what was refused would only confuse.
+    if layout is not None and not problems:
+        _check_layout(planned, layout, problems)
     problems.raise_if_any("the desired state")
     return planned
 
@@ -203,11 +205,15 @@ def _check_rivals(tenants: list[Data], problems: _Problems) -> None:
 
 def _layout(workers: t.Any, problems: _Problems) -> list[int]:
     """The GPUs of each worker."""
-    gpus = [
-        worker.get("gpus", 0) if problems.typed(worker, dict, f"workers[{index}]") else 0
-        for index, worker in enumerate(workers if problems.typed(workers, list, "workers") else [])
-    ]
-    return [len(given) if isinstance(given, list) else given for given in gpus]
+    layout: list[int] = []
+    for index, worker in enumerate(workers if problems.typed(workers, list, "workers") else []):
+        path = f"workers[{index}]"
+        gpus = worker.get("gpus", 0) if problems.typed(worker, dict, path) else 0
+        if isinstance(gpus, bool) or not isinstance(gpus, (int, list)):
+            problems.add(f"{path}.gpus", f"must be a number or a list of GPUs, not {gpus!r}.")
+            gpus = 0
+        layout.append(len(gpus) if isinstance(gpus, list) else gpus)
+    return layout
 
 
 def _nodes_asked(tenant: Data) -> int:

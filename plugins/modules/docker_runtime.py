@@ -16,7 +16,7 @@ description:
     Every other key, its order, its numbers' spelling and the file's formatting stay.
   - What the file held before is recorded below C(/var/lib/kubegpu/journal) first.
     O(state=absent) restores it byte for byte, or, when somebody edited the file since, takes out only what this module put in.
-  - Docker itself is not touched. RV(changed) calls for a reload of Docker, and RV(restart_required) for a restart.
+  - Docker itself is not touched. A change calls for a reload of Docker, and for a restart when RV(restart_required) says so.
 extends_documentation_fragment:
   - kubegpu.tenancy._attributes
 options:

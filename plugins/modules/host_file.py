@@ -25,7 +25,7 @@ options:
     required: true
   content:
     description:
-      - What the file has to hold. Required with O(state=present).
+      - What the file has to hold, ended by a newline if it is not already. Required with O(state=present).
       - A file whose name ends in C(.toml) is left alone when it says the same in other words.
     type: str
   state:
@@ -91,7 +91,7 @@ def _result(path: str, before: bytes | None, after: bytes | None) -> dict[str, t
 
 def present(params: dict[str, t.Any], journal: Journal, check_mode: bool) -> dict[str, t.Any]:
     """Write the file."""
-    path, wanted = params["path"], params["content"].encode()
+    path, wanted = params["path"], (params["content"].removesuffix("\n") + "\n").encode()
     before = read_file(path)
     if before is not None and _same(path, before, wanted):
         return _result(path, before, before)

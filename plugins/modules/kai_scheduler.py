@@ -284,13 +284,15 @@ class Installation:
     def _remains(self) -> list[tuple[str, str, str, bool]]:
         """What lies in the cluster, in the order in which it can go: apiVersion, kind, name, whether it is on its way."""
         names = {kai.NAMESPACE, kai.SCALE_ADJUST_NAMESPACE} | ({kai.RESERVATION_NAMESPACE} if self.params["purge"] else set())
-        remains = self._webhooks() + self._found(*kai.CONFIG[:2], _any) + self._found(*kai.SHARD, _any)
+        crds = self._found(*CRD, _our_crd)
+        living = {name for _api, _kind, name, terminating in crds if not terminating}
+        remains = self._webhooks()
+        for crd, kind in (("configs.kai.scheduler", kai.CONFIG[:2]), ("schedulingshards.kai.scheduler", kai.SHARD)):
+            remains += self._found(*kind, _any) if crd in living else []
         remains += self._found(RBAC, "ClusterRoleBinding", _of_chart) + self._found(RBAC, "ClusterRole", _of_chart)
         remains += self._found("scheduling.k8s.io/v1", "PriorityClass", _of_chart)
         remains += self._found("v1", "Namespace", lambda item: item["metadata"]["name"] in names)
-        if self.params["purge"]:
-            remains += self._found(*CRD, _our_crd)
-        return remains
+        return remains + (crds if self.params["purge"] else [])
 
     def _webhooks(self) -> list[tuple[str, str, str, bool]]:
         return [found for kind in WEBHOOKS for found in self._found(ADMISSION, kind, _of_kai)]

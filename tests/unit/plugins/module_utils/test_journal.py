@@ -90,7 +90,8 @@ def test_an_edit_without_a_merge_is_left_alone(tmp_path: pathlib.Path, journal: 
     path.write_bytes(b"edited\n")
     assert journal.restore(str(path)) == ("edited", b"edited\n")
     entry = journal.entry(str(path))
-    assert entry and entry.original == b"theirs\n"
+    assert entry is not None
+    assert entry.original == b"theirs\n"
 
 
 def test_an_edit_before_our_second_write_is_part_of_what_comes_back(tmp_path: pathlib.Path, journal: Journal) -> None:

@@ -252,9 +252,7 @@ def test_unready_nodes_are_named_with_their_reason() -> None:
         ([{"labels": {"rack": 1}}], [], True, [["label", "node", "lab-worker", "--overwrite", "rack=1"]]),
     ],
 )
-def test_labels_and_taints(
-    workers: list[dict[str, t.Any]], taints: list[str], schedulable: bool, args: list[list[str]]
-) -> None:
+def test_labels_and_taints(workers: list[dict[str, t.Any]], taints: list[str], schedulable: bool, args: list[list[str]]) -> None:
     wanted = _kind.plan("lab", workers, GPUS)
     nodes = [kube_node("lab-control-plane", taints=taints), kube_node("lab-worker")]
     assert [step for _what, step in _kind.kubectl_steps(nodes, wanted, schedulable)] == args

@@ -89,7 +89,8 @@ def test_a_broken_file_is_left_alone(journal: Journal, params: dict[str, t.Any])
         ("config.toml", b"# mine\na   = true\n", "a = true\n", False),
         ("config.toml", b"a = false\n", "a = true\n", True),
         ("config.conf", b"a   = 1\n", "a = 1\n", True),
-        ("config.conf", None, "a = 1\n", True),
+        ("config.conf", None, "a = 1", True),
+        ("config.conf", b"a = 1\n", "a = 1", False),
     ],
 )
 def test_host_files(

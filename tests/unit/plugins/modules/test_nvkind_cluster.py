@@ -201,8 +201,8 @@ def test_a_cluster_whose_creation_was_killed_is_made_again(docker: FakeDocker, m
 def test_another_layout_is_only_rebuilt_when_told(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
     make().present()
     docker.calls.clear()
-    workers = [{"gpus": ["0", "1"], "count": None, "labels": {}}]
-    with pytest.raises(TenancyError, match="lab-worker2 is there, wanted is not wanted; lab-worker GPUs is GPU-0001.*recreate"):
+    workers: list[dict[str, t.Any]] = [{"gpus": ["0", "1"], "count": None, "labels": {}}]
+    with pytest.raises(TenancyError, match=r"lab-worker2 is there, wanted is not wanted; lab-worker GPUs is GPU-0001.*recreate"):
         make(workers=workers).present()
     assert docker.calls == []
     assert make(workers=workers, recreate=True).present()["changed"]

@@ -1,0 +1,102 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.modules.kai_queues import run
+
+TREE = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "training", "gpu": {"limit": 2}}]}]
+
+
+class FakeKube:
+    """Queues by name; the first ``silent`` writes meet a webhook that does not answer."""
+
+    def __init__(self, silent=0):
+        self.queues = {}
+        self.calls = []
+        self.silent = silent
+
+    def list(self, _api_version, _kind):
+        self.calls.append("list")
+        return list(self.queues.values())
+
+    def _write(self, verb, name):
+        if self.silent:
+            self.silent -= 1
+            raise TenancyError(
+                'Internal error occurred: failed calling webhook "queue-validation.kai.scheduler": connection refused'
+            )
+        self.calls.append(f"{verb} {name}")
+
+    def create(self, definition):
+        self._write("create", definition["metadata"]["name"])
+        self.queues[definition["metadata"]["name"]] = copy.deepcopy(definition)
+
+    def patch(self, _api_version, _kind, name, body):
+        self._write("patch", name)
+        self.queues[name]["spec"] |= body["spec"]
+
+    def delete(self, _api_version, _kind, name):
+        self._write("delete", name)
+        del self.queues[name]
+
+
+def params(**changes):
+    return {"state": "present", "queues": TREE, "kai_version": None, "timeout": 10} | changes
+
+
+def test_create_then_nothing_then_update_then_delete():
+    kube = FakeKube()
+    result = run(params(), kube, False)
+    assert result["changed"]
+    assert result["leaves"] == ["training"]
+    assert result["diff"]["before"] == {}
+    assert kube.calls == ["list", "create ml", "create training"]
+
+    kube.calls = []
+    assert run(params(), kube, False)["changed"] is False
+    assert kube.calls == ["list"]
+
+    kube.calls = []
+    smaller = copy.deepcopy(TREE)
+    smaller[0]["children"][0]["gpu"]["limit"] = 1
+    result = run(params(queues=smaller), kube, False)
+    assert result["diff"] == {"before": {"training": {"gpu.limit": 2}}, "after": {"training": {"gpu.limit": 1}}}
+    assert kube.calls == ["list", "patch training"]
+
+    kube.calls = []
+    result = run(params(state="absent"), kube, False)
+    assert kube.calls == ["list", "delete training", "delete ml"]
+    assert result["diff"]["after"] == {}
+    assert run(params(state="absent"), kube, False)["changed"] is False
+
+
+def test_check_mode_predicts_and_writes_nothing():
+    kube = FakeKube()
+    predicted = run(params(), kube, True)
+    assert kube.calls == ["list"]
+    assert predicted == run(params(), kube, False)
+
+
+def test_a_silent_webhook_is_waited_for():
+    kube = FakeKube(silent=1)
+    assert run(params(), kube, False)["changed"]
+    assert list(kube.queues) == ["ml", "training"]
+
+
+def test_a_webhook_that_stays_silent():
+    with pytest.raises(TenancyError, match=r"queue ml to be written.*failed calling webhook"):
+        run(params(timeout=0), FakeKube(silent=9), False)
+
+
+def test_levels_are_the_releases():
+    kube = FakeKube()
+    with pytest.raises(TenancyError, match=r"v0\.12\.0"):
+        run(params(queues=[{"name": "q"}], kai_version="v0.12.0"), kube, False)
+    assert kube.calls == []
+    assert run(params(queues=[{"name": "q"}], kai_version="v0.13.1"), kube, False)["changed"]

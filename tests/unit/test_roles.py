@@ -1,0 +1,69 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every role and module keeps to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
+MODULES = sorted((ROOT / "plugins/modules").glob("*.py"))
+
+
+def load(path: Path) -> dict:
+    return yaml.safe_load(path.read_text()) if path.exists() else {}
+
+
+def specs(role: Path) -> dict:
+    return load(role / "meta/argument_specs.yml")["argument_specs"]
+
+
+def options(role: Path) -> list[tuple[str, dict]]:
+    """Of all entry points."""
+    return [item for spec in specs(role).values() for item in spec.get("options", {}).items()]
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+class TestRole:
+    def test_every_option_has_a_default_and_every_default_is_an_option(self, role):
+        optional = {name for name, option in options(role) if not option.get("required")}
+        assert load(role / "defaults/main.yml").keys() == optional
+
+    def test_documented_defaults_are_the_real_ones(self, role):
+        documented = {name: option["default"] for name, option in options(role) if "default" in option}
+        assert documented == {name: load(role / "defaults/main.yml")[name] for name in documented}
+
+    def test_every_entry_point_has_a_spec(self, role):
+        # A file that only other tasks include starts with an underscore.
+        entries = {path.stem for path in (role / "tasks").glob("*.yml") if not path.stem.startswith("_")}
+        assert {"main", "absent"} <= entries == specs(role).keys()
+
+    def test_variables_carry_the_roles_name(self, role):
+        assert all(name.startswith(f"{role.name}_") for name in load(role / "defaults/main.yml"))
+
+    def test_every_default_is_explained(self, role):
+        lines = (role / "defaults/main.yml").read_text().splitlines()
+        bare = [
+            line for before, line in zip(["", *lines], lines, strict=False) if line[:1].isalpha() and not before.startswith("#")
+        ]
+        assert bare == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+def test_module_shows_how_it_is_used_and_what_it_returns(module):
+    text = module.read_text()
+    parts = {name: text.partition(f'\n{name} = r"""')[2].partition('"""')[0] for name in ("DOCUMENTATION", "EXAMPLES", "RETURN")}
+    documentation, examples, returned = (yaml.safe_load(part) for part in parts.values())
+    assert documentation["module"] == module.stem
+    assert any(f"kubegpu.tenancy.{module.stem}" in task for task in examples)
+    assert returned
+
+
+def test_the_action_group_holds_every_module_with_authentication_options():
+    with_options = {module.stem for module in MODULES if "kubernetes.core.k8s_auth_options" in module.read_text()}
+    assert set(load(ROOT / "meta/runtime.yml")["action_groups"]["kube"]) == with_options
