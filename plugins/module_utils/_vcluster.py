@@ -77,6 +77,7 @@ LICENSED = {
 
 # What an API server that can be used answers, and nobody without credentials: its controllers made the object.
 READY_PATH = "/api/v1/namespaces/default/serviceaccounts/default"
+DNS_PATH = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
 
 POD_SECURITY_LEVELS = ("privileged", "baseline", "restricted")
 
@@ -221,6 +222,11 @@ def tenant_values(
     merged = deep_merge(deep_merge(ours, TRUST_PROFILES[trust]), values)
     _refuse(merged)
     return merged
+
+
+def has_dns(values: Values) -> bool:
+    """Whether the virtual cluster gets a CoreDNS of its own, as it does by default."""
+    return bool(({"enabled": True} | (_at(values, "controlPlane.coredns") or {}))["enabled"])
 
 
 def _at(values: Values, path: str) -> t.Any:

@@ -182,6 +182,7 @@ class Probe:
         self.waiting, self.results = probe.plan(params["checks"], names, self.room, settings)
         self.running: dict[probe.Check, float] = {}
         self.logs: dict[str, str] = {}
+        self.reserved: set[str] = set()
         self.deadline = 0.0
 
     def run(self) -> None:
@@ -249,7 +250,9 @@ class Probe:
                 seen.groups = {group["metadata"]["name"]: group for group in self.kube.list(*probe.POD_GROUP, self.namespace)}
             if check.name == "fraction":
                 notes = [pod["metadata"].get("annotations") or {} for pod in self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
-                seen.reserved = {note[probe.RESERVED_GPU_NOTE] for note in notes if probe.RESERVED_GPU_NOTE in note}
+                # Noted for good: a virtual cluster's syncer was seen to take the annotation away again later.
+                self.reserved |= {note[probe.RESERVED_GPU_NOTE] for note in notes if probe.RESERVED_GPU_NOTE in note}
+                seen.reserved = self.reserved
                 queue = self.kube.get(API_VERSION, KIND, check.queue)
                 seen.allocated = probe.allocated([queue] if queue else [], self.resource)
         return seen

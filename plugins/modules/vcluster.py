@@ -281,8 +281,11 @@ class VirtualCluster:
         try:
             version = self.ask(config, "/version")["gitVersion"]
             self.ask(config, vc.READY_PATH)
+            dns = self.ask(config, vc.DNS_PATH) if vc.has_dns(self.params["values"]) else None
         except TenancyError as exc:
             return None, exc.message
+        if dns and not dns.get("status", {}).get("availableReplicas"):
+            return None, "its cluster DNS, Deployment coredns, has no pod that answers yet"
         return {"server": server, "kubernetes_version": version}, ""
 
     def _log(self, pod: str, container: str) -> str:

@@ -27,11 +27,10 @@ import tarfile
 import time
 import typing as t
 import urllib.error
-import urllib.request
 from pathlib import Path
 
 import yaml
-
+from ansible.module_utils import urls
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Chart, File, Image, Program, Recipe, Rootfs
 
@@ -49,9 +48,13 @@ class Builder:
     :arg say: prints one line of progress.
     """
 
+    _doing = "building"
+
     def __init__(self, recipe: Recipe, cache: Path, role_files: Path, say: t.Callable[[str], None]) -> None:
         self.recipe = recipe
         self.cache = cache
+        self.charts = cache / "charts"
+        self.registry = cache / "registry"
         self.role_files = role_files
         self._say = say
         self._programs = {program.id: program for program in recipe.programs}
@@ -76,10 +79,10 @@ class Builder:
                 self._say("another lab is building into this cache, waiting for it")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             steps = [(name, make) for name, done, make in self._steps() if not done()]
-            with self._registry(needed=any(name.startswith("image ") for name, _make in steps)):
+            with self._serving(needed=any(name.startswith("image ") for name, _make in steps)):
                 for number, (name, make) in enumerate(steps, 1):
                     self._step = f"{number} of {len(steps)}, {name}"
-                    self._say(f"building {self._step} ({_clock(time.monotonic() - self._started)} so far)")
+                    self._say(f"{self._doing} {self._step} ({_clock(time.monotonic() - self._started)} so far)")
                     make()
                     self.built.append(name)
 
@@ -102,11 +105,11 @@ class Builder:
                 lambda chart=chart: self.chart_file(chart).is_file(),  # type: ignore[misc]
                 lambda chart=chart: self._build_chart(chart),  # type: ignore[misc]
             )
-        for image in self.recipe.images:
+        for image in (*self.recipe.node_images, *self.recipe.images):
             yield (
                 f"image {image.ref}",
                 lambda image=image: self._image_current(image),  # type: ignore[misc]
-                lambda image=image: self._push_image(image),  # type: ignore[misc]
+                lambda image=image: self._store_image(image),  # type: ignore[misc]
             )
 
     # Programs
@@ -179,15 +182,22 @@ class Builder:
     # Charts
 
     def chart_file(self, chart: Chart) -> Path:
-        return self.cache / "charts" / f"{chart.name}-{chart.version}.tgz"
+        return self.charts / f"{chart.name}-{chart.version}.tgz"
 
     def _build_chart(self, chart: Chart) -> None:
-        with self._atomic(self.cache / "charts" / f".{chart.name}-{chart.version}") as out:
-            out.mkdir()
-            helm = self.program_dir(next(program for program in self.recipe.programs if program.name == "helm")) / "helm"
-            versions = ["--version", chart.version, "--app-version", chart.app_version]
-            self._run([str(helm), "package", str(self._path(chart.source)), *versions, "--destination", str(out)])
-            os.replace(next(out.iterdir()), self.chart_file(chart))
+        self._helm_makes(
+            chart, ["package", str(self._path(chart.source)), "--version", chart.version, "--app-version", chart.app_version]
+        )
+
+    def _helm_makes(self, chart: Chart, command: list[str]) -> None:
+        """Run a command of Helm that leaves a chart's archive in a folder, without a trace in the user's own Helm."""
+        helm = self.program_dir(next(program for program in self.recipe.programs if program.name == "helm")) / "helm"
+        with self._scratch("chart") as scratch:
+            (scratch / "out").mkdir()
+            homes = {f"HELM_{home}_HOME": str(scratch / home) for home in ("CACHE", "CONFIG", "DATA")}
+            self._run([str(helm), *command, "--destination", str(scratch / "out")], env=os.environ | homes)
+            self.charts.mkdir(parents=True, exist_ok=True)
+            os.replace(next((scratch / "out").iterdir()), self.chart_file(chart))
 
     # Images
 
@@ -205,7 +215,7 @@ class Builder:
         return digest.hexdigest()[:12]
 
     def _image_stamp(self, image: Image) -> Path:
-        return self.cache / "registry" / "stamps" / image.ref.replace("/", "+")
+        return self.registry / "stamps" / image.ref.replace("/", "+")
 
     def _image_current(self, image: Image) -> bool:
         stamp = self._image_stamp(image)
@@ -221,6 +231,12 @@ class Builder:
                         tar.addfile(member, base.extractfile(member) if member.isreg() else None)
             self._add_files(tar, image)
 
+    def _store_image(self, image: Image) -> None:
+        self._push_image(image)
+        stamp = self._image_stamp(image)
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(self.image_key(image), "utf-8")
+
     def _push_image(self, image: Image) -> None:
         with self._scratch("image") as layout:
             layers = [self.rootfs_tar(self._rootfs[image.rootfs])] if image.rootfs else []
@@ -230,13 +246,11 @@ class Builder:
                     self._add_files(tar, image)
                 layers.append(layer)
             _write_oci_layout(layout, image, layers)
-            self._run(
-                ["skopeo", "--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false"]
-                + [f"oci:{layout}", f"docker://{self._registry_address}/{image.ref}"]
-            )
-        stamp = self._image_stamp(image)
-        stamp.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(self.image_key(image), "utf-8")
+            self._copy(f"oci:{layout}", image)
+
+    def _copy(self, source: str, image: Image, *options: str) -> None:
+        command = ["skopeo", "--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false", *options]
+        self._run([*command, source, f"docker://{self._registry_address}/{image.ref}"])
 
     def _add_files(self, tar: tarfile.TarFile, image: Image) -> None:
         for file in image.files:
@@ -274,7 +288,7 @@ class Builder:
         return (self.program_dir(program) if scheme == "program" else self._module_dir(program)) / path
 
     @contextlib.contextmanager
-    def _registry(self, needed: bool) -> t.Iterator[None]:
+    def _serving(self, needed: bool) -> t.Iterator[None]:
         """A registry on loopback that writes into the cache, only while images are pushed."""
         if not needed:
             yield
@@ -285,14 +299,14 @@ class Builder:
         config = {
             "version": 0.1,
             "log": {"level": "error", "accesslog": {"disabled": True}},
-            "storage": {"filesystem": {"rootdirectory": str(self.cache / "registry")}},
+            "storage": {"filesystem": {"rootdirectory": str(self.registry)}},
             "http": {"addr": self._registry_address},
         }
         with self._scratch("registry") as scratch:
             (scratch / "config.yml").write_text(json.dumps(config), "utf-8")
             with open(scratch / "log", "wb") as log, _process(["docker-registry", "serve", str(scratch / "config.yml")], log):
                 deadline = time.monotonic() + 20
-                while not _answers(f"http://{self._registry_address}/v2/"):
+                while not answers(f"http://{self._registry_address}/v2/", timeout=2, use_proxy=False):
                     if time.monotonic() > deadline:
                         raise TenancyError(f"docker-registry did not start within 20 s: {(scratch / 'log').read_text('utf-8')[-500:]}")
                     time.sleep(0.1)
@@ -335,7 +349,7 @@ class Builder:
                             waited = time.monotonic() - start
                             if waited > STEP_TIMEOUT:
                                 raise TenancyError(f"{self._step}: {command[0]} was stopped after {_clock(waited)}.") from None
-                            self._say(f"still building {self._step}: {_clock(waited)}")
+                            self._say(f"still {self._doing} {self._step}: {_clock(waited)}")
                 out.seek(0)
                 if code == 0:
                     return out.read().decode(errors="replace")
@@ -441,12 +455,15 @@ def _write_oci_layout(layout: Path, image: Image, layers: list[Path]) -> None:
     (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}', "utf-8")
 
 
-def _answers(url: str) -> bool:
+def answers(url: str, timeout: float, use_proxy: bool = True) -> bool:
+    """Whether a web server is there, whatever it says."""
     try:
-        with urllib.request.urlopen(url, timeout=2):
-            return True
-    except (urllib.error.URLError, OSError):
+        urls.open_url(url, timeout=timeout, use_proxy=use_proxy).close()
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, urls.ConnectionError):
         return False
+    return True
 
 
 def _clock(seconds: float) -> str:

@@ -5,8 +5,8 @@
 # Note that this plugin util is PRIVATE to the collection: it may change in any release.
 """What the lab is made of, as data: programs, root filesystems, container images and charts.
 
-Nothing here is a step; L(_lab_build.py) turns it into files. Names of images, paths in them and entry points are
-the upstream projects' own, so that their charts and manifests run unmodified.
+Nothing here is a step; _lab_build.py makes files of it, or _lab_pull.py fetches what upstream publishes. Names of images, paths in them and entry points are
+the upstream projects' own, so that their charts and manifests run unmodified, and either way gives the same lab.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases, _vcluster
 
 KAI_SERVICES = (
     "admission",
@@ -26,12 +26,17 @@ KAI_SERVICES = (
     "resourcereservation",
     "scheduler",
 )
-# KAI moved between two GitHub organisations; images and charts followed (SUPPORT.md of KAI-Scheduler).
-KAI_HOMES = {
-    "v0.12.0": ("github.com/NVIDIA/KAI-scheduler", "ghcr.io/nvidia/kai-scheduler"),
-    "v0.13.1": ("github.com/kai-scheduler/KAI-scheduler", "ghcr.io/kai-scheduler/kai-scheduler"),
+# KAI moved between two GitHub organisations, and its module with it.
+KAI_MODULES = {"v0.12.0": "github.com/NVIDIA/KAI-scheduler", "v0.13.1": "github.com/kai-scheduler/KAI-scheduler"}
+# The toolkit's programs, and the Debian package of each.
+NVIDIA_PROGRAMS = {
+    "nvidia-ctk": "nvidia-container-toolkit-base",
+    "nvidia-container-runtime": "nvidia-container-toolkit-base",
+    "nvidia-container-runtime-hook": "nvidia-container-toolkit",
+    "nvidia-cdi-hook": "nvidia-container-toolkit-base",
 }
-NVIDIA_PROGRAMS = ("nvidia-ctk", "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-cdi-hook")
+NVIDIA_PACKAGES = "https://nvidia.github.io/libnvidia-container/stable/deb/amd64"
+DEVICE_PLUGIN_CHARTS = "https://nvidia.github.io/k8s-device-plugin"
 DRIVER_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
@@ -102,21 +107,49 @@ class Chart:
     """A chart packaged from its Go module's folder.
 
     :ivar version: the chart's version as users name it, which for KAI has a leading v.
+    :ivar home: where upstream publishes it: an ``oci://`` reference, or the address of a repository.
     """
 
     name: str
     version: str
     app_version: str
     source: str
+    home: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Download:
+    """A file in which upstream publishes a program.
+
+    :ivar program: id of the program.
+    :ivar url: a .deb or .tar.gz, or the program itself.
+    :ivar checksums: where its SHA-256 is published.
+    :ivar members: paths of what is taken out of it; for the program itself, the name it gets.
+    """
+
+    program: str
+    url: str
+    checksums: str
+    members: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
+    """All parts of a lab.
+
+    :ivar node_images: what only a node image made here needs, because upstream's brings its own.
+    :ivar downloads: the host's programs, as upstream publishes them.
+    :ivar component_tags: tags of images in a node image made here, where they are not kubeadm's own choice.
+    """
+
     programs: tuple[Program, ...]
     rootfs: tuple[Rootfs, ...]
+    node_images: tuple[Image, ...]
     images: tuple[Image, ...]
     charts: tuple[Chart, ...]
     host: Image
+    downloads: tuple[Download, ...]
+    component_tags: dict[str, str]
 
 
 def _binary(path: str, program: Program, binary: str) -> File:
@@ -161,11 +194,8 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
         )
         for version in v["vcluster"]
     ]
-    kais = []
-    for version in v["kai"]:
-        if version not in KAI_HOMES:
-            raise TenancyError(f"lab_kai_versions: {version} cannot be built here, only {', '.join(KAI_HOMES)} can.")
-        kais.append(Program("kai-scheduler", version, KAI_HOMES[version][0], cgo=True))
+    kai_releases = {version: _kai_releases.release(version) for version in v["kai"]}
+    kais = [Program("kai-scheduler", version, KAI_MODULES.get(version, ""), cgo=True) for version in kai_releases]
     pause = Program(
         "pause",
         "3.10",
@@ -191,7 +221,7 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
         )
     ]
 
-    images = [
+    node_images = [
         *(
             Image(f"registry.k8s.io/{name}:{kubernetes.version}", (_binary(f"/usr/local/bin/{name}", kubernetes, name),))
             for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -202,30 +232,30 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
             rootfs="base",
         ),
         Image(f"registry.k8s.io/etcd:{etcd.version[1:]}-0", (_binary("/usr/local/bin/etcd", etcd, "etcd"),)),
-        *(
-            Image(ref, (_binary("/coredns", coredns, "coredns"),), entrypoint=("/coredns",))
-            for ref in (f"registry.k8s.io/coredns/coredns:{coredns.version}", f"docker.io/coredns/coredns:{coredns.version[1:]}")
-        ),
+        _coredns("registry.k8s.io/coredns/coredns", coredns, coredns.version),
         # containerd's configuration in kind's node image and kubeadm each name their own pause image.
         *(
             Image(f"registry.k8s.io/pause:{tag}", (_binary("/pause", pause, "pause"),), entrypoint=("/pause",), user="65535:65535")
             for tag in ("3.10", "3.10.1")
         ),
-        Image("docker.io/library/busybox:1.37.0", (), rootfs="busybox"),
         Image(
             f"docker.io/rancher/local-path-provisioner:{local_path.version}",
             (_binary("/usr/bin/local-path-provisioner", local_path, "local-path-provisioner"),),
-        ),
-        Image(
-            f"nvcr.io/nvidia/k8s-device-plugin:{plugin.version}",
-            (_binary("/usr/bin/nvidia-device-plugin", plugin, "nvidia-device-plugin"),),
-            rootfs="base",
         ),
         Image(
             "docker.io/kubegpu/lab-cni:0.1.0",
             (_binary("/usr/local/bin/kubectl", kubernetes, "kubectl"), File("/usr/local/bin/lab-cni", "role:node/lab-cni.sh", 0o755)),
             rootfs="base",
             entrypoint=("/usr/local/bin/lab-cni",),
+        ),
+    ]
+    images = [
+        Image("docker.io/library/busybox:1.37.0", (), rootfs="busybox"),
+        _coredns("docker.io/coredns/coredns", coredns, coredns.version[1:]),
+        Image(
+            f"nvcr.io/nvidia/k8s-device-plugin:{plugin.version}",
+            (_binary("/usr/bin/nvidia-device-plugin", plugin, "nvidia-device-plugin"),),
+            rootfs="base",
         ),
         Image(
             f"ghcr.io/loft-sh/kubernetes:{kubernetes.version}",
@@ -249,7 +279,7 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
         ),
         *(
             Image(
-                f"{KAI_HOMES[program.version][1]}/{service}:{program.version}",
+                f"{kai_releases[program.version].registry}/{service}:{program.version}",
                 (_binary("/workspace/app", program, service),),
                 rootfs="base",
                 entrypoint=("/workspace/app",),
@@ -260,7 +290,7 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
         ),
         *(
             Image(
-                f"{KAI_HOMES[program.version][1]}/crd-upgrader:{program.version}",
+                f"{kai_releases[program.version].registry}/crd-upgrader:{program.version}",
                 (
                     _binary("/usr/bin/kubectl", kubernetes, "kubectl"),
                     File("/internal-crds", f"module:{program.id}/deployments/kai-scheduler/crds"),
@@ -276,11 +306,17 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     ]
     charts = [
         *(
-            Chart("kai-scheduler", program.version, program.version, f"module:{program.id}/deployments/kai-scheduler")
+            Chart(
+                "kai-scheduler",
+                program.version,
+                program.version,
+                f"module:{program.id}/deployments/kai-scheduler",
+                kai_releases[program.version].chart,
+            )
             for program in kais
         ),
         *(
-            Chart("vcluster", program.version[1:], program.version[1:], f"module:{program.id}/chart")
+            Chart("vcluster", program.version[1:], program.version[1:], f"module:{program.id}/chart", _vcluster.REPOSITORY)
             for program in vclusters
         ),
         Chart(
@@ -288,11 +324,45 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
             plugin.version[1:],
             plugin.version[1:],
             f"module:{plugin.id}/deployments/helm/nvidia-device-plugin",
+            DEVICE_PLUGIN_CHARTS,
         ),
     ]
     # Small and often needed first; what takes minutes last, so that a mistake shows early.
     programs = (kind, helm, toolkit, *driver, etcd, kine, plugin, local_path, kubernetes, pause, coredns, *kais, *vclusters)
-    return Recipe(programs, _rootfs(), tuple(images), tuple(charts), _host(kind, helm, toolkit, kubernetes, driver, lab))
+    return Recipe(
+        programs,
+        _rootfs(),
+        tuple(node_images),
+        tuple(images),
+        tuple(charts),
+        _host(kind, helm, toolkit, kubernetes, driver, lab),
+        _downloads(kind, helm, toolkit, kubernetes),
+        component_tags={"coredns": coredns.version, "etcd": f"{etcd.version[1:]}-0"},
+    )
+
+
+def _coredns(repository: str, coredns: Program, tag: str) -> Image:
+    return Image(f"{repository}:{tag}", (_binary("/coredns", coredns, "coredns"),), entrypoint=("/coredns",))
+
+
+def _downloads(kind: Program, helm: Program, toolkit: Program, kubernetes: Program) -> tuple[Download, ...]:
+    kind_url = f"https://kind.sigs.k8s.io/dl/{kind.version}/kind-linux-amd64"
+    helm_url = f"https://get.helm.sh/helm-{helm.version}-linux-amd64.tar.gz"
+    kubectl_url = f"https://dl.k8s.io/release/{kubernetes.version}/bin/linux/amd64/kubectl"
+    return (
+        Download(kind.id, kind_url, f"{kind_url}.sha256sum", ("kind",)),
+        Download(helm.id, helm_url, f"{helm_url}.sha256sum", ("linux-amd64/helm",)),
+        Download(kubernetes.id, kubectl_url, f"{kubectl_url}.sha256", ("kubectl",)),
+        *(
+            Download(
+                toolkit.id,
+                f"{NVIDIA_PACKAGES}/{package}_{toolkit.version[1:]}-1_amd64.deb",
+                f"{NVIDIA_PACKAGES}/Packages",
+                tuple(f"usr/bin/{name}" for name, home in NVIDIA_PROGRAMS.items() if home == package),
+            )
+            for package in sorted(set(NVIDIA_PROGRAMS.values()))
+        ),
+    )
 
 
 def _rootfs() -> tuple[Rootfs, ...]:

@@ -81,10 +81,10 @@ def test_kind_config_says_what_the_host_needs() -> None:
         ("control-plane", [certs]),
         ("worker", [certs, gpu]),
     ]
-    full = _kind.kind_config(nodes, "/certs", True, True, {"coredns": "v1.14.2", "etcd": None})
+    full = _kind.kind_config(nodes, "/certs", True, True, {"coredns": "v1.14.1", "etcd": None})
     assert [json.loads(patch) for patch in full["kubeadmConfigPatches"]] == [
         {"kind": "KubeletConfiguration", "failCgroupV1": False, "featureGates": {"KubeletInUserNamespace": True}},
-        {"kind": "ClusterConfiguration", "dns": {"imageTag": "v1.14.2"}},
+        {"kind": "ClusterConfiguration", "dns": {"imageTag": "v1.14.1"}},
     ]
 
 

@@ -121,7 +121,7 @@ def run(objects, release=None, check_mode=False, **params):
 
     def ask(config, path):
         asked.append(path)
-        return {"gitVersion": "v1.36.0"}
+        return {"gitVersion": "v1.36.0", "status": {"availableReplicas": 1}}
 
     try:
         result = vcluster.run(defaults | params, kube, helm, check_mode, ask)
@@ -138,7 +138,7 @@ def test_fresh():
     assert result["diff"]["after"] == {"namespace": "tenant-web", "version": "0.36.1", "values": VALUES}
     assert (result["server"], result["kubernetes_version"]) == ("https://10.0.0.3:30002", "v1.36.0")
     assert run.writes == [("create", "Namespace", "tenant-web"), "upgrade"]
-    assert run.asked == ["/version", vc.READY_PATH]
+    assert run.asked == ["/version", vc.READY_PATH, vc.DNS_PATH]
 
 
 def test_second_run_changes_nothing():
