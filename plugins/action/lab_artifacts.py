@@ -11,13 +11,13 @@ from pathlib import Path
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_pull import choose
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import recipe
 
 display = Display()
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]
+class ActionModule(ActionBase):
     """See the module's documentation."""
 
     _supports_check_mode = True
@@ -31,14 +31,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 "role_files": {"type": "path", "required": True},
                 "versions": {"type": "dict", "required": True},
                 "lab": {"type": "dict", "required": True},
+                "source": {"type": "str", "choices": ["auto", "build", "pull"], "default": "auto"},
+                "mirror": {"type": "str", "default": ""},
                 "host_image": {"type": "path"},
             }
         )
         name = args["lab"]["name"]
         try:
             parts = recipe(args["versions"], args["lab"])
-            builder = Builder(
-                parts, Path(args["cache"]), Path(args["role_files"]), lambda line: display.display(f"{name}: {line}", color="cyan")
+            builder = choose(
+                args["source"],
+                args["mirror"],
+                parts,
+                Path(args["cache"]),
+                Path(args["role_files"]),
+                lambda line: display.display(f"{name}: {line}", color="cyan"),
             )
             missing = builder.missing()
             if missing and not self._task.check_mode:
@@ -51,8 +58,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return {
             "changed": bool(missing),
             "built": missing,
-            "charts": str(builder.cache / "charts"),
-            "registry": str(builder.cache / "registry"),
+            "charts": str(builder.charts),
+            "registry": str(builder.registry),
             "host_image": f"{parts.host.ref}:{builder.image_key(parts.host)}",
             "stop_signal": parts.host.stop_signal,
+            "component_tags": builder.recipe.component_tags,
         }

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import yaml
 
 
@@ -14,12 +16,13 @@ def kubeconfig_via(kubeconfig: str, proxy_url: str) -> str:
         return kubeconfig
     config = yaml.safe_load(kubeconfig)
     for cluster in config["clusters"]:
-        cluster["cluster"]["proxy-url"] = proxy_url
+        # Ansible's strings know where they come from, and YAML takes plain ones only.
+        cluster["cluster"]["proxy-url"] = str(proxy_url)
     return yaml.safe_dump(config, sort_keys=False)
 
 
 class FilterModule:
     """The collection's filter."""
 
-    def filters(self) -> dict[str, object]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"kubeconfig_via": kubeconfig_via}

@@ -18,7 +18,7 @@ def text_table(rows: list[dict[str, t.Any]]) -> list[str]:
     right = [all(isinstance(row[head], int) for row in rows) for head in heads]
 
     def line(row: list[str]) -> str:
-        return "  ".join(cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right)).rstrip()
+        return "  ".join(cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)).rstrip()
 
     return [line(heads), "  ".join("-" * width for width in widths), *(line(row) for row in cells)]
 

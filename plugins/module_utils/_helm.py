@@ -16,6 +16,7 @@ import os
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Values
 
 try:
     import yaml
@@ -23,7 +24,12 @@ except ImportError:
     # The kubernetes client needs it too, and kubernetes.core reports that one missing.
     yaml = None  # type: ignore[assignment]
 
-Values = dict[str, t.Any]
+# Documented by the fragment kubegpu.tenancy._helm.
+HELM_ARG_SPEC: dict[str, t.Any] = {
+    "values": {"type": "dict", "default": {}},
+    "chart_source": {"type": "str", "default": ""},
+    "helm_binary": {"type": "str", "default": "helm"},
+}
 
 # States helm leaves behind when it was killed; see `helm status --help`.
 UNFINISHED = frozenset({"pending-install", "pending-upgrade", "pending-rollback", "uninstalling"})

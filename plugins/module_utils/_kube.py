@@ -28,14 +28,11 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions imp
 
 try:
     from kubernetes.client.exceptions import ApiException
-    from kubernetes.dynamic.exceptions import DynamicApiError, NotFoundError, ResourceNotFoundError
+    from kubernetes.dynamic.exceptions import DynamicApiError, ResourceNotFoundError
     from urllib3.exceptions import HTTPError
 except ImportError:
-    # AnsibleK8SModule reports the missing library; these names only have to exist until then.
-    class ApiException(Exception):  # type: ignore[no-redef]
-        status = None
-
-    DynamicApiError = NotFoundError = ResourceNotFoundError = HTTPError = ApiException
+    # AnsibleK8SModule reports the missing library before anything here is called.
+    pass
 
 Object = dict[str, t.Any]
 
@@ -109,10 +106,13 @@ class Kube:
         try:
             return function()
         except (DynamicApiError, ApiException) as exc:
-            summary = exc.summary() if isinstance(exc, DynamicApiError) and DynamicApiError is not ApiException else str(exc)
+            summary = exc.summary() if isinstance(exc, DynamicApiError) else str(exc)
             raise TenancyError(f"{what} failed: {summary}", status=exc.status) from exc
         except (CoreException, HTTPError, OSError) as exc:
             raise TenancyError(f"{what} failed: {exc}", status=None) from exc
+
+    def _object(self, what: str, function: t.Callable[[], t.Any]) -> Object:
+        return t.cast(Object, self._call(what, lambda: function().to_dict()))
 
     def _resource(self, api_version: str, kind: str) -> t.Any:
         try:
@@ -136,7 +136,7 @@ class Kube:
         if resource is None:
             return None
         try:
-            return t.cast(Object, self._call(f"Reading {kind} {name}", lambda: _get(resource, name, namespace)))
+            return self._object(f"Reading {kind} {name}", lambda: resource.get(name=name, namespace=namespace))
         except TenancyError as exc:
             if exc.details.get("status") == 404:
                 return None
@@ -170,46 +170,39 @@ class Kube:
     def create(self, definition: Object) -> Object:
         resource = self._require(definition["apiVersion"], definition["kind"])
         metadata = definition["metadata"]
-        return t.cast(
-            Object,
-            self._call(
-                f"Creating {definition['kind']} {metadata.get('name') or metadata.get('generateName')}",
-                lambda: resource.create(definition, namespace=metadata.get("namespace"), field_manager=FIELD_MANAGER).to_dict(),
-            ),
+        return self._object(
+            f"Creating {definition['kind']} {metadata.get('name') or metadata.get('generateName')}",
+            lambda: resource.create(definition, namespace=metadata.get("namespace"), field_manager=FIELD_MANAGER),
         )
 
     def apply(self, definition: Object) -> Object:
         """Server-side apply as field manager ``kubegpu.tenancy``, taking fields over from others."""
         resource = self._require(definition["apiVersion"], definition["kind"])
         metadata = definition["metadata"]
-        return t.cast(
-            Object,
-            self._call(
-                f"Applying {definition['kind']} {metadata['name']}",
-                lambda: resource.server_side_apply(
-                    definition,
-                    name=metadata["name"],
-                    namespace=metadata.get("namespace"),
-                    field_manager=FIELD_MANAGER,
-                    force_conflicts=True,
-                ).to_dict(),
+        return self._object(
+            f"Applying {definition['kind']} {metadata['name']}",
+            lambda: resource.server_side_apply(
+                definition,
+                name=metadata["name"],
+                namespace=metadata.get("namespace"),
+                field_manager=FIELD_MANAGER,
+                force_conflicts=True,
             ),
         )
 
     def patch(self, api_version: str, kind: str, name: str, body: Object, namespace: str | None = None) -> Object:
         """Merge patch; None as a value removes its key."""
         resource = self._require(api_version, kind)
-        return t.cast(
-            Object,
-            self._call(
-                f"Changing {kind} {name}",
-                lambda: resource.patch(
-                    body, name=name, namespace=namespace, content_type="application/merge-patch+json", field_manager=FIELD_MANAGER
-                ).to_dict(),
+        return self._object(
+            f"Changing {kind} {name}",
+            lambda: resource.patch(
+                body, name=name, namespace=namespace, content_type="application/merge-patch+json", field_manager=FIELD_MANAGER
             ),
         )
 
-    def delete(self, api_version: str, kind: str, name: str, namespace: str | None = None, grace_seconds: int | None = None) -> bool:
+    def delete(
+        self, api_version: str, kind: str, name: str, namespace: str | None = None, grace_seconds: int | None = None
+    ) -> bool:
         """Delete in the background; whether there was something to delete."""
         resource = self._resource(api_version, kind)
         if resource is None:
@@ -251,7 +244,3 @@ class Kube:
             return answer.data.decode(errors="replace")
 
         return self._call(f"{method} {path}", call)
-
-
-def _get(resource: t.Any, name: str, namespace: str | None) -> Object:
-    return t.cast(Object, resource.get(name=name, namespace=namespace).to_dict())

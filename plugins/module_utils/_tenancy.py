@@ -56,7 +56,9 @@ class _Problems(list[str]):
         right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
         if not right:
             hint = "; quote it" if kind is str and isinstance(value, (int, float)) else ""
-            self.add(path, f"must be {_TYPE_NAMES[kind]}, not {value!r}{hint}.")
+            # A whole tree would drown the message, and may hold what is nobody's business.
+            given = _TYPE_NAMES[type(value)] if isinstance(value, (dict, list)) else repr(value)
+            self.add(path, f"must be {_TYPE_NAMES[kind]}, not {given}{hint}.")
         return right
 
     def mapping(self, value: t.Any, allowed: dict[str, t.Any], path: str, required: t.Sequence[str] = ()) -> Data:

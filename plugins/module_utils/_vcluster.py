@@ -17,9 +17,9 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Values, deep_merge
 
 Object = dict[str, t.Any]
-Values = dict[str, t.Any]
 
 CHART = "vcluster"
 REPOSITORY = "https://charts.loft.sh"
@@ -113,15 +113,6 @@ _BOUNDED: Values = {
         },
     },
 }
-
-
-def deep_merge(base: Values, over: Values) -> Values:
-    """``over`` on ``base``: mappings merge, everything else replaces."""
-    merged = dict(base)
-    for key, value in over.items():
-        mine = merged.get(key)
-        merged[key] = deep_merge(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
-    return merged
 
 
 # What each level of trust adds to a virtual cluster. None of them is a boundary against someone who breaks out
@@ -265,18 +256,6 @@ def _patches(tree: t.Any, path: str) -> t.Iterator[str]:
                 yield f"{path}.{key}"
             else:
                 yield from _patches(value, f"{path}.{key}")
-
-
-def differences(before: Values, after: Values, path: str = "values") -> list[tuple[str, t.Any, t.Any]]:
-    """Leaf by leaf what changes, as (path, before, after); None stands for absent."""
-    found: list[tuple[str, t.Any, t.Any]] = []
-    for key in [*before, *(key for key in after if key not in before)]:
-        old, new = before.get(key), after.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            found += differences(old, new, f"{path}.{key}")
-        elif old != new or (key in before) != (key in after):
-            found.append((f"{path}.{key}", old, new))
-    return found
 
 
 # --- readiness ---------------------------------------------------------------------------------------------------

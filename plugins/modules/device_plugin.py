@@ -18,9 +18,9 @@ description:
   - O(state=absent) removes the release, the namespace and the RuntimeClass, the latter two only if this module made them.
 extends_documentation_fragment:
   - kubegpu.tenancy._attributes
+  - kubegpu.tenancy._helm
   - kubernetes.core.k8s_auth_options
 requirements:
-  - helm 3
   - python >= 3.11
   - kubernetes >= 24.2.0
 options:
@@ -40,27 +40,12 @@ options:
       - Version of the chart, which is also the plugin's.
     type: str
     default: 0.17.4
-  chart_source:
-    description:
-      - Where the chart comes from. Empty for NVIDIA's repository, else a folder of C(.tgz) files or an C(oci://) prefix.
-    type: str
-    default: ''
-  values:
-    description:
-      - Values for the chart, over those that this module sets.
-    type: dict
-    default: {}
   expected_gpus:
     description:
       - How many GPUs a node has to offer, by node name.
       - A labelled node that is not named here has to offer at least one.
     type: dict
     default: {}
-  helm_binary:
-    description:
-      - The helm program.
-    type: str
-    default: helm
   timeout:
     description:
       - Seconds to wait for the GPUs, and for what is removed to be gone.
@@ -96,11 +81,17 @@ gpus:
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import UNFINISHED, Chart, Helm, Release, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
+    HELM_ARG_SPEC,
+    UNFINISHED,
+    Chart,
+    Helm,
+    Release,
+    find_chart,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
-
-Change = tuple[str, t.Any, t.Any]
 
 CHART = "nvidia-device-plugin"
 REPOSITORY = "https://nvidia.github.io/k8s-device-plugin"
@@ -145,7 +136,7 @@ class DevicePlugin:
         changes += _release_changes(release, version, values)
         if not self._check:
             self._apply({what for what, _old, _new in changes}, release, chart, values)
-        result = _result(changes)
+        result = outcome(changes)
         if not (self._check and changes):
             result["gpus"] = wait_for("the nodes to offer their GPUs", self._offered, self._params["timeout"])
         return result
@@ -212,7 +203,7 @@ class DevicePlugin:
             if _ours(namespace):
                 self._kube.delete("v1", "Namespace", self._namespace)
                 wait_for(f"the removal of namespace {self._namespace}", self._gone, self._params["timeout"])
-        return _result(changes)
+        return outcome(changes)
 
     def _gone(self) -> tuple[bool | None, str]:
         there = self._kube.get("v1", "Namespace", self._namespace)
@@ -236,26 +227,14 @@ def _release_changes(release: Release | None, version: str, values: dict[str, t.
     return changes
 
 
-def _result(changes: list[Change]) -> dict[str, t.Any]:
-    return {
-        "changed": bool(changes),
-        "diff": {
-            "before": {what: old for what, old, _new in changes if old is not None},
-            "after": {what: new for what, _old, new in changes if new is not None},
-        },
-    }
-
-
 def main() -> None:
     module = kube_module(
-        argument_spec={
+        argument_spec=HELM_ARG_SPEC
+        | {
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "namespace": {"type": "str", "default": "nvidia-device-plugin"},
             "version": {"type": "str", "default": "0.17.4"},
-            "chart_source": {"type": "str", "default": ""},
-            "values": {"type": "dict", "default": {}},
             "expected_gpus": {"type": "dict", "default": {}},
-            "helm_binary": {"type": "str", "default": "helm"},
             "timeout": {"type": "int", "default": 180},
         }
     )

@@ -106,6 +106,10 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._daemon_json import Undone, Wanted, edit, parse, undo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import Entry, Journal, read_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import differences, outcome
+
+# What a diff shows of daemon.json.
+SETTINGS = ("default-runtime", "features", "runtimes")
 
 
 def _undo(present: bytes, entry: Entry) -> Undone:
@@ -125,16 +129,11 @@ def _restart_required(before: bytes | None, after: bytes | None) -> bool:
 
 
 def _result(path: str, before: bytes | None, after: bytes | None) -> dict[str, t.Any]:
-    return {
-        "changed": before != after,
-        "restart_required": before != after and _restart_required(before, after),
-        "diff": {
-            "before_header": path,
-            "after_header": path,
-            "before": (before or b"").decode(errors="replace"),
-            "after": (after or b"").decode(errors="replace"),
-        },
-    }
+    # The rest of the file, which stays, may hold a proxy's password or a log server's token.
+    old, new = ({key: value for key, value in parse(content).items() if key in SETTINGS} for content in (before, after))
+    changed = before != after
+    restart = changed and _restart_required(before, after)
+    return outcome(differences(old, new, path)) | {"changed": changed, "restart_required": restart}
 
 
 def present(params: dict[str, t.Any], journal: Journal, check_mode: bool) -> dict[str, t.Any]:
@@ -151,9 +150,9 @@ def absent(params: dict[str, t.Any], journal: Journal, check_mode: bool) -> dict
     """Give the file back."""
     path = params["config_file"]
     before, entry = read_file(path), journal.entry(path)
-    outcome, after = journal.restore(path, _strip, dry=check_mode)
-    kept = _undo(before, entry).kept if before is not None and entry and outcome == "merged" else []
-    return _result(path, before, after) | {"outcome": outcome, "kept": kept}
+    what, after = journal.restore(path, _strip, dry=check_mode)
+    kept = _undo(before, entry).kept if before is not None and entry and what == "merged" else []
+    return _result(path, before, after) | {"outcome": what, "kept": kept}
 
 
 def main() -> None:

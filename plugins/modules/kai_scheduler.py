@@ -37,39 +37,21 @@ options:
       - Whether pods can ask for fractions of a GPU.
     type: bool
     default: false
-  values:
-    description:
-      - Values for the chart, merged over those this module sets.
-    type: dict
-    default: {}
-  chart_source:
-    description:
-      - Where the chart comes from. Empty means upstream's registry.
-      - Otherwise a folder that holds C(kai-scheduler-VERSION.tgz), or the prefix of an OCI registry such as
-        V(oci://registry.example/charts). Images are upstream's unless C(global.registry) in O(values) says otherwise.
-    type: str
-    default: ""
   purge:
     description:
       - With O(state=absent), also removes what users made, and what protects what runs. That is the CRDs with all queues, pod
         groups and topologies, and the reservations of shared GPUs.
     type: bool
     default: false
-  helm_binary:
-    description:
-      - The helm program.
-    type: str
-    default: helm
   timeout:
     description:
       - Seconds for the whole change, waits included.
     type: int
     default: 300
-requirements:
-  - helm >= 3.14
 notes:
-  - Helm uses O(kubeconfig) and O(context) of the authentication options only.
+  - Images are upstream's, wherever the chart comes from, unless C(global.registry) in O(values) says otherwise.
 extends_documentation_fragment:
+  - kubegpu.tenancy._helm
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 seealso:
@@ -139,17 +121,22 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import UNFINISHED, Chart, Helm, Release, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
+    HELM_ARG_SPEC,
+    UNFINISHED,
+    Chart,
+    Helm,
+    Release,
+    find_chart,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import deep_merge, differences
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, deep_merge, differences, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
 ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io/v1"
 CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-
-Changes = list[tuple[str, t.Any, t.Any]]
 
 
 class Installation:
@@ -183,7 +170,7 @@ class Installation:
             wait_for(f"KAI Scheduler {release.version}", lambda: self._ready(release), self.left())
             if changes and current and release.restart_after_upgrade:
                 self._restart(release)
-        return _result(
+        return outcome(
             changes,
             version=release.version,
             known=release.known,
@@ -192,10 +179,10 @@ class Installation:
             seconds=self.seconds(),
         )
 
-    def _changes(self, release: kai.Release, current: Release | None, values: Object) -> Changes:
+    def _changes(self, release: kai.Release, current: Release | None, values: Object) -> list[Change]:
         if current is None:
             return [("version", None, release.chart_version), ("values", None, values)]
-        changes: Changes = []
+        changes: list[Change] = []
         if current.status != "deployed":
             changes.append(("release", current.status, "deployed"))
         if current.chart_version != release.chart_version:
@@ -257,7 +244,7 @@ class Installation:
 
     def absent(self, check_mode: bool) -> dict[str, t.Any]:
         current = self.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
-        changes: Changes = [("version", current.chart_version, None)] if current else []
+        changes: list[Change] = [("version", current.chart_version, None)] if current else []
         changes += [(f"{kind} {name}", "present", None) for _api, kind, name, _terminating in self._remains()]
         if changes and not check_mode:
             # Whoever makes the webhooks goes first, then the webhooks, then whoever answers them.
@@ -268,7 +255,7 @@ class Installation:
             if current:
                 self.helm.uninstall(kai.RELEASE_NAME, kai.NAMESPACE, self.left(), hooks=False)
             wait_for("the removal of KAI Scheduler", self._sweep, self.left())
-        return _result(changes, seconds=self.seconds())
+        return outcome(changes, seconds=self.seconds())
 
     def _operator_gone(self) -> tuple[bool | None, str]:
         pods = self.kube.list("v1", "Pod", kai.NAMESPACE, f"app={kai.OPERATOR}")
@@ -324,12 +311,6 @@ def _our_crd(item: Object) -> bool:
     return name in kai.CRDS or (name == kai.CLUSTER_POLICY_CRD["metadata"]["name"] and kai.OWNED_LABELS.items() <= labels.items())
 
 
-def _result(changes: Changes, **more: t.Any) -> dict[str, t.Any]:
-    before = {what: old for what, old, _new in changes if old is not None}
-    after = {what: new for what, _old, new in changes if new is not None}
-    return {"changed": bool(changes), "diff": {"before": before, "after": after}} | more
-
-
 def run(params: t.Mapping[str, t.Any], kube: Kube, helm: Helm, check_mode: bool) -> dict[str, t.Any]:
     installation = Installation(params, kube, helm)
     return installation.present(check_mode) if params["state"] == "present" else installation.absent(check_mode)
@@ -337,14 +318,12 @@ def run(params: t.Mapping[str, t.Any], kube: Kube, helm: Helm, check_mode: bool)
 
 def main() -> None:
     module = kube_module(
-        argument_spec={
+        argument_spec=HELM_ARG_SPEC
+        | {
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "version": {"type": "str"},
             "gpu_sharing": {"type": "bool", "default": False},
-            "values": {"type": "dict", "default": {}},
-            "chart_source": {"type": "str", "default": ""},
             "purge": {"type": "bool", "default": False},
-            "helm_binary": {"type": "str", "default": "helm"},
             "timeout": {"type": "int", "default": 300},
         },
         required_if=[("state", "present", ("version",))],

@@ -5,10 +5,11 @@
 
 DOCUMENTATION = r"""
 module: lab_artifacts
-short_description: Build the lab's programs, images and charts into a cache
+short_description: Build or pull the lab's programs, images and charts into a cache
 version_added: 0.1.0
 description:
-  - Makes what the role P(kubegpu.tenancy.lab#role) needs out of pinned Go modules and Debian packages.
+  - Makes what the role P(kubegpu.tenancy.lab#role) needs out of pinned Go modules and Debian packages, or copies
+    images, charts and programs that upstream publishes. Programs are checked against their published SHA-256.
   - It runs on the controller and prints its progress, one line a step and one every half minute.
   - Every artifact is named after all it is made from, so what is there is not built again, and a build that was
     killed goes on where it stopped.
@@ -34,6 +35,22 @@ options:
     description: V(name), V(gpu_name), V(gpu_memory_mib) and V(driver_version) of the simulated host.
     type: dict
     required: true
+  source:
+    description:
+      - V(build) compiles everything, and needs no registry of container images.
+      - V(pull) copies from upstream, also kind's node image, so that nothing is compiled but the simulated driver.
+      - V(auto) keeps what is there, else pulls if all of upstream's servers answer within five seconds, else builds.
+    type: str
+    choices: [auto, build, pull]
+    default: auto
+  mirror:
+    description:
+      - Address of a web server to pull from in place of upstream, such as V(https://mirror.example.com).
+      - It holds the registries' images under their whole upstream references, and copies of other files, such as of
+        V(https://dl.k8s.io/some/path), under V(https://mirror.example.com/dl.k8s.io/some/path).
+      - TLS is left out only with V(http://).
+    type: str
+    default: ""
   host_image:
     description: Write the GPU host's file system to this file, as C(docker import) takes it.
     type: path
@@ -50,11 +67,20 @@ EXAMPLES = r"""
       gpu_name: NVIDIA H200
       gpu_memory_mib: 143771
       driver_version: 580.95.05
+
+- name: Pull what is missing from the site's mirror
+  kubegpu.tenancy.lab_artifacts:
+    cache: ~/.cache/kubegpu.tenancy
+    role_files: "{{ role_path }}/files"
+    versions: "{{ lab_versions }}"
+    lab: "{{ lab_gpus }}"
+    source: pull
+    mirror: https://mirror.example.com
 """
 
 RETURN = r"""
 built:
-  description: Names of what was built, or in check mode would be.
+  description: Names of what was built or pulled, or in check mode would be.
   returned: success
   type: list
   elements: str
@@ -79,4 +105,9 @@ stop_signal:
   returned: success
   type: str
   sample: SIGRTMIN+3
+component_tags:
+  description: What O(kubegpu.tenancy.nvkind_cluster#module:component_tags) is for the lab's node image, empty for one from upstream.
+  returned: success
+  type: dict
+  sample: {coredns: v1.14.2, etcd: 3.6.16-0}
 """

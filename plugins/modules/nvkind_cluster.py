@@ -209,6 +209,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import (
     remove_empty,
     write_file,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
 STATE = "/var/lib/kubegpu"
@@ -284,7 +285,7 @@ class Cluster:
         self._certs = os.path.join(self._state, "certs.d")
         # Stands while kind works: a cluster with it is half-made.
         self._creating = os.path.join(self._state, "creating")
-        self._changes: list[tuple[str, t.Any, t.Any]] = []
+        self._changes: list[Change] = []
 
     def present(self) -> dict[str, t.Any]:
         workers = self._params["workers"]
@@ -328,15 +329,8 @@ class Cluster:
         return self._result()
 
     def _result(self) -> dict[str, t.Any]:
-        return {
-            "changed": bool(self._changes),
-            "kubeconfig": self._kubeconfig,
-            "steps": [what for what, _before, _after in self._changes],
-            "diff": {
-                "before": {what: before for what, before, _after in self._changes if before is not None},
-                "after": {what: after for what, _before, after in self._changes if after is not None},
-            },
-        }
+        steps = [what for what, _before, _after in self._changes]
+        return outcome(self._changes, kubeconfig=self._kubeconfig, steps=steps)
 
     def _why_not(self, found: list[_kind.Found], nodes: list[_kind.Node]) -> str:
         """Why the cluster has to be made; empty when it is there."""

@@ -68,33 +68,16 @@ options:
     type: str
     choices: [high, partial, zero]
     default: high
-  values:
-    description:
-      - Values for the chart, merged over those this module sets.
-    type: dict
-    default: {}
-  chart_source:
-    description:
-      - Where the chart comes from. Empty means upstream's repository.
-      - Otherwise a folder that holds C(vcluster-VERSION.tgz), or the prefix of an OCI registry such as V(oci://registry.example/charts).
-    type: str
-    default: ""
-  helm_binary:
-    description:
-      - The helm program.
-    type: str
-    default: helm
   timeout:
     description:
       - Seconds for the whole change, waits included.
     type: int
     default: 300
-requirements:
-  - helm >= 3.14
 notes:
   - With a Service of type C(ClusterIP) in O(values) nothing outside the cluster can ask the API server. The readiness of its pod
     has to do then.
 extends_documentation_fragment:
+  - kubegpu.tenancy._helm
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 seealso:
@@ -166,8 +149,16 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import UNFINISHED, Chart, Helm, Release, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
+    HELM_ARG_SPEC,
+    UNFINISHED,
+    Chart,
+    Helm,
+    Release,
+    find_chart,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, ask, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, differences, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
 Object = dict[str, t.Any]
@@ -232,7 +223,7 @@ class VirtualCluster:
             self.helm.template(self.name, self.namespace, chart, values)
             if not check_mode:
                 self._install(exists, terminating, release, chart, values)
-        result = _result(changes, namespace=self.namespace, version=params["version"])
+        result = outcome(changes, namespace=self.namespace, version=params["version"])
         if not check_mode:
             result |= wait_for(f"virtual cluster {self.name}", self._ready, self.left())
         return result | {"seconds": self.seconds()}
@@ -301,7 +292,7 @@ class VirtualCluster:
         namespace = self.own_namespace()
         terminating = namespace is not None and "deletionTimestamp" in namespace["metadata"]
         release = self.helm.release(self.name, self.namespace) if namespace and not terminating else None
-        changes: list[tuple[str, t.Any, t.Any]] = []
+        changes: list[Change] = []
         if release:
             changes.append(("release", f"{release.chart}-{release.chart_version}", None))
         if namespace:
@@ -316,7 +307,7 @@ class VirtualCluster:
                 self._wait_until_gone()
             for api_version, kind, name in self._cluster_scoped():
                 self.kube.delete(api_version, kind, name)
-        return _result(changes, namespace=self.namespace, seconds=self.seconds())
+        return outcome(changes, namespace=self.namespace, seconds=self.seconds())
 
     def _wait_until_gone(self) -> None:
         """The namespace, and the volumes whose storage class promises to delete them with their claim."""
@@ -355,10 +346,8 @@ class VirtualCluster:
         return found
 
 
-def _changes(
-    namespace: str, exists: bool, release: Release | None, version: str, values: Object
-) -> list[tuple[str, t.Any, t.Any]]:
-    changes: list[tuple[str, t.Any, t.Any]] = []
+def _changes(namespace: str, exists: bool, release: Release | None, version: str, values: Object) -> list[Change]:
+    changes: list[Change] = []
     if not exists:
         changes.append(("namespace", None, namespace))
     if release is None:
@@ -367,13 +356,7 @@ def _changes(
         changes.append(("release", release.status, "deployed"))
     if release.chart_version != version:
         changes.append(("version", release.chart_version, version))
-    return changes + vc.differences(release.values, values)
-
-
-def _result(changes: list[tuple[str, t.Any, t.Any]], **more: t.Any) -> Result:
-    before = {what: old for what, old, _new in changes if old is not None}
-    after = {what: new for what, _old, new in changes if new is not None}
-    return {"changed": bool(changes), "diff": {"before": before, "after": after}} | more
+    return changes + differences(release.values, values)
 
 
 def run(params: t.Mapping[str, t.Any], kube: Kube, helm: Helm, check_mode: bool, ask: Ask = ask) -> Result:
@@ -383,7 +366,8 @@ def run(params: t.Mapping[str, t.Any], kube: Kube, helm: Helm, check_mode: bool,
 
 def main() -> None:
     module = kube_module(
-        argument_spec={
+        argument_spec=HELM_ARG_SPEC
+        | {
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "name": {"type": "str", "required": True},
             "namespace": {"type": "str"},
@@ -392,9 +376,6 @@ def main() -> None:
             "own_scheduler": {"type": "bool", "default": False},
             "node_selector": {"type": "dict", "default": {}},
             "trust": {"type": "str", "choices": ["high", "partial", "zero"], "default": "high"},
-            "values": {"type": "dict", "default": {}},
-            "chart_source": {"type": "str", "default": ""},
-            "helm_binary": {"type": "str", "default": "helm"},
             "timeout": {"type": "int", "default": 300},
         }
     )

@@ -149,7 +149,9 @@ class Builder:
                 )
                 folder = self._module_files(program)
                 what = "." if (folder / "main.go").exists() else "tool"
-                self._run(["go", "build", "-trimpath", "-ldflags", linker, "-o", f"{out}/", what], cwd=folder, env=_go_env(program))
+                self._run(
+                    ["go", "build", "-trimpath", "-ldflags", linker, "-o", f"{out}/", what], cwd=folder, env=_go_env(program)
+                )
 
     def _module_dir(self, program: Program) -> Path:
         """The folder of a program's own module in Go's module cache, fetched when a cleaned cache lacks it."""
@@ -263,7 +265,9 @@ class Builder:
                 else:
                     _add_bytes(tar, info.name, rest.encode(), file.mode)
             elif scheme == "storage":
-                _add_bytes(tar, file.path.lstrip("/"), _storage_manifest(self._path(f"module:{rest}").read_text("utf-8")), file.mode)
+                _add_bytes(
+                    tar, file.path.lstrip("/"), _storage_manifest(self._path(f"module:{rest}").read_text("utf-8")), file.mode
+                )
             else:
                 self._add_path(tar, file, self._path(file.source))
 
@@ -308,7 +312,9 @@ class Builder:
                 deadline = time.monotonic() + 20
                 while not answers(f"http://{self._registry_address}/v2/", timeout=2, use_proxy=False):
                     if time.monotonic() > deadline:
-                        raise TenancyError(f"docker-registry did not start within 20 s: {(scratch / 'log').read_text('utf-8')[-500:]}")
+                        raise TenancyError(
+                            f"docker-registry did not start within 20 s: {(scratch / 'log').read_text('utf-8')[-500:]}"
+                        )
                     time.sleep(0.1)
                 yield
 
@@ -362,12 +368,18 @@ class Builder:
             Path(f"{log_path}.out").unlink(missing_ok=True)
         free = shutil.disk_usage(self.cache).free // 2**30
         hint = f" The disk of {self.cache} has {free} GiB left." if "no space left" in words.lower() or free < 1 else ""
-        raise TenancyError(f"{self._step}: {' '.join(command[:3])} ended with code {code}.{hint} Its last words: {words}", rc=code)
+        raise TenancyError(
+            f"{self._step}: {' '.join(command[:3])} ended with code {code}.{hint} Its last words: {words}", rc=code
+        )
 
 
 @contextlib.contextmanager
 def _process(
-    command: list[str], log: t.IO[bytes], out: t.IO[bytes] | None = None, cwd: Path | None = None, env: dict[str, str] | None = None
+    command: list[str],
+    log: t.IO[bytes],
+    out: t.IO[bytes] | None = None,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
 ) -> t.Iterator[subprocess.Popen[bytes]]:
     """A program in a process group of its own, which ends with this block whatever happens."""
     with subprocess.Popen(

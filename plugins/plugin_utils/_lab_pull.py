@@ -14,6 +14,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import hashlib
+import http.client
 import json
 import re
 import shutil
@@ -32,9 +33,7 @@ READ_TIMEOUT = 60.0
 ALTERNATIVE = "The next run goes on from here; lab_images: build needs no registry."
 
 
-def choose(
-    source: str, mirror: str, recipe: Recipe, cache: Path, role_files: Path, say: t.Callable[[str], None]
-) -> Builder:
+def choose(source: str, mirror: str, recipe: Recipe, cache: Path, role_files: Path, say: t.Callable[[str], None]) -> Builder:
     """What makes the lab's parts. ``auto`` keeps what is complete, else pulls if all of upstream answers, else builds."""
     build = Builder(recipe, cache, role_files, say)
     if source == "build":
@@ -66,7 +65,9 @@ class Puller(Builder):
     def __init__(self, recipe: Recipe, cache: Path, role_files: Path, say: t.Callable[[str], None], mirror: str = "") -> None:
         if mirror and not mirror.startswith(("http://", "https://")):
             raise TenancyError(f"lab_mirror: {mirror} has to start with http:// or https://.")
-        on_host = {file.source.partition(":")[2].partition("/")[0] for file in recipe.host.files if file.source.startswith("program:")}
+        on_host = {
+            file.source.partition(":")[2].partition("/")[0] for file in recipe.host.files if file.source.startswith("program:")
+        }
         needed = dataclasses.replace(
             recipe,
             programs=tuple(program for program in recipe.programs if program.id in on_host),
@@ -86,11 +87,9 @@ class Puller(Builder):
             addresses = [self._mirror]
         else:
             homes = [*(image.ref for image in self.recipe.images), *(chart.home for chart in self.recipe.charts)]
-            homes += [address for download in self.recipe.downloads for address in (download.url, download.checksums)]
-            hosts = {home.partition("://")[2] or home for home in homes}
+            hosts = {self._at(home).partition("/")[0] for home in (*homes, *(download.url for download in self.recipe.downloads))}
             # The registry of Docker Hub has another name than its images.
-            names = {host.partition("/")[0].replace("docker.io", "registry-1.docker.io") for host in hosts}
-            addresses = [f"https://{name}" for name in sorted(names)]
+            addresses = [f"https://{host.replace('docker.io', 'registry-1.docker.io')}" for host in sorted(hosts)]
         with concurrent.futures.ThreadPoolExecutor(len(addresses)) as pool:
             found = pool.map(lambda address: answers(f"{address}/v2/", PROBE_TIMEOUT), addresses)
         return [urlsplit(address).netloc for address, answered in zip(addresses, found, strict=True) if not answered]
@@ -154,7 +153,7 @@ class Puller(Builder):
                     if time.monotonic() - said > HEARTBEAT:
                         said = time.monotonic()
                         self._say(f"still pulling {self._step}: {out.tell() >> 20} MiB")
-        except (OSError, urls.ConnectionError) as exc:
+        except (OSError, http.client.HTTPException, urls.ConnectionError) as exc:
             raise TenancyError(f"{self._step}: {address} cannot be fetched: {exc}. {ALTERNATIVE}") from exc
         return digest.hexdigest()
 
@@ -174,7 +173,8 @@ class Puller(Builder):
 
     def _push_image(self, image: Image) -> None:
         with self._from(image.ref):
-            self._copy(f"docker://{self._at(image.ref)}", image, *(["--src-tls-verify=false"] if self._plain else []))
+            options = ["--retry-times=2", *(["--src-tls-verify=false"] if self._plain else [])]
+            self._copy(f"docker://{self._at(image.ref)}", image, *options)
 
     @contextlib.contextmanager
     def _from(self, upstream: str) -> t.Iterator[None]:
@@ -182,7 +182,9 @@ class Puller(Builder):
             yield
         except TenancyError as exc:
             server = self._at(upstream).partition("/")[0]
-            raise TenancyError(f"{upstream} cannot be pulled from {server}. {exc.message} {ALTERNATIVE}", **exc.details) from exc
+            raise TenancyError(
+                f"{upstream} cannot be pulled from {server}. {exc.message.rstrip('.')}. {ALTERNATIVE}", **exc.details
+            ) from exc
 
 
 def published_digest(text: str, name: str) -> str:

@@ -165,7 +165,9 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     v = versions
     kind = Program("kind", v["kind"], "sigs.k8s.io/kind")
     helm = Program("helm", v["helm"], "helm.sh/helm/v3")
-    toolkit = Program("nvidia-container-toolkit", v["nvidia_container_toolkit"], "github.com/NVIDIA/nvidia-container-toolkit", cgo=True)
+    toolkit = Program(
+        "nvidia-container-toolkit", v["nvidia_container_toolkit"], "github.com/NVIDIA/nvidia-container-toolkit", cgo=True
+    )
     kubernetes = Program(
         "kubernetes",
         v["kubernetes"],
@@ -235,7 +237,9 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
         _coredns("registry.k8s.io/coredns/coredns", coredns, coredns.version),
         # containerd's configuration in kind's node image and kubeadm each name their own pause image.
         *(
-            Image(f"registry.k8s.io/pause:{tag}", (_binary("/pause", pause, "pause"),), entrypoint=("/pause",), user="65535:65535")
+            Image(
+                f"registry.k8s.io/pause:{tag}", (_binary("/pause", pause, "pause"),), entrypoint=("/pause",), user="65535:65535"
+            )
             for tag in ("3.10", "3.10.1")
         ),
         Image(
@@ -244,7 +248,10 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
         ),
         Image(
             "docker.io/kubegpu/lab-cni:0.1.0",
-            (_binary("/usr/local/bin/kubectl", kubernetes, "kubectl"), File("/usr/local/bin/lab-cni", "role:node/lab-cni.sh", 0o755)),
+            (
+                _binary("/usr/local/bin/kubectl", kubernetes, "kubectl"),
+                File("/usr/local/bin/lab-cni", "role:node/lab-cni.sh", 0o755),
+            ),
             rootfs="base",
             entrypoint=("/usr/local/bin/lab-cni",),
         ),

@@ -68,7 +68,7 @@ def test_the_given_is_kept():
         ({"gpu_nodes": {"labels": {"pool": True}}}, "[0].gpu_nodes.labels.pool: must be a string, not True; quote it."),
         ({"vcluster": {"version": 0.36}}, "[0].vcluster.version: must be a string, not 0.36; quote it."),
         ({"scheduler": KAI | {"gpu_sharing": "yes"}}, "[0].scheduler.gpu_sharing: must be true or false, not 'yes'."),
-        ({"queues": {}}, "[0].queues: must be a list, not {}."),
+        ({"queues": {}}, "[0].queues: must be a list, not a dictionary."),
         ({"name": "Team"}, "[0].name: 'Team' is not a name Kubernetes accepts here: "),
         ({"name": "1st"}, "[0].name: "),
         ({"name": "a-"}, "[0].name: "),
@@ -85,6 +85,7 @@ def test_the_given_is_kept():
         ({"scheduler": {}}, "[0].scheduler.version: is missing."),
         ({"scheduler": {"name": "kai", "version": "v0.11.0"}}, "[0].scheduler.version: there is no KAI Scheduler v0.11.0"),
         ({"scheduler": {"name": "kai", "version": "latest"}}, "[0].scheduler.version: 'latest' is not a version"),
+        ({"scheduler": {"name": "kai", "version": "v0.20.1"}}, "[0].scheduler.version: v0.20.1 of KAI Scheduler was retracted"),
         ({"queues": QUEUES}, "[0].queues: need a scheduler of the tenant's own: "),
         ({"scheduler": KAI, "queues": [{"name": "a", "gpus": {}}]}, "[0].queues.a.gpus: unknown key."),
         ({"scheduler": KAI | {"version": "v0.12.0"}, "queues": [{"name": "a"}]}, "[0].queues.a: has no child"),
@@ -102,7 +103,7 @@ def test_one_mistake(change, expected):
 def test_missing_keys_and_wrong_containers():
     assert problems([{}]) == [f"{VARIABLE}[0].name: is missing.", f"{VARIABLE}[0].trust: is missing."]
     assert problems(["web"]) == [f"{VARIABLE}[0]: must be a dictionary, not 'web'."]
-    assert problems({}) == [f"{VARIABLE}: must be a list, not {{}}."]
+    assert problems({}) == [f"{VARIABLE}: must be a list, not a dictionary."]
 
 
 def test_everything_at_once():

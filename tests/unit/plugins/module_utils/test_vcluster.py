@@ -134,13 +134,6 @@ def test_values_the_pod_refuses(own_scheduler, mine, match):
         values(own_scheduler=own_scheduler, values=mine)
 
 
-def test_differences_are_leaves():
-    before = {"a": {"b": 1, "c": 2}, "d": 3}
-    after = {"a": {"b": 1, "c": 4}, "e": {"f": 5}}
-    assert vc.differences(before, after) == [("values.a.c", 2, 4), ("values.d", 3, None), ("values.e", None, {"f": 5})]
-    assert vc.differences(before, before) == []
-
-
 def workload(ready=1, generation=1, seen=1, revision="r1"):
     return {
         "metadata": {"generation": generation},

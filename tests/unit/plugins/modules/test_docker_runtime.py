@@ -42,7 +42,13 @@ def test_there_and_back(tmp_path: pathlib.Path, journal: Journal, params: dict[s
     assert path.exists() == (original is not None)
     done = docker_runtime.present(params, journal, check_mode=False)
     assert done == predicted
-    assert done["diff"]["after"] == path.read_text()
+    assert done["diff"] == {
+        "before": {},
+        "after": {
+            f"{path}.default-runtime": "nvidia",
+            f"{path}.runtimes": {"nvidia": {"path": "nvidia-container-runtime", "args": []}},
+        },
+    }
     assert not done["restart_required"]
     again = docker_runtime.present(params, journal, check_mode=False)
     assert not again["changed"]

@@ -21,8 +21,8 @@ POD = {"status": {"phase": "Running", "hostIP": "10.0.0.3"}}
 
 
 class FakeKube:
-    def __init__(self, secret=SECRET, service=SERVICE):
-        self.found = {"Secret": secret, "Service": service}
+    def __init__(self, **found):
+        self.found = {"Secret": SECRET, "Service": SERVICE} | found
 
     def get(self, api_version, kind, name, namespace):
         assert namespace == "tenant-web"
@@ -84,7 +84,7 @@ def test_writes_once(params):
 def test_diff_names_changes_without_secrets(params, change, difference):
     module.present(params, FakeKube(), False, ask)
     if change:
-        result = module.present(params, FakeKube(SECRET | change), False, ask)
+        result = module.present(params, FakeKube(Secret=SECRET | change), False, ask)
     else:
         result = module.present(params | {"server": "https://lb:6443"}, FakeKube(), False, ask)
     assert result["changed"]
@@ -102,15 +102,15 @@ def test_loose_mode_is_mended(params):
 
 @pytest.mark.parametrize("secret", [SECRET, None])
 def test_check_mode_writes_nothing(params, secret):
-    assert module.present(params, FakeKube(secret), True, refuse)["changed"]
+    assert module.present(params, FakeKube(Secret=secret), True, refuse)["changed"]
     assert not os.path.exists(params["path"])
 
 
 @pytest.mark.parametrize(
     ("kube", "answer", "match"),
     [
-        (FakeKube(secret=None), ask, "vc-web does not exist"),
-        (FakeKube(service={"spec": {"type": "ClusterIP"}}), ask, "^server: "),
+        (FakeKube(Secret=None), ask, "vc-web does not exist"),
+        (FakeKube(Service={"spec": {"type": "ClusterIP"}}), ask, "^server: "),
         (FakeKube(), refuse, "connection refused"),
     ],
 )

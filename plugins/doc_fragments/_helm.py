@@ -1,0 +1,35 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this doc fragment is PRIVATE to the collection: it may change in any release.
+"""Options of the modules that install a Helm chart; HELM_ARG_SPEC of module_utils/_helm.py is their other half."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  values:
+    description:
+      - Values for the chart, merged over those this module sets.
+      - Diffs show them. What is secret belongs in a Secret of Kubernetes that they name.
+    type: dict
+    default: {}
+  chart_source:
+    description:
+      - Where the chart comes from. Empty means upstream's location.
+      - Otherwise a folder that holds C(CHART-VERSION.tgz), or the prefix of an OCI registry such as V(oci://registry.example/charts).
+    type: str
+    default: ""
+  helm_binary:
+    description:
+      - The helm program.
+    type: str
+    default: helm
+requirements:
+  - helm >= 3.14
+notes:
+  - Helm uses O(kubeconfig) and O(context) of the authentication options only.
+"""

@@ -1,0 +1,43 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Trees of values, and the changes that modules report."""
+
+from __future__ import annotations
+
+import typing as t
+
+Values = dict[str, t.Any]
+
+# What changes, from what, to what; None stands for absent.
+Change = tuple[str, t.Any, t.Any]
+
+
+def deep_merge(base: Values, over: Values) -> Values:
+    """``over`` on ``base``: mappings merge, everything else replaces."""
+    merged = dict(base)
+    for key, value in over.items():
+        mine = merged.get(key)
+        merged[key] = deep_merge(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def differences(before: Values, after: Values, path: str = "values") -> list[Change]:
+    """Leaf by leaf what changes."""
+    found: list[Change] = []
+    for key in [*before, *(key for key in after if key not in before)]:
+        old, new = before.get(key), after.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += differences(old, new, f"{path}.{key}")
+        elif old != new or (key in before) != (key in after):
+            found.append((f"{path}.{key}", old, new))
+    return found
+
+
+def outcome(changes: list[Change], **more: t.Any) -> Values:
+    """What a module returns for its changes."""
+    before = {what: old for what, old, _new in changes if old is not None}
+    after = {what: new for what, _old, new in changes if new is not None}
+    return {"changed": bool(changes), "diff": {"before": before, "after": after}} | more

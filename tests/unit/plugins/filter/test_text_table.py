@@ -1,0 +1,20 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible_collections.kubegpu.tenancy.plugins.filter.text_table import text_table
+
+
+def test_numbers_to_the_right():
+    assert text_table([{"tenant": "web", "GPUs": 0}, {"tenant": "ml", "GPUs": 16}]) == [
+        "tenant  GPUs",
+        "------  ----",
+        "web        0",
+        "ml        16",
+    ]
+
+
+def test_no_rows():
+    assert text_table([]) == []

@@ -1,0 +1,29 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import deep_merge, differences, outcome
+
+
+def test_mappings_merge_and_everything_else_replaces():
+    base = {"a": {"b": 1, "c": [1]}, "d": {"e": 2}}
+    assert deep_merge(base, {"a": {"c": [2]}, "d": None, "f": 3}) == {"a": {"b": 1, "c": [2]}, "d": None, "f": 3}
+    assert base == {"a": {"b": 1, "c": [1]}, "d": {"e": 2}}
+
+
+def test_differences_are_leaves():
+    before = {"a": {"b": 1, "c": 2}, "d": 3}
+    after = {"a": {"b": 1, "c": 4}, "e": {"f": 5}}
+    assert differences(before, after) == [("values.a.c", 2, 4), ("values.d", 3, None), ("values.e", None, {"f": 5})]
+    assert differences(before, before) == []
+
+
+def test_an_outcome_names_what_changes():
+    assert outcome([("version", "1", "2"), ("namespace", None, "x"), ("pod", "present", None)], seconds=1) == {
+        "changed": True,
+        "diff": {"before": {"version": "1", "pod": "present"}, "after": {"version": "2", "namespace": "x"}},
+        "seconds": 1,
+    }
+    assert outcome([]) == {"changed": False, "diff": {"before": {}, "after": {}}}

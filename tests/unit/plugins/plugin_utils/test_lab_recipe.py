@@ -1,0 +1,113 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of the lab's recipe: that its parts fit together, and that the role holds what they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Recipe, recipe
+
+ROLE = Path(__file__).parents[4] / "roles/lab"
+DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
+LISTS = {"kai", "vcluster"}
+VERSIONS = {
+    name: DEFAULTS[f"lab_{name}_version{'s' if name in LISTS else ''}"]
+    for name in (
+        *("kubernetes", "kai", "vcluster", "kind", "helm", "nvidia_container_toolkit", "device_plugin"),
+        *("etcd", "coredns", "kine", "local_path_provisioner"),
+    )
+}
+LAB = {key: DEFAULTS[f"lab_{key}"] for key in ("name", "gpu_name", "gpu_memory_mib", "driver_version")}
+RECIPE = recipe(VERSIONS, LAB)
+IMAGES = (*RECIPE.node_images, *RECIPE.images, RECIPE.host)
+
+
+def sources(parts: Recipe) -> Iterator[str]:
+    for image in (*parts.node_images, *parts.images, parts.host):
+        yield from (file.source for file in image.files)
+    yield from (chart.source for chart in parts.charts)
+    yield from (program.c_source for program in parts.programs if program.c_source)
+
+
+def test_every_source_names_a_known_program_or_a_file_of_the_role():
+    known = {program.id for program in RECIPE.programs}
+    for source in sources(RECIPE):
+        scheme, _colon, rest = source.partition(":")
+        if scheme in ("program", "module", "storage"):
+            assert rest.partition("/")[0] in known
+        elif scheme == "role":
+            assert (ROLE / "files" / rest).is_file()
+        else:
+            assert scheme in ("text", "link")
+
+
+@pytest.mark.parametrize("image", IMAGES, ids=lambda image: image.ref)
+def test_image_has_content_and_a_known_root_filesystem(image):
+    assert image.files or image.rootfs
+    assert image.rootfs in {"", *(rootfs.name for rootfs in RECIPE.rootfs)}
+    paths = [file.path for file in image.files]
+    assert len(paths) == len(set(paths))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [image.ref for image in IMAGES],
+        [program.id for program in RECIPE.programs],
+        [(chart.name, chart.version) for chart in RECIPE.charts],
+    ],
+)
+def test_names_are_unique(names):
+    assert len(names) == len(set(names))
+
+
+def test_upstream_publishes_each_program_of_the_host_but_the_driver():
+    downloaded = {
+        f"program:{download.program}/{Path(member).name}" for download in RECIPE.downloads for member in download.members
+    }
+    on_host = {file.source for file in RECIPE.host.files if file.source.startswith("program:")}
+    driver = {f"program:{program.id}/{program.name}" for program in RECIPE.programs if program.c_source.startswith("role:")}
+    assert downloaded == on_host - driver
+    assert all(address.startswith("https://") for download in RECIPE.downloads for address in (download.url, download.checksums))
+
+
+def test_what_is_pulled_is_upstreams():
+    assert not [image.ref for image in RECIPE.images if "kubegpu" in image.ref]
+    assert f"docker.io/kindest/node:{VERSIONS['kubernetes']}" in [image.ref for image in RECIPE.images]
+
+
+def test_component_tags_are_those_of_the_images():
+    refs = {image.ref for image in RECIPE.node_images}
+    assert f"registry.k8s.io/coredns/coredns:{RECIPE.component_tags['coredns']}" in refs
+    assert f"registry.k8s.io/etcd:{RECIPE.component_tags['etcd']}" in refs
+
+
+def test_every_default_version_can_be_built():
+    builder = Builder(RECIPE, Path("/nonexistent"), ROLE / "files", print)
+    assert len(builder.missing()) == sum(
+        map(len, (RECIPE.programs, RECIPE.rootfs, RECIPE.charts, RECIPE.node_images, RECIPE.images))
+    )
+
+
+def test_a_version_that_cannot_be_built_is_refused_with_those_that_can():
+    builder = Builder(recipe(VERSIONS | {"kai": ["v0.14.0"]}, LAB), Path("/nonexistent"), ROLE / "files", print)
+    with pytest.raises(TenancyError, match=r"cannot build kai-scheduler v0\.14\.0: .* v0\.12\.0, v0\.13\.1\."):
+        builder.missing()
+
+
+def test_labs_differ_in_their_driver_and_host_only():
+    def keys(lab: str) -> dict[str, str]:
+        parts = recipe(VERSIONS, LAB | {"name": lab})
+        builder = Builder(parts, Path("/nonexistent"), ROLE / "files", print)
+        programs = {program.name: builder.program_dir(program).name for program in parts.programs}
+        return programs | {image.ref: builder.image_key(image) for image in (*parts.node_images, *parts.images)}
+
+    ours, theirs = keys("one"), keys("other")
+    assert {name for name in ours if ours[name] != theirs[name]} == {"libnvidia-ml.so", "nvidia-smi"}
