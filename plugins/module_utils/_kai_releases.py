@@ -147,6 +147,12 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         Fact((0, 10, 0), (0, 15, 99), None, "pkg/common/constants: DefaultRuntimeClassName"),
         Fact((0, 16, 0), _OPEN, "binder.runtimeClassName", "templates/kai-config.yaml (the docs name another key)"),
     ),
+    # Requests per second that keep the operator from taking a core: it answers its own status changes without pause.
+    "operator_qps": (
+        Fact(_EVER, (0, 12, 99), None, "no such loop seen with v0.12.0"),
+        Fact((0, 13, 0), (0, 13, 99), 5, "seen: v0.13.1 changes its SchedulingShard's status 13,314 times in 17 minutes"),
+        Fact((0, 14, 0), _OPEN, None, "not tried"),
+    ),
     # An upgrade makes the Config anew, and with it service accounts: a scheduler that goes on is not authorised any more.
     "restart_after_upgrade": (
         Fact(_EVER, (0, 9, 4), False, "templates/kai-config.yaml is no hook"),
@@ -235,6 +241,7 @@ class Release:
     gpu_sharing_key: str
     cdi_key: str | None
     reservation_runtime_key: str | None
+    operator_qps: int | None
     restart_after_upgrade: bool
     hazards: tuple[str, ...]
 
@@ -257,6 +264,8 @@ class Release:
         settings: dict[str, t.Any] = {"global.registry": self.registry, self.gpu_sharing_key: gpu_sharing}
         if gpu_sharing and self.reservation_runtime_key:
             settings[self.reservation_runtime_key] = "nvidia"
+        if self.operator_qps:
+            settings["operator.qps"] = self.operator_qps
         values: Values = {}
         for path, value in settings.items():
             *groups, key = path.split(".")

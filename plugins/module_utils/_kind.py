@@ -31,11 +31,12 @@ CONFINE_UNIT = "/etc/systemd/system/kubegpu-confine-gpus.service"
 # NVIDIA's programs that a node takes from its host.
 PROGRAMS = ("nvidia-ctk", "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-cdi-hook")
 
-# Both schemas of containerd's configuration; kind applies the one that fits the node image.
-CONTAINERD_PATCHES = [
-    f'version = 2\n[plugins."io.containerd.grpc.v1.cri".registry]\nconfig_path = "{CERTS}"\n',
-    f'version = 3\n[plugins."io.containerd.cri.v1.images".registry]\nconfig_path = "{CERTS}"\n',
-]
+# The sections of containerd's configuration with the registry and the runtime, in both schemas; kind applies the
+# patch whose version fits the node image.
+CONTAINERD_SECTIONS = {
+    2: ("io.containerd.grpc.v1.cri", "io.containerd.grpc.v1.cri"),
+    3: ("io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,9 +193,18 @@ def kind_config(
             }
             for node in nodes
         ],
-        "containerdConfigPatches": CONTAINERD_PATCHES,
+        "containerdConfigPatches": [_containerd_patch(version, user_namespace) for version in CONTAINERD_SECTIONS],
         "kubeadmConfigPatches": [json.dumps(patch) for patch in (kubelet, cluster) if len(patch) > 1],
     }
+
+
+def _containerd_patch(version: int, user_namespace: bool) -> str:
+    images, runtime = CONTAINERD_SECTIONS[version]
+    patch = f'version = {version}\n[plugins."{images}".registry]\nconfig_path = "{CERTS}"\n'
+    if user_namespace:
+        # Without CAP_SYS_RESOURCE no process may lower an OOM score.
+        patch += f'[plugins."{runtime}"]\nrestrict_oom_score_adj = true\n'
+    return patch
 
 
 def hosts_toml(mirror: str) -> str:

@@ -276,12 +276,7 @@ class Builder:
             if path.is_dir():
                 continue
             name = file.path.lstrip("/") + ("" if path == source else f"/{path.relative_to(source)}")
-            content = path.read_bytes()
-            for old, new in file.replace:
-                if old.encode() not in content:
-                    raise TenancyError(f"{path} no longer holds {old!r}, which the lab's recipe replaces.")
-                content = content.replace(old.encode(), new.encode())
-            _add_bytes(tar, name, content, file.mode)
+            _add_bytes(tar, name, path.read_bytes(), file.mode)
 
     def _path(self, source: str) -> Path:
         scheme, _colon, rest = source.partition(":")

@@ -83,13 +83,11 @@ class File:
 
     :ivar source: ``program:<id>/<binary>``, ``module:<program id>/<path>``, ``role:<path>`` or ``text:<content>``;
         ``link:<target>`` makes a symbolic link.
-    :ivar replace: pairs of text replaced in it; each must occur.
     """
 
     path: str
     source: str
     mode: int = 0o644
-    replace: tuple[tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -401,12 +399,7 @@ def _node(kind: Program, kubernetes: Program, local_path: Program) -> Image:
         (
             File("/usr/local/bin/entrypoint", f"{files}/usr/local/bin/entrypoint", 0o755),
             File("/etc/crictl.yaml", f"{files}/etc/crictl.yaml"),
-            File(
-                "/etc/containerd/config.toml",
-                f"{files}/etc/containerd/config.toml",
-                # The lab's root may lack CAP_SYS_RESOURCE, without which no process may lower an OOM score.
-                replace=(("restrict_oom_score_adj = false", "restrict_oom_score_adj = true"),),
-            ),
+            File("/etc/containerd/config.toml", f"{files}/etc/containerd/config.toml"),
             File("/etc/default/kubelet", f"{files}/etc/default/kubelet"),
             File("/etc/sysctl.d", f"{files}/etc/sysctl.d"),
             File("/etc/systemd/system", f"{files}/etc/systemd/system"),

@@ -65,7 +65,7 @@ def test_shape(version, shape):
     [
         ("v0.9.6", {}),
         ("v0.9.7", {"global": {"resourceReservation": {"runtimeClassName": "nvidia"}}}),
-        ("v0.13.1", {}),
+        ("v0.13.1", {"operator": {"qps": 5}}),
         ("v0.16.8", {"binder": {"runtimeClassName": "nvidia"}}),
     ],
 )
@@ -73,7 +73,8 @@ def test_values_for_shared_gpus(version, extra):
     release = kai.release(version)
     base = {"registry": release.registry, "gpuSharing": True}
     assert release.values(True) == extra | {"global": base | extra.get("global", {})}
-    assert release.values(False) == {"global": base | {"gpuSharing": False}}
+    always = {"operator": extra["operator"]} if "operator" in extra else {}
+    assert release.values(False) == always | {"global": base | {"gpuSharing": False}}
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,7 @@ def test_upgrade_brings_crds_and_restarts_the_scheduler(installed):
             "version": "v0.13.1",
             "values.global.registry": "ghcr.io/kai-scheduler/kai-scheduler",
             "values.global.gpuSharing": False,
+            "values.operator": {"qps": 5},
         },
     }
     assert installed.calls[-2:] == ["upgrade", "delete Pod scheduler-1"]
