@@ -58,7 +58,6 @@ class Check:
 
     :ivar gpus: GPUs it needs on nodes.
     :ivar share: GPUs that count as allocated to the queue.
-    :ivar alone: not beside other checks that take GPUs.
     """
 
     name: str
@@ -66,7 +65,6 @@ class Check:
     pods: tuple[Object, ...]
     gpus: int = 0
     share: Amount = NONE
-    alone: bool = False
 
     @property
     def pod_names(self) -> list[str]:
@@ -103,7 +101,7 @@ def plan(names: t.Iterable[str], leaves: t.Sequence[str], room: Room, settings: 
         if name == "fraction" and present:
             roomiest = max(present, key=room.headroom)
             pods = [_pod(settings, f"{name}-{n}", roomiest, f"{_LIST}; {_STAY}", fraction=_HALF) for n in (1, 2, 3)]
-            checks.append(Check(name, roomiest, tuple(pods), gpus=2, share=3 * Amount(_HALF), alone=True))
+            checks.append(Check(name, roomiest, tuple(pods), gpus=2, share=3 * Amount(_HALF)))
         for leaf in present if name != "fraction" else []:
             if name == "cpu":
                 checks.append(Check(name, leaf, (_pod(settings, f"{name}-{leaf}", leaf, "true"),)))
@@ -192,8 +190,6 @@ class Room:
     def lack(self, check: Check, running: t.Collection[Check]) -> str:
         """Why a check cannot start beside the running ones; empty when it can."""
         taking = [other for other in running if other.gpus]
-        if check.gpus and taking and (check.alone or any(other.alone for other in taking)):
-            return "others take GPUs"
         free = self.free - sum(other.gpus for other in taking)
         if check.gpus > free:
             return f"it needs {check.gpus} free GPUs, there are {free}"

@@ -250,7 +250,7 @@ class Probe:
                 seen.groups = {group["metadata"]["name"]: group for group in self.kube.list(*probe.POD_GROUP, self.namespace)}
             if check.name == "fraction":
                 notes = [pod["metadata"].get("annotations") or {} for pod in self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
-                # Noted for good: a virtual cluster's syncer was seen to take the annotation away again later.
+                # What was annotated once counts: under load, a run saw pods share a GPU that no reservation named any more.
                 self.reserved |= {note[probe.RESERVED_GPU_NOTE] for note in notes if probe.RESERVED_GPU_NOTE in note}
                 seen.reserved = self.reserved
                 queue = self.kube.get(API_VERSION, KIND, check.queue)

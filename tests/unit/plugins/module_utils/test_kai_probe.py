@@ -122,10 +122,10 @@ def test_what_is_free():
         ("gpu", "notebooks", room(ml=3), ["gpu"], "queue ml has 4 of 4"),
         ("cpu", "training", room(free=0, ml=4), [], ""),
         ("fraction", "training", room(), [], ""),
-        ("fraction", "training", room(), ["gpu"], "others take GPUs"),
+        ("fraction", "training", room(free=2), ["gpu"], "it needs 2 free GPUs, there are 1"),
         ("fraction", "training", room(), ["cpu", "over_limit"], ""),
         ("fraction", "training", room(free=1), [], "needs 2 free GPUs"),
-        ("gpu", "notebooks", room(), ["fraction"], "others take GPUs"),
+        ("gpu", "notebooks", room(), ["fraction"], ""),
     ],
 )
 def test_what_there_is_no_room_for(name, leaf, where, running, lack):

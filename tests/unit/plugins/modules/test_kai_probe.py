@@ -105,7 +105,7 @@ def test_one_free_gpu_is_used_by_one_after_the_other():
 
 
 def test_time_runs_out():
-    kube = FakeKube(stuck=("gpu-a",))
+    kube = FakeKube(gpus=2, stuck=("gpu-a",))
     with pytest.raises(TenancyError, match=r"1 of 3 checks failed\. gpu in a: no verdict in time") as caught:
         run(params(checks=["gpu", "fraction"], timeout=2), kube, False)
     found = {("gpu", "a"): "failed", ("gpu", "b"): "passed", ("fraction", "a"): "not_tried"}
