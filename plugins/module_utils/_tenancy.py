@@ -95,11 +95,12 @@ class _Problems(list[str]):
 # --- validation --------------------------------------------------------------------------------------------------
 
 
-def plan(tenants: t.Any, workers: t.Any = None) -> list[Data]:
+def plan(tenants: t.Any, workers: t.Any = None, gpus: int | None = None) -> list[Data]:
     """The tenants with every key there; what was not given is empty.
 
-    :arg workers: layout of a cluster that is yet to be made, ``[{"gpus": number or list}, ...]``; None where the
+    :arg workers: layout of a cluster that is yet to be made, ``[{"gpus": list} or {"count": number}, ...]``; None where the
         cluster exists and only its API knows.
+    :arg gpus: GPU devices of the host, where known; the workers may not ask for more.
     :raises TenancyError: with all ``problems``.
     """
     problems = _Problems()
@@ -108,6 +109,8 @@ def plan(tenants: t.Any, workers: t.Any = None) -> list[Data]:
         planned = [_tenant(tenant, f"{VARIABLE}[{index}]", problems) for index, tenant in enumerate(tenants)]
     _check_rivals(planned, problems)
     layout = None if workers is None else _layout(workers, problems)
+    if layout is not None and gpus is not None and sum(layout) > gpus:
+        problems.add("workers", f"they ask for {sum(layout)} GPUs, the host has {gpus}.")
     # Sums over what was refused would only confuse.
     if layout is not None and not problems:
         _check_layout(planned, layout, problems)
@@ -210,7 +213,7 @@ def _layout(workers: t.Any, problems: _Problems) -> list[int]:
     layout: list[int] = []
     for index, worker in enumerate(workers if problems.typed(workers, list, "workers") else []):
         path = f"workers[{index}]"
-        gpus = worker.get("gpus", 0) if problems.typed(worker, dict, path) else 0
+        gpus = worker.get("gpus", worker.get("count", 0)) if problems.typed(worker, dict, path) else 0
         if isinstance(gpus, bool) or not isinstance(gpus, (int, list)):
             problems.add(f"{path}.gpus", f"must be a number or a list of GPUs, not {gpus!r}.")
             gpus = 0

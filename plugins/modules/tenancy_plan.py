@@ -36,11 +36,15 @@ options:
     default: nvkind
   workers:
     description:
-      - Layout of the cluster that is made, one dictionary a worker. Its C(gpus) are a number or a list of GPUs.
+      - Layout of the cluster that is made, one dictionary a worker, with a list of GPUs as C(gpus) or a number as C(count).
       - No more nodes and GPUs may be asked for than it has. With O(provider=existing) it is ignored, because only
         M(kubegpu.tenancy.tenant_nodes) can tell what the cluster has.
     type: list
     elements: dict
+  gpus:
+    description:
+      - GPU devices of the host that the cluster is made on, where that is known beforehand. The workers may not ask for more.
+    type: int
 seealso:
   - module: kubegpu.tenancy.tenant_nodes
 """
@@ -104,12 +108,13 @@ def main() -> None:
             "tenants": {"type": "raw", "required": True},
             "provider": {"type": "str", "choices": ["nvkind", "existing"], "default": "nvkind"},
             "workers": {"type": "list", "elements": "dict"},
+            "gpus": {"type": "int"},
         },
         supports_check_mode=True,
     )
     try:
         workers = module.params["workers"] if module.params["provider"] == "nvkind" else None
-        tenants = plan(module.params["tenants"], workers)
+        tenants = plan(module.params["tenants"], workers, module.params["gpus"])
     except TenancyError as exc:
         module.fail_json(msg=exc.message, **exc.details)
     module.exit_json(changed=False, tenants=tenants)

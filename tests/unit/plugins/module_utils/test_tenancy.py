@@ -156,6 +156,8 @@ def test_more_gpus_than_there_are(gpu_nodes, have):
 
 def test_the_layout_is_checked_too():
     assert problems([WEB], [4]) == ["workers[0]: must be a dictionary, not 4."]
+    with pytest.raises(TenancyError, match="workers: they ask for 7 GPUs, the host has 6"):
+        plan([WEB], [{"gpus": [0, 1, 2]}, {"count": 4}, {}], gpus=6)
     assert problems([WEB], [{"gpus": "all"}]) == ["workers[0].gpus: must be a number or a list of GPUs, not 'all'."]
 
 
