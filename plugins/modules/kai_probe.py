@@ -196,16 +196,14 @@ class Probe:
                 raise
             self._give_up()
         finally:
-            self.kube.delete("v1", "Namespace", self.namespace)
-            wait_for(f"the removal of namespace {self.namespace}", self._namespace_gone, self.timeout)
+            self._remove_namespace()
 
     def _make_namespace(self) -> None:
         found = self.kube.get("v1", "Namespace", self.namespace)
         if found:
             if not OWNED_LABELS.items() <= (found["metadata"].get("labels") or {}).items():
                 raise TenancyError(f"namespace: {self.namespace} exists and is not ours. Name one that the probe may delete.")
-            self.kube.delete("v1", "Namespace", self.namespace)
-            wait_for(f"the removal of a former probe's namespace {self.namespace}", self._namespace_gone, self.timeout)
+            self._remove_namespace()
         metadata = {"name": self.namespace, "labels": OWNED_LABELS}
         self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         # Pods are refused before it is there.
@@ -215,6 +213,21 @@ class Probe:
             self.timeout,
             interval=0.2,
         )
+
+    def _remove_namespace(self) -> None:
+        # Emptied first: deleted with pods in it, it would be looked at again only after many seconds.
+        try:
+            wait_for(f"the end of the pods in namespace {self.namespace}", self._pods_gone, self.timeout, interval=0.3)
+        finally:
+            self.kube.delete("v1", "Namespace", self.namespace)
+        wait_for(f"the removal of namespace {self.namespace}", self._namespace_gone, self.timeout, interval=0.3)
+
+    def _pods_gone(self) -> tuple[bool | None, str]:
+        pods = self.kube.list("v1", "Pod", self.namespace)
+        for pod in pods:
+            if "deletionTimestamp" not in pod["metadata"]:
+                self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace)
+        return (None, ", ".join(pod["metadata"]["name"] for pod in pods)) if pods else (True, "")
 
     def _namespace_gone(self) -> tuple[bool | None, str]:
         return (None, "it still exists") if self.kube.get("v1", "Namespace", self.namespace) else (True, "")

@@ -11,7 +11,6 @@ import hashlib
 import http.client
 import http.server
 import os
-import shutil
 import subprocess
 import tarfile
 import threading
@@ -23,9 +22,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import Ten
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_pull import Puller, choose
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Chart, Download, File, Image, Program, Recipe
-
-TOOLS = ("docker-registry", "skopeo", "dpkg-deb", "gcc", "tar")
-pytestmark = pytest.mark.skipif(any(shutil.which(tool) is None for tool in TOOLS), reason=f"needs {', '.join(TOOLS)}")
 
 REFS = ("docker.io/kindest/node:v1", "ghcr.io/loft-sh/vcluster-oss:1")
 CHARTS = (
