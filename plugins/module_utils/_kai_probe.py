@@ -14,15 +14,18 @@ from __future__ import annotations
 import collections
 import dataclasses
 import decimal
+import hashlib
+import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import Queue, ancestors
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import QUEUE_LABEL, Queue, ancestors
 
 Object = dict[str, t.Any]
 Amount = decimal.Decimal
 
-CHECKS = ("cpu", "gpu", "fraction", "over_limit")
+CHECKS = ("cpu", "gpu", "fraction", "gang", "gang_too_large", "over_limit")
 PASSED, FAILED, NOT_TRIED = "passed", "failed", "not_tried"
 
 POD_GROUP = ("scheduling.run.ai/v2alpha2", "PodGroup")
@@ -36,6 +39,10 @@ _HALF = "0.5"
 _UUID = re.compile(r"UUID: (GPU-[-0-9a-fA-F]+)")
 _LIST = "nvidia-smi -L"
 _STAY = "trap 'exit 0' TERM; sleep 3600 & wait"
+# More GPUs than any queue or cluster has.
+_NEVER = 100_000
+# What authorisation and webhooks that do not work leave in a log.
+_TROUBLE = re.compile(r"Unauthorized|is forbidden|failed calling webhook|x509:")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +63,7 @@ UNLIMITED = Amount("Infinity")
 class Check:
     """Something to try in one queue.
 
+    :ivar gang: the PodGroup its pods belong to, where KAI is not to make one for each.
     :ivar gpus: GPUs it needs on nodes.
     :ivar share: GPUs that count as allocated to the queue.
     """
@@ -63,6 +71,7 @@ class Check:
     name: str
     queue: str
     pods: tuple[Object, ...]
+    gang: Object | None = None
     gpus: int = 0
     share: Amount = NONE
 
@@ -103,16 +112,34 @@ def plan(names: t.Iterable[str], leaves: t.Sequence[str], room: Room, settings: 
             pods = [_pod(settings, f"{name}-{n}", roomiest, f"{_LIST}; {_STAY}", fraction=_HALF) for n in (1, 2, 3)]
             checks.append(Check(name, roomiest, tuple(pods), gpus=2, share=3 * Amount(_HALF)))
         for leaf in present if name != "fraction" else []:
+            limit = room.limit(leaf)
+            too_many = _NEVER if limit == UNLIMITED else int(limit) + 1
             if name == "cpu":
                 checks.append(Check(name, leaf, (_pod(settings, f"{name}-{leaf}", leaf, "true"),)))
             elif name == "gpu":
-                checks.append(Check(name, leaf, (_pod(settings, f"{name}-{leaf}", leaf, _LIST, gpus=1),), 1, Amount(1)))
-            elif room.limit(leaf) == UNLIMITED:
+                pod = _pod(settings, f"{name}-{leaf}", leaf, _LIST, gpus=1)
+                checks.append(Check(name, leaf, (pod,), gpus=1, share=Amount(1)))
+            elif name == "gang":
+                checks.append(_gang(name, leaf, settings, 0))
+            elif name == "gang_too_large":
+                checks.append(_gang(name, leaf, settings, too_many))
+            elif limit == UNLIMITED:
                 records.append(record(name, leaf, NOT_TRIED, "the queue has no limit of GPUs"))
             else:
-                pod = _pod(settings, f"over-limit-{leaf}", leaf, "true", gpus=int(room.limit(leaf)) + 1)
-                checks.append(Check(name, leaf, (pod,)))
+                checks.append(Check(name, leaf, (_pod(settings, f"over-limit-{leaf}", leaf, "true", gpus=too_many),)))
     return checks, records
+
+
+def _gang(name: str, leaf: str, settings: Settings, gpus: int) -> Check:
+    """Two pods that start together or not at all, the second with as many GPUs; KAI leaves alone what has a PodGroup."""
+    group = f"{name.replace('_', '-')}-{leaf}"
+    pods = tuple(_pod(settings, f"{group}-{n}", leaf, "true", gpus=of) for n, of in ((1, 0), (2, gpus)))
+    for pod in pods:
+        pod["metadata"]["annotations"][POD_GROUP_NOTE] = group
+    api_version, kind = POD_GROUP
+    metadata = {"name": group, "namespace": settings.namespace}
+    spec = {"minMember": len(pods), "queue": leaf, "priorityClassName": "train"}
+    return Check(name, leaf, pods, {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
 
 
 def _pod(settings: Settings, name: str, queue: str, script: str, gpus: int = 0, fraction: str = "") -> Object:
@@ -146,7 +173,7 @@ def _pod(settings: Settings, name: str, queue: str, script: str, gpus: int = 0, 
             "name": name,
             "namespace": settings.namespace,
             # As a label, KAI honours the class where the PriorityClass is not synced. It is the lowest, and preemptible.
-            "labels": {"kai.scheduler/queue": queue, "priorityClassName": "train"},
+            "labels": {QUEUE_LABEL: queue, "priorityClassName": "train"},
             "annotations": {"gpu-fraction": fraction} if fraction else {},
         },
         "spec": spec,
@@ -158,12 +185,6 @@ def record(name: str, queue: str, verdict: str, reason: str, seconds: float = 0.
 
 
 # --- room --------------------------------------------------------------------------------------------------------
-
-
-def quantity(text: str | int) -> Amount:
-    """A Kubernetes quantity of devices."""
-    number = str(text)
-    return Amount(number[:-1]) / 1000 if number.endswith("m") else Amount(number)
 
 
 class Room:
@@ -223,6 +244,38 @@ def free_gpus(nodes: t.Iterable[Object], pods: t.Iterable[Object], gpu_resource:
     return there - taken
 
 
+# --- the record of a probe ------------------------------------------------------------------------------------------
+
+# Name of the ConfigMap beside KAI that holds it.
+RECORD = "kubegpu-probe"
+
+
+def fingerprint(asked: t.Any, queues: t.Iterable[Object], nodes: t.Iterable[Object], pods: t.Iterable[Object]) -> str:
+    """A digest of all that a probe's verdicts rest on.
+
+    :arg asked: what was to be checked, and how.
+    :arg pods: KAI's own, which are others, or have started again, after a change or a reboot.
+    """
+    basis = [
+        asked,
+        sorted((item["metadata"]["name"], item.get("spec")) for item in queues),
+        sorted(
+            (node["metadata"]["name"], node["status"].get("allocatable"), _boot(node), node["spec"].get("unschedulable"))
+            for node in nodes
+        ),
+        sorted((pod["metadata"]["uid"], _restarts(pod)) for pod in pods),
+    ]
+    return hashlib.sha256(json.dumps(basis, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _boot(node: Object) -> str:
+    return str(node["status"].get("nodeInfo", {}).get("bootID", ""))
+
+
+def _restarts(pod: Object) -> int:
+    return sum(status.get("restartCount", 0) for status in pod.get("status", {}).get("containerStatuses") or [])
+
+
 # --- verdicts ----------------------------------------------------------------------------------------------------
 
 
@@ -233,10 +286,14 @@ def judge(check: Check, seen: Seen, room: Room) -> tuple[str | None, str]:
         return FAILED, "a pod of the probe was removed by someone else"
     if check.name == "over_limit":
         return _judge_over_limit(pods[0], seen)
+    if check.name == "gang_too_large":
+        return _judge_withheld(pods, seen)
     for pod in pods:
         verdict, reason = _judge_placement(pod, seen)
         if verdict != PASSED or check.name == "cpu":
             return verdict, reason
+    if check.name == "gang":
+        return PASSED, f"both placed on {', '.join(sorted({pod['spec']['nodeName'] for pod in pods}))}"
     found = [_UUID.findall(seen.logs.get(name, "")) for name in check.pod_names]
     if check.name == "fraction":
         return _judge_fraction(check, found, seen, room)
@@ -260,14 +317,28 @@ def _judge_placement(pod: Object, seen: Seen) -> tuple[str | None, str]:
 def _judge_over_limit(pod: Object, seen: Seen) -> tuple[str | None, str]:
     if pod["spec"].get("nodeName"):
         return FAILED, f"was placed on {pod['spec']['nodeName']}, above the queue's limit"
-    group = seen.groups.get(_note(pod, POD_GROUP_NOTE), {})
-    conditions = group.get("status", {}).get("schedulingConditions") or []
-    reasons = [reason for condition in conditions for reason in condition.get("reasons") or []]
+    reasons = _reasons(pod, seen)
     for reason in reasons:
         if reason.get("reason") == OVER_LIMIT:
             return PASSED, f"{OVER_LIMIT}: {reason.get('message', '')}"
     told = "; ".join(f"{reason.get('reason')}: {reason.get('message')}" for reason in reasons)
     return None, f"is pending without the reason {OVER_LIMIT}: {told or _why(pod)}"
+
+
+def _judge_withheld(pods: list[Object], seen: Seen) -> tuple[str | None, str]:
+    for pod in pods:
+        if pod["spec"].get("nodeName"):
+            return FAILED, f"pod {pod['metadata']['name']} was placed on {pod['spec']['nodeName']} without the rest of its gang"
+    for reason in _reasons(pods[0], seen):
+        return PASSED, f"none of its pods was placed: {reason.get('reason')}: {reason.get('message', '')}"
+    return None, "the scheduler has not said yet why it waits"
+
+
+def _reasons(pod: Object, seen: Seen) -> list[Object]:
+    """Why the scheduler does not place a pod's group, in its words."""
+    group = seen.groups.get(_note(pod, POD_GROUP_NOTE), {})
+    conditions = group.get("status", {}).get("schedulingConditions") or []
+    return [reason for condition in conditions for reason in condition.get("reasons") or []]
 
 
 def _judge_fraction(check: Check, found: list[list[str]], seen: Seen, room: Room) -> tuple[str | None, str]:
@@ -285,6 +356,16 @@ def _judge_fraction(check: Check, found: list[list[str]], seen: Seen, room: Room
         return None, f"the queue's status counts {counted} GPUs, not {check.share}"
     shared = uuids.most_common(1)[0][0]
     return PASSED, f"two of three share {shared}, both GPUs are reserved, {check.share} GPUs count as allocated"
+
+
+def judge_logs(logs: t.Mapping[str, str]) -> Object:
+    """The record of what KAI's own pods wrote while the checks ran, by pod."""
+    told = [f"{pod}: {line.strip()[:200]}" for pod, log in logs.items() for line in log.splitlines() if _TROUBLE.search(line)]
+    if told:
+        return record("logs", "", FAILED, f"{len(told)} lines tell of authorisation or webhooks, such as {told[-1]}")
+    if not logs:
+        return record("logs", "", NOT_TRIED, "KAI Scheduler has no pods here")
+    return record("logs", "", PASSED, f"nothing about authorisation or webhooks in those of {', '.join(sorted(logs))}")
 
 
 def _note(item: Object, key: str) -> str:

@@ -33,6 +33,8 @@ SCHEDULER_NAME = "kai-scheduler"
 CONFIG = ("kai.scheduler/v1", "Config", "kai-config")
 SHARD = ("kai.scheduler/v1", "SchedulingShard")
 OPERATOR = "kai-operator"
+# Label "app" of the scheduler's pods, before and since 0.10.
+SCHEDULERS = ("scheduler", "kai-scheduler-default")
 
 # test/e2e/modules/wait/kai_config.go: what upstream waits for, on the Config and on each shard.
 CONDITIONS = ("Deployed", "Available", "DependenciesFulfilled")
@@ -134,11 +136,11 @@ FACTS: dict[str, tuple[Fact, ...]] = {
     # Keys in the chart's values; None where the chart has none.
     "gpu_sharing_key": (Fact(_EVER, _OPEN, "global.gpuSharing", "values.yaml; after 0.17 deprecated, but honoured"),),
     "cdi_key": (
-        Fact(_EVER, (0, 8, 99), "binder.cdi", "values.yaml"),
-        Fact((0, 9, 0), (0, 9, 3), None, "values.yaml"),
-        Fact((0, 9, 4), (0, 9, 99), "binder.cdi", "values.yaml"),
-        Fact((0, 10, 0), (0, 12, 99), None, "values.yaml and templates/kai-config.yaml; late 0.12 has binder.cdiEnabled"),
-        Fact((0, 13, 0), _OPEN, "binder.cdiEnabled", "templates/kai-config.yaml"),
+        Fact(_EVER, (0, 9, 1), "binder.cdi", "templates/services/binder.yaml"),
+        Fact((0, 9, 2), (0, 9, 3), None, "templates/kai-config.yaml"),
+        Fact((0, 9, 4), (0, 9, 99), "binder.cdi", "templates/services/binder.yaml"),
+        Fact((0, 10, 0), (0, 12, 10), None, "templates/kai-config.yaml"),
+        Fact((0, 12, 11), _OPEN, "binder.cdiEnabled", "templates/kai-config.yaml"),
     ),
     # Where the RuntimeClass of reservation pods has to be set; None where it is nvidia already, or cannot be set.
     "reservation_runtime_key": (
@@ -153,6 +155,39 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         Fact((0, 13, 0), (0, 13, 99), 5, "seen: v0.13.1 changes its SchedulingShard's status 13,314 times in 17 minutes"),
         Fact((0, 14, 0), _OPEN, None, "not tried"),
     ),
+    # Long-term support, of a year.
+    "long_term": (
+        Fact(_EVER, (0, 8, 99), False, "SUPPORT.md"),
+        Fact((0, 9, 0), (0, 9, 99), True, "SUPPORT.md: transitional"),
+        Fact((0, 10, 0), (0, 10, 99), False, "SUPPORT.md"),
+        Fact((0, 12, 0), (0, 12, 99), True, "SUPPORT.md: from 0.12 on, even numbers are"),
+        Fact((0, 13, 0), (0, 13, 99), False, "SUPPORT.md"),
+        Fact((0, 14, 0), (0, 14, 99), True, "SUPPORT.md"),
+        Fact((0, 15, 0), (0, 15, 99), False, "SUPPORT.md"),
+        Fact((0, 16, 0), (0, 16, 99), True, "SUPPORT.md"),
+        Fact((0, 17, 0), (0, 17, 99), False, "SUPPORT.md"),
+        Fact((0, 18, 0), _OPEN, True, "SUPPORT.md: even numbers are"),
+    ),
+    # The last month with corrections, as YYYY-MM; None where it is not known yet.
+    "end_of_support": (
+        Fact(_EVER, (0, 8, 99), "2025-09", "SUPPORT.md: never listed, followed by 0.9"),
+        Fact((0, 9, 0), (0, 9, 99), "2026-09", "SUPPORT.md"),
+        Fact((0, 10, 0), (0, 10, 99), "2025-12", "SUPPORT.md: until 0.12"),
+        Fact((0, 12, 0), (0, 12, 99), "2026-12", "SUPPORT.md"),
+        Fact((0, 13, 0), (0, 13, 99), "2026-03", "SUPPORT.md: until 0.14"),
+        Fact((0, 14, 0), (0, 14, 99), "2027-03", "SUPPORT.md"),
+        Fact((0, 15, 0), (0, 15, 99), "2026-06", "SUPPORT.md: until 0.16"),
+        Fact((0, 16, 0), (0, 16, 99), "2027-06", "SUPPORT.md"),
+        Fact((0, 17, 0), (0, 17, 99), "2026-10", "SUPPORT.md: until 0.18"),
+        Fact((0, 18, 0), (0, 18, 99), "2027-10", "SUPPORT.md: a year"),
+        Fact((0, 19, 0), _OPEN, None, "not released when this was written"),
+    ),
+    # Minor versions of Kubernetes that upstream tests with, both included; None where it does not say.
+    "kubernetes": (
+        Fact(_EVER, (0, 13, 99), None, "SUPPORT.md"),
+        Fact((0, 14, 0), (0, 15, 99), ((1, 31), (1, 35)), "SUPPORT.md"),
+        Fact((0, 16, 0), _OPEN, ((1, 28), (1, 36)), "SUPPORT.md"),
+    ),
     # An upgrade makes the Config anew, and with it service accounts: a scheduler that goes on is not authorised any more.
     "restart_after_upgrade": (
         Fact(_EVER, (0, 9, 4), False, "templates/kai-config.yaml is no hook"),
@@ -166,13 +201,65 @@ FACTS: dict[str, tuple[Fact, ...]] = {
 }
 
 HAZARDS: tuple[Fact, ...] = (
-    Fact(_EVER, (0, 8, 99), "end of life, never in the support matrix", "SUPPORT.md"),
-    Fact((0, 10, 0), (0, 10, 99), "end of life", "SUPPORT.md"),
     Fact(_EVER, (0, 12, 99), "its pod webhook stops every pod of the cluster while it does not answer", "#104, #227, #883"),
     Fact(_EVER, (0, 9, 6), "GPU sharing needs nvidia as the default runtime of the nodes", "#340"),
 )
 
 # What can be left in a cluster, whatever the release. Webhooks fail closed, so they go first.
+
+
+@dataclasses.dataclass(frozen=True)
+class Passage:
+    """Something to know of a way from one release to another: ``start`` and ``end`` are ranges, both ends included."""
+
+    start: tuple[Version, Version]
+    end: tuple[Version, Version]
+    what: str
+    source: str
+
+
+PASSAGES: tuple[Passage, ...] = (
+    Passage((_EVER, (0, 8, 99)), ((0, 9, 0), _OPEN), "helm brings no CRDs with an upgrade: they are applied first", "#549"),
+    Passage(
+        (_EVER, (0, 12, 99)), ((0, 13, 0), _OPEN), "queues below the second level are scheduled from now on", "release notes"
+    ),
+    Passage(
+        ((0, 13, 0), _OPEN),
+        (_EVER, (0, 12, 99)),
+        "queues below the second level would not be scheduled any more",
+        "see queue_levels",
+    ),
+    Passage(
+        ((0, 13, 0), (0, 13, 99)),
+        ((0, 14, 0), _OPEN),
+        "kept values break the chart: all values are given anew",
+        "values.yaml: prometheus",
+    ),
+    Passage(
+        (_EVER, (0, 15, 99)),
+        ((0, 16, 0), _OPEN),
+        "pods with whole GPUs get no RuntimeClass any more, and reservation pods only the one that is set",
+        "values.yaml: admission.gpuFractionRuntimeClassName, binder.runtimeClassName",
+    ),
+    Passage(
+        (_EVER, (0, 14, 99)),
+        ((0, 15, 0), _OPEN),
+        "scheduler.additionalArgs is gone, scheduler.args is a map of strings",
+        "values.yaml",
+    ),
+)
+
+# Keys of users' values that moved: the old one, the first release without it, the new one or None.
+RENAMED: tuple[tuple[str, Version, str | None], ...] = (
+    ("webhookmanager", (0, 9, 0), None),
+    ("scheduler.additionalArgs", (0, 10, 0), "scheduler.args, from 0.15 on"),
+    ("binder.additionalArgs", (0, 10, 0), None),
+    ("binder.cdi", (0, 10, 0), "binder.cdiEnabled, from 0.12.11 on"),
+    ("global.resourceReservation.runtimeClassName", (0, 10, 0), "binder.runtimeClassName"),
+    ("binder.resourceReservation.runtimeClassName", (0, 7, 0), "binder.runtimeClassName, whatever upstream's documentation says"),
+    ("admission.cdi", (0, 7, 0), "binder.cdiEnabled, whatever upstream's values.yaml says"),
+)
+
 WEBHOOKS: tuple[tuple[str, str], ...] = (
     ("MutatingWebhookConfiguration", "mutating-kai-admission"),  # pkg/apis/kai/v1/admission
     ("ValidatingWebhookConfiguration", "validating-kai-admission"),
@@ -242,6 +329,9 @@ class Release:
     cdi_key: str | None
     reservation_runtime_key: str | None
     operator_qps: int | None
+    long_term: bool
+    end_of_support: str | None
+    kubernetes: tuple[tuple[int, int], tuple[int, int]] | None
     restart_after_upgrade: bool
     hazards: tuple[str, ...]
 
@@ -259,9 +349,16 @@ class Release:
         """The Deployment of the scheduler, whose pods carry its name as label ``app``."""
         return next(name for name in self.deployments if "scheduler" in name)
 
-    def values(self, gpu_sharing: bool) -> Values:
-        """What has to be set for this release to work as asked."""
+    def values(self, gpu_sharing: bool, cdi: bool | None = None) -> Values:
+        """What has to be set for this release to work as asked.
+
+        :arg cdi: whether the device plugin hands GPUs out by CDI; None leaves it to KAI.
+        """
         settings: dict[str, t.Any] = {"global.registry": self.registry, self.gpu_sharing_key: gpu_sharing}
+        if cdi is not None:
+            if self.cdi_key is None:
+                raise TenancyError(f"cdi: cannot be set in KAI Scheduler {self.version}. v0.12.11 and later can.")
+            settings[self.cdi_key] = cdi
         if gpu_sharing and self.reservation_runtime_key:
             settings[self.reservation_runtime_key] = "nvidia"
         if self.operator_qps:
@@ -299,6 +396,28 @@ def release(version: str) -> Release:
     hazards = tuple(f"{fact.value} ({fact.source})" for fact in HAZARDS if fact.first <= exact <= fact.last)
     known = line is not None and exact <= line[1]
     return Release(version=f"v{version.removeprefix('v')}", known=known, hazards=hazards, **values)
+
+
+def passages(before: str, after: str) -> list[str]:
+    """What is known to happen on the way from one version to another."""
+    start, end = number(before), number(after)
+    return [
+        f"{passage.what} ({passage.source})"
+        for passage in PASSAGES
+        if passage.start[0] <= start <= passage.start[1] and passage.end[0] <= end <= passage.end[1]
+    ]
+
+
+def renamed(values: Values, version: str) -> list[str]:
+    """Which of a user's values the release's chart would ignore, and where they are now."""
+    found = []
+    for path, gone, new in RENAMED:
+        inner: t.Any = values
+        for key in path.split("."):
+            inner = inner.get(key) if isinstance(inner, dict) else None
+        if inner is not None and number(version) >= gone:
+            found.append(f"values.{path}: is not read by {version}. " + (f"Use {new}." if new else "Nothing replaces it."))
+    return found
 
 
 def _known() -> str:

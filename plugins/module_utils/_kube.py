@@ -218,9 +218,20 @@ class Kube:
             raise
         return True
 
-    def logs(self, name: str, namespace: str, container: str | None = None, lines: int = 20, previous: bool = False) -> str:
-        """The last lines of a pod's log; empty when there is none yet."""
-        query = {"tailLines": lines, "previous": str(previous).lower()} | ({"container": container} if container else {})
+    def logs(
+        self,
+        name: str,
+        namespace: str,
+        container: str | None = None,
+        lines: int = 20,
+        previous: bool = False,
+        seconds: int | None = None,
+    ) -> str:
+        """The last lines of a pod's log, or those of the last ``seconds`` only; empty when there is none yet."""
+        query: Object = {"tailLines": lines, "previous": str(previous).lower()}
+        query |= ({"container": container} if container else {}) | (
+            {"sinceSeconds": max(1, seconds)} if seconds is not None else {}
+        )
         try:
             return str(self._raw("GET", f"/api/v1/namespaces/{namespace}/pods/{name}/log", query))
         except TenancyError:

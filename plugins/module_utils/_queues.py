@@ -17,12 +17,16 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._quantity import quantity
 
 Object = dict[str, t.Any]
 
 API_VERSION = "scheduling.run.ai/v2"
 KIND = "Queue"
 OWNED_LABELS = {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}
+QUEUE_LABEL = "kai.scheduler/queue"
+# Where KAI puts the work of pods without that label.
+DEFAULT_QUEUE = "default-queue"
 
 UNLIMITED = "unlimited"
 RESOURCES = ("gpu", "cpu", "memory")
@@ -279,20 +283,96 @@ def _fields(spec: Object) -> Object:
     return {key: None if value == "" else value for key, value in fields.items()}
 
 
-def plan(wanted: dict[str, Queue], live: t.Iterable[Object], state: str) -> list[Change]:
-    """The writes that are needed, in an order that is safe: parents first, leaves deleted first.
+def plan(wanted: dict[str, Queue], live: t.Iterable[Object], state: str, remove_foreign: bool = False) -> list[Change]:
+    """The writes that are needed, in an order that is safe: parents first, then deletions, leaves first.
 
+    :arg state: present, absent, or exact, which also deletes every other queue that is ours.
+    :arg remove_foreign: with exact, delete those that are not ours as well.
     :raises TenancyError: when a queue to delete has children that would stay.
     """
     found = {item["metadata"]["name"]: item for item in live}
-    if state == "present":
-        changes = (_change(queue, found.get(queue.name)) for queue in wanted.values())
-        return [change for change in changes if change is not None]
-    for queue in from_live(found.values()).values():
-        if queue.parent in wanted and queue.name not in wanted:
-            raise TenancyError(f"queues.{queue.parent}: its child {queue.name} is not to be removed, and would be cut off.")
-    doomed = [name for name in reversed(wanted) if name in found]
-    return [Change("delete", name, _said(_fields(_live_spec(found[name]))), {}, {}) for name in doomed]
+    changes = [] if state == "absent" else [_change(queue, found.get(queue.name)) for queue in wanted.values()]
+    before = from_live(found.values())
+    if state == "exact":
+        doomed = {name for name, item in found.items() if name not in wanted and (remove_foreign or _is_ours(item))}
+    else:
+        doomed = wanted.keys() & found.keys() if state == "absent" else set()
+    for queue in before.values():
+        parent = wanted[queue.name].parent if queue.name in wanted else queue.parent
+        if parent in doomed and queue.name not in doomed:
+            raise TenancyError(f"queues.{parent}: its child {queue.name} is not to be removed, and would be cut off.")
+    leaves_first = sorted(doomed, key=lambda name: (-len(ancestors(before, name)), name))
+    deletions = [Change("delete", name, _said(_fields(_live_spec(found[name]))), {}, {}) for name in leaves_first]
+    return [change for change in changes if change] + deletions
+
+
+def _is_ours(item: Object) -> bool:
+    return OWNED_LABELS.items() <= (item["metadata"].get("labels") or {}).items()
+
+
+def at_work(names: t.Collection[str], pods: t.Iterable[Object], scheduler: str) -> dict[str, list[str]]:
+    """Pods that have not ended, as namespace/name, by queue, for these queues.
+
+    :arg scheduler: pods that name it but no queue are work of the default queue.
+    """
+    found: dict[str, list[str]] = {}
+    for pod in pods:
+        ends = pod["spec"].get("schedulerName") == scheduler
+        queue = (pod["metadata"].get("labels") or {}).get(QUEUE_LABEL, DEFAULT_QUEUE if ends else "")
+        if queue in names and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
+            found.setdefault(queue, []).append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+    return found
+
+
+def promised_twice(queues: t.Mapping[str, Queue]) -> list[str]:
+    """Where children are promised more than their parent, which KAI Scheduler accepts and cannot keep."""
+    children: dict[str | None, list[Queue]] = {}
+    for queue in queues.values():
+        children.setdefault(queue.parent, []).append(queue)
+    found = []
+    for parent, resource in ((queues[name], resource) for name in children if name for resource in RESOURCES):
+        own = parent.spec["resources"][resource]["quota"]
+        quotas = [child.spec["resources"][resource]["quota"] for child in children[parent.name]]
+        total = -1 if -1 in quotas else sum(quotas)
+        if own != -1 and (total == -1 or total > own):
+            said = f"the quotas of its children sum up to {to_people(resource, total)}, its own is {to_people(resource, own)}"
+            found.append(f"queues.{parent.name}.{resource}.quota: {said}.")
+    return found
+
+
+# --- what is in the cluster, for people ---------------------------------------------------------------------------
+
+_USES = {"allocated": "allocated", "allocated_non_preemptible": "allocatedNonPreemptible", "requested": "requested"}
+
+
+def overview(objects: t.Iterable[Object], gpu_resource: str) -> list[Object]:
+    """The live queues as a tree like the one people write, with what is allocated and requested, in the same units."""
+    live = {item["metadata"]["name"]: item for item in objects}
+    rows = {name: _row(item, gpu_resource) for name, item in sorted(live.items())}
+    roots: list[Object] = []
+    for name, row in rows.items():
+        parent = _live_spec(live[name]).get("parentQueue")
+        # A queue whose parent does not exist is ignored by the scheduler, but not by us.
+        (rows[parent]["children"] if parent in rows else roots).append(row)
+    return roots
+
+
+def _row(item: Object, gpu_resource: str) -> Object:
+    fields, status = _fields(_live_spec(item)), item.get("status") or {}
+    row: Object = {"name": item["metadata"]["name"], "ours": _is_ours(item)}
+    row |= {key: fields[key] for key in ("parent", "priority", *_TEXTS)}
+    for resource in RESOURCES:
+        row[resource] = {key: fields[f"{resource}.{key}"] for key in _AMOUNTS}
+        counted = gpu_resource if resource == "gpu" else resource
+        for use, field in _USES.items():
+            row[resource][use] = _used(resource, (status.get(field) or {}).get(counted, 0))
+    return row | {"children": []}
+
+
+def _used(resource: str, amount: str | int) -> t.Any:
+    """A quantity of the status, which counts in cores and bytes where the spec counts in milli-CPU and megabytes."""
+    per_unit = {"cpu": decimal.Decimal(1000), "memory": 1 / decimal.Decimal(_MEGABYTE)}.get(resource, decimal.Decimal(1))
+    return to_people(resource, _number(quantity(amount) * per_unit))
 
 
 def _said(fields: Object) -> Object:

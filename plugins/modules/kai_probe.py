@@ -15,7 +15,8 @@ description:
     one that schedules.
   - Pods start only where GPUs are free and queues are below their limits, with the lowest priority, so that no one is evicted for
     them. What there is no room for is reported as not tried, never as passed.
-  - Everything is run in a namespace of its own, which is gone at the end, also after a failure.
+  - Everything is run in a namespace of its own, which is gone at the end, also after a failure. What stays is a record of the
+    results, in the ConfigMap C(kubegpu-probe) beside KAI Scheduler.
   - Fails when a check fails.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
@@ -34,11 +35,15 @@ options:
       - V(gpu) runs a pod with one GPU in each leaf, which must see exactly one.
       - V(fraction) runs three pods with half a GPU each in one leaf. Two of them must share a GPU, both GPUs must be reserved and
         the queue must count 1.5 as allocated. KAI Scheduler must be installed with GPU sharing.
+      - V(gang) runs two pods in each leaf that may only start together.
+      - V(gang_too_large) does so with a second pod that can never start, so that the first must not either.
       - V(over_limit) asks in each leaf for more GPUs than its limit, which must stay pending for that reason.
+      - Whatever is checked, the logs that scheduler and operator wrote meanwhile are searched for lines that tell of authorisation
+        or webhooks that do not work.
     type: list
     elements: str
-    choices: [cpu, gpu, fraction, over_limit]
-    default: [cpu, gpu, fraction, over_limit]
+    choices: [cpu, gpu, fraction, gang, gang_too_large, over_limit]
+    default: [cpu, gpu, fraction, gang, gang_too_large, over_limit]
   image:
     description:
       - Image of the pods. It needs C(/bin/sh) and, on real GPUs, the GNU C library for the host's C(nvidia-smi).
@@ -75,6 +80,13 @@ options:
       - Seconds for all checks together. The removal of the namespace may take as long again.
     type: int
     default: 120
+  max_age:
+    description:
+      - Seconds. When the last probe is no older, passed, asked the same, and queues, nodes and KAI Scheduler's own pods are as they
+        were then, its results are returned and nothing is run.
+      - V(0) always runs the checks.
+    type: int
+    default: 0
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
@@ -84,7 +96,7 @@ attributes:
   diff_mode:
     support: none
   idempotent:
-    details: Nothing is left in the cluster, so nothing ever counts as changed.
+    details: Nothing but the record is left in the cluster, so nothing ever counts as changed.
 seealso:
   - module: kubegpu.tenancy.kai_scheduler
   - module: kubegpu.tenancy.kai_queues
@@ -111,11 +123,11 @@ results:
   elements: dict
   contains:
     name:
-      description: The check, as in O(checks).
+      description: The check, as in O(checks), or V(logs).
       type: str
       returned: always
     queue:
-      description: The queue.
+      description: The queue. Empty for V(logs).
       type: str
       returned: always
     verdict:
@@ -137,15 +149,32 @@ seconds:
   returned: success
   type: float
   sample: 17.2
+at:
+  description: When the checks were run, in UTC.
+  returned: when they were
+  type: str
+  sample: "2026-11-21T12:30:00Z"
+recorded:
+  description: Whether the results are those of an earlier probe, as O(max_age) allows.
+  returned: success
+  type: bool
 """
 
+import datetime
 import functools
+import json
 import time
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_probe as probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_releases import RESERVATION_NAMESPACE, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_releases import (
+    NAMESPACE,
+    OPERATOR,
+    RESERVATION_NAMESPACE,
+    SCHEDULERS,
+    when_webhook_answers,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
     API_VERSION,
@@ -156,6 +185,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
     parse,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Probe:
@@ -174,9 +205,11 @@ class Probe:
             params["runtime_class"],
             tuple(params["tolerations"]),
         )
-        queues = kube.list(API_VERSION, KIND)
+        queues, nodes = kube.list(API_VERSION, KIND), kube.list("v1", "Node")
+        asked = {key: params[key] for key in ("queues", "checks", "image", "gpu_resource", "runtime_class", "scheduler_name")}
+        self.fingerprint = probe.fingerprint(asked, queues, nodes, kube.list("v1", "Pod", NAMESPACE))
         live = from_live(queues)
-        free = probe.free_gpus(kube.list("v1", "Node"), kube.list("v1", "Pod"), self.resource)
+        free = probe.free_gpus(nodes, kube.list("v1", "Pod"), self.resource)
         self.room = probe.Room(live, probe.allocated(queues, self.resource), free)
         names = [queue.name for queue in leaves(parse(params["queues"]) if params["queues"] else live)]
         self.waiting, self.results = probe.plan(params["checks"], names, self.room, settings)
@@ -186,6 +219,7 @@ class Probe:
         self.deadline = 0.0
 
     def run(self) -> None:
+        start = time.monotonic()
         self._make_namespace()
         self.deadline = time.monotonic() + self.timeout
         try:
@@ -197,6 +231,12 @@ class Probe:
             self._give_up()
         finally:
             self._remove_namespace()
+        self.results.append(probe.judge_logs(self._logs_of_kai(time.monotonic() - start)))
+
+    def _logs_of_kai(self, seconds: float) -> dict[str, str]:
+        pods = self.kube.list("v1", "Pod", NAMESPACE, f"app in ({', '.join([OPERATOR, *SCHEDULERS])})")
+        names = [pod["metadata"]["name"] for pod in pods]
+        return {name: self.kube.logs(name, NAMESPACE, lines=10_000, seconds=int(seconds)) for name in names}
 
     def _make_namespace(self) -> None:
         found = self.kube.get("v1", "Namespace", self.namespace)
@@ -259,7 +299,7 @@ class Probe:
         seen = probe.Seen(pods, self.logs)
         for check in self.running:
             self._read_logs(check, pods)
-            if check.name == "over_limit" and not seen.groups:
+            if check.name in ("over_limit", "gang_too_large") and not seen.groups:
                 seen.groups = {group["metadata"]["name"]: group for group in self.kube.list(*probe.POD_GROUP, self.namespace)}
             if check.name == "fraction":
                 notes = [pod["metadata"].get("annotations") or {} for pod in self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
@@ -280,9 +320,10 @@ class Probe:
         self.waiting.remove(check)
         self.running[check] = since = time.monotonic()
         try:
-            for pod in check.pods:
-                create = functools.partial(self.kube.create, pod)
-                when_webhook_answers(f"pod {pod['metadata']['name']} to be admitted", create, self.deadline - since)
+            for item in [check.gang, *check.pods] if check.gang else check.pods:
+                create = functools.partial(self.kube.create, item)
+                what = f"{item['kind']} {item['metadata']['name']} to be admitted"
+                when_webhook_answers(what, create, self.deadline - since)
         except TenancyError as exc:
             self._conclude(check, probe.FAILED, exc.message, time.monotonic() - since)
 
@@ -304,15 +345,39 @@ class Probe:
 def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> dict[str, t.Any]:
     start = time.monotonic()
     attempt = Probe(params, kube)
+    if last := _last(kube, attempt.fingerprint, params["max_age"]):
+        return {"changed": False, "recorded": True} | last
     if check_mode:
         attempt.results += [probe.record(check.name, check.queue, probe.NOT_TRIED, "check mode") for check in attempt.waiting]
-    elif attempt.waiting:
+        return {"changed": False, "recorded": False, "results": attempt.results, "seconds": 0.0}
+    if attempt.waiting:
         attempt.run()
-    failed = [found for found in attempt.results if found["verdict"] == probe.FAILED]
-    if failed and not check_mode:
-        told = "; ".join(f"{found['name']} in {found['queue']}: {found['reason']}" for found in failed)
-        raise TenancyError(f"{len(failed)} of {len(attempt.results)} checks failed. {told}", results=attempt.results)
-    return {"changed": False, "results": attempt.results, "seconds": round(time.monotonic() - start, 1)}
+    found = {"at": _now().strftime(TIME), "results": attempt.results, "seconds": round(time.monotonic() - start, 1)}
+    metadata = {"name": probe.RECORD, "namespace": NAMESPACE, "labels": OWNED_LABELS}
+    record = {"fingerprint": attempt.fingerprint, "found": json.dumps(found)}
+    kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": record})
+    failed = [result for result in attempt.results if result["verdict"] == probe.FAILED]
+    if failed:
+        told = "; ".join(
+            " in ".join(filter(None, (result["name"], result["queue"]))) + f": {result['reason']}" for result in failed
+        )
+        raise TenancyError(f"{len(failed)} of {len(attempt.results)} checks failed. {told}", **found)
+    return {"changed": False, "recorded": False} | found
+
+
+def _last(kube: Kube, fingerprint: str, max_age: int) -> dict[str, t.Any] | None:
+    """What the last probe found, where that still holds."""
+    record = kube.get("v1", "ConfigMap", probe.RECORD, NAMESPACE) if max_age > 0 else None
+    if record is None or record["data"]["fingerprint"] != fingerprint:
+        return None
+    found: dict[str, t.Any] = json.loads(record["data"]["found"])
+    age = _now() - datetime.datetime.strptime(found["at"], TIME).replace(tzinfo=datetime.UTC)
+    passed = all(result["verdict"] == probe.PASSED for result in found["results"])
+    return found if passed and age.total_seconds() <= max_age else None
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 def main() -> None:
@@ -327,6 +392,7 @@ def main() -> None:
             "namespace": {"type": "str", "default": "kai-probe"},
             "scheduler_name": {"type": "str", "default": "kai-scheduler"},
             "timeout": {"type": "int", "default": 120},
+            "max_age": {"type": "int", "default": 0},
         }
     )
     try:

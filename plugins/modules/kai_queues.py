@@ -20,9 +20,11 @@ options:
   state:
     description:
       - V(present) creates and changes the queues. Others in the cluster are left alone.
-      - V(absent) removes the queues, leaves first. A queue with a child that is not among them is refused.
+      - V(exact) also removes all other queues that carry our label, for example those that O(queues) no longer names.
+      - V(absent) removes the queues. One that does not exist is fine.
+      - Leaves are removed first. A queue with a child that would stay is refused.
     type: str
-    choices: [present, absent]
+    choices: [present, exact, absent]
     default: present
   queues:
     description:
@@ -37,6 +39,28 @@ options:
     type: list
     elements: dict
     required: true
+  remove_foreign:
+    description:
+      - With O(state=exact), also removes queues that are not ours, for example those that the chart or a person made.
+    type: bool
+    default: false
+  force:
+    description:
+      - Whether to remove queues in which pods have not ended. Such pods go on where they run, but a pending one stays pending.
+    type: bool
+    default: false
+  quota_sums:
+    description:
+      - What to do when the quotas of a queue's children are more than its own. KAI Scheduler accepts that, and cannot keep what is
+        promised.
+    type: str
+    choices: [warn, error]
+    default: warn
+  scheduler_name:
+    description:
+      - Name that pods ask for the scheduler by. Those that name no queue run in C(default-queue).
+    type: str
+    default: kai-scheduler
   kai_version:
     description:
       - Version of the KAI Scheduler that is to use the queues, such as V(v0.12.0).
@@ -66,6 +90,17 @@ EXAMPLES = r"""
         children:
           - {name: training, gpu: {quota: 3, limit: 4, over_quota_weight: 2}}
           - {name: notebooks, gpu: {quota: 1, limit: 2}, cpu: {limit: 500m}, priority: 50}
+
+- name: Have these queues and no others of ours, and refuse promises that cannot be kept
+  kubegpu.tenancy.kai_queues:
+    kubeconfig: /etc/kubegpu/dc1/team-ml.yml
+    state: exact
+    quota_sums: error
+    queues:
+      - name: ml
+        gpu: {quota: 4, limit: 4}
+        children:
+          - {name: training, gpu: {quota: 4, limit: 4}}
 
 - name: Remove them
   kubegpu.tenancy.kai_queues:
@@ -112,17 +147,31 @@ import time
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_releases import release, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_releases import SCHEDULER_NAME, release, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import API_VERSION, KIND, Change, leaves, parse, plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
+    API_VERSION,
+    KIND,
+    Change,
+    at_work,
+    leaves,
+    parse,
+    plan,
+    promised_twice,
+)
 
 
 def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> dict[str, t.Any]:
-    version, levels = params["kai_version"], None
-    if version and params["state"] == "present":
+    version, state, levels = params["kai_version"], params["state"], None
+    if version and state != "absent":
         levels = release(version).queue_levels
     wanted = parse(params["queues"], levels, version)
-    changes = plan(wanted, kube.list(API_VERSION, KIND), params["state"])
+    warnings = promised_twice(wanted) if state != "absent" else []
+    if warnings and params["quota_sums"] == "error":
+        raise TenancyError("\n".join(warnings), problems=warnings)
+    changes = plan(wanted, kube.list(API_VERSION, KIND), state, params["remove_foreign"])
+    if not params["force"]:
+        _refuse_at_work([change.name for change in changes if change.verb == "delete"], params["scheduler_name"], kube)
     if not check_mode:
         deadline = time.monotonic() + params["timeout"]
         for change in changes:
@@ -136,7 +185,22 @@ def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> dict[str
         },
         "changes": [{"action": change.verb, "name": change.name} for change in changes],
         "leaves": [queue.name for queue in leaves(wanted)],
+        "warnings": warnings,
     }
+
+
+def _refuse_at_work(doomed: list[str], scheduler: str, kube: Kube) -> None:
+    if not doomed:
+        return
+    problems = [
+        f"queues.{name}: is not removed, because pods in it have not ended: {', '.join(sorted(pods)[:10])}"
+        + (f" and {len(pods) - 10} more." if len(pods) > 10 else ".")
+        for name, pods in at_work(doomed, kube.list("v1", "Pod"), scheduler).items()
+    ]
+    if problems:
+        raise TenancyError(
+            "\n".join([*problems, "End them first, or remove the queues all the same with force."]), problems=problems
+        )
 
 
 def _write(kube: Kube, change: Change) -> None:
@@ -151,8 +215,12 @@ def _write(kube: Kube, change: Change) -> None:
 def main() -> None:
     module = kube_module(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "exact", "absent"], "default": "present"},
             "queues": {"type": "list", "elements": "dict", "required": True},
+            "remove_foreign": {"type": "bool", "default": False},
+            "force": {"type": "bool", "default": False},
+            "quota_sums": {"type": "str", "choices": ["warn", "error"], "default": "warn"},
+            "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
             "kai_version": {"type": "str"},
             "timeout": {"type": "int", "default": 120},
         }

@@ -16,6 +16,8 @@ description:
     makes it ready, comes from a table of releases.
   - An upgrade brings the CRDs first, which helm does not, and restarts the scheduler where the release needs that.
   - Unfinished Helm releases, as a killed run leaves them, are repaired.
+  - A change to an older release first keeps the queues, the Config and the values in the Secret C(kubegpu-kai-export) in
+    C(kube-system), and writes the queues back that are not as they were. A run that was killed in between goes on from there.
   - A removal does not depend on the chart's own clean-up, which needs an image, does half of the work on many releases, and
     leaves webhooks behind that refuse every pod. What the clean-up does is done here, webhooks first.
 author: kubegpu.tenancy contributors (@kubegpu)
@@ -30,13 +32,19 @@ options:
   version:
     description:
       - Version of KAI Scheduler, such as V(v0.13.1). A version that never existed or was retracted is refused.
-      - A version older than the one installed is refused, because upstream supports no way back. Remove the newer one first.
+      - Upstream supports no way back to an older version. On one, the newer release is removed and the older one installed, while
+        queues, pod groups and pods stay. It is refused while there are queues on more levels than the older release schedules.
     type: str
   gpu_sharing:
     description:
       - Whether pods can ask for fractions of a GPU.
     type: bool
     default: false
+  cdi:
+    description:
+      - Whether the device plugin hands GPUs out by CDI, for fractions of a GPU. KAI Scheduler finds out by itself only from
+        NVIDIA's GPU operator. Releases that cannot be told are refused.
+    type: bool
   purge:
     description:
       - With O(state=absent), also removes what users made, and what protects what runs. That is the CRDs with all queues, pod
@@ -100,6 +108,28 @@ hazards:
   type: list
   elements: str
   sample: ["its pod webhook stops every pod of the cluster while it does not answer (#104, #227, #883)"]
+passages:
+  description: What is known to happen between the version found and O(version), and what is done about it.
+  returned: when O(state=present) and the version changes
+  type: list
+  elements: str
+  sample: ["helm brings no CRDs with an upgrade: they are applied first (#549)"]
+steps:
+  description: What was done, or would be in check mode, in that order, and why.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+  contains:
+    step:
+      description: What.
+      type: str
+      returned: always
+    why:
+      description: The reason.
+      type: str
+      returned: always
+  sample:
+    - {step: apply the CRDs, why: helm installs them once and never changes them}
 values:
   description: Values given to the chart.
   returned: when O(state=present)
@@ -116,6 +146,9 @@ last_seen:
   type: str
 """
 
+import base64
+import functools
+import json
 import time
 import typing as t
 
@@ -130,6 +163,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
     find_chart,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import API_VERSION, KIND, ancestors, from_live
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, deep_merge, differences, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
@@ -137,6 +171,10 @@ ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io/v1"
 CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+# Name and namespace of what is kept on a way back; a namespace that outlives KAI.
+EXPORT = ("kubegpu-kai-export", "kube-system")
+
+Step = tuple[str, str, t.Callable[[], None]]
 
 
 class Installation:
@@ -161,20 +199,23 @@ class Installation:
         release = kai.release(self.params["version"])
         upstream = Chart(release.chart, release.chart_version)
         chart = find_chart(self.params["chart_source"], kai.CHART, release.chart_version, upstream)
-        values = deep_merge(release.values(self.params["gpu_sharing"]), self.params["values"])
+        values = deep_merge(release.values(self.params["gpu_sharing"], self.params["cdi"]), self.params["values"])
         current = self.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
         changes = self._changes(release, current, values)
+        steps = self._steps(release, current, chart, values, bool(changes))
         if not check_mode:
-            if changes:
-                self._install(release, current, chart, values)
+            for what, _why, take in steps:
+                self._take(what, take)
             wait_for(f"KAI Scheduler {release.version}", lambda: self._ready(release), self.left())
-            if changes and current and release.restart_after_upgrade:
-                self._restart(release)
+        before = current.chart_version if current else release.version
         return outcome(
             changes,
             version=release.version,
             known=release.known,
             hazards=list(release.hazards),
+            passages=kai.passages(before, release.version) if before != release.chart_version else [],
+            steps=[{"step": what, "why": why} for what, why, _take in steps],
+            warnings=kai.renamed(self.params["values"], release.version),
             values=values,
             seconds=self.seconds(),
         )
@@ -186,28 +227,99 @@ class Installation:
         if current.status != "deployed":
             changes.append(("release", current.status, "deployed"))
         if current.chart_version != release.chart_version:
-            if kai.number(current.chart_version) > kai.number(release.version):
-                raise TenancyError(
-                    f"version: {current.chart_version} is installed, and upstream supports no way back to {release.version}. "
-                    "Remove it first (state: absent, which keeps the queues), then install."
-                )
             changes.append(("version", current.chart_version, release.chart_version))
         if release.operator and self.kube.get(*kai.CONFIG) is None:
             changes.append(("config", None, kai.CONFIG[2]))
         return changes + differences(current.values, values)
 
-    def _install(self, release: kai.Release, current: Release | None, chart: Chart, values: Object) -> None:
+    def _steps(self, release: kai.Release, current: Release | None, chart: Chart, values: Object, changing: bool) -> list[Step]:
+        steps: list[Step] = []
+        export = self.kube.get("v1", "Secret", *EXPORT)
+        back = current is not None and kai.number(current.chart_version) > kai.number(release.version)
+        if changing and release.queue_levels:
+            self._refuse_deeper_queues(release)
+        if current and back:
+            if export is None:
+                steps.append(("export queues, Config and values", "a way back goes by removal", lambda: self._export(current)))
+            why = f"upstream supports no way back from {current.chart_version}"
+            steps.append((f"remove {current.chart_version}", why, lambda: self._remove(current)))
+        elif current and current.status in UNFINISHED:
+            why = f"the release is {current.status}, which a killed run leaves, and helm would refuse to go on"
+            steps.append(("forget the unfinished revision", why, lambda: self._forget(current)))
+        if changing:
+            steps.append(
+                ("apply the CRDs", "helm installs them once and never changes them", lambda: self._apply_crds(release, chart))
+            )
+            verb = "upgrade to" if current and not back else "install"
+            what = f"{verb} {release.version}"
+            steps.append((what, "as asked, with all values", lambda: self._install(chart, values)))
+        if changing and current and not back and release.restart_after_upgrade:
+            why = "its service account was made anew, and it would go on without rights (#1536)"
+            steps.append(("restart the scheduler", why, lambda: self._restart(release)))
+        if export or back:
+            steps.append(("write back the queues", "some may be missing or changed since the export", self._restore))
+        return steps
+
+    def _take(self, what: str, take: t.Callable[[], None]) -> None:
+        try:
+            take()
+        except TenancyError as exc:
+            told = kai.troubles(self.kube.list("v1", "Pod", kai.NAMESPACE))
+            pods = f" Pods in {kai.NAMESPACE}: {'; '.join(told)}." if told else ""
+            raise TenancyError(f"Could not {what}: {exc.message}{pods}", **exc.details) from exc
+
+    def _refuse_deeper_queues(self, release: kai.Release) -> None:
+        live = from_live(self.kube.list(API_VERSION, KIND))
+        deeper = sorted(name for name in live if len(ancestors(live, name)) > (release.queue_levels or 0))
+        if deeper:
+            raise TenancyError(
+                f"version: {release.version} schedules queues on {release.queue_levels} levels only, and these are deeper: "
+                f"{', '.join(deeper)}. Remove them first, or move them up, for example by kai_queues with state: exact."
+            )
+
+    def _export(self, current: Release) -> None:
+        content = {"queues": self.kube.list(API_VERSION, KIND), "config": self.kube.get(*kai.CONFIG), "values": current.values}
+        name, namespace = EXPORT
+        metadata = {"name": name, "namespace": namespace, "labels": kai.OWNED_LABELS}
+        data = {key: json.dumps(value) for key, value in content.items()}
+        self.kube.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
+
+    def _restore(self) -> None:
+        secret = self.kube.get("v1", "Secret", *EXPORT)
+        if secret is None:
+            return
+        exported = json.loads(base64.b64decode(secret["data"]["queues"]))
+        live = {item["metadata"]["name"]: item for item in self.kube.list(API_VERSION, KIND)}
+        # Parents first, as the webhook of some releases wants it.
+        queues = from_live(exported)
+        for item in sorted(exported, key=lambda item: len(ancestors(queues, item["metadata"]["name"]))):
+            name = item["metadata"]["name"]
+            metadata = {key: item["metadata"][key] for key in ("name", "labels", "annotations") if key in item["metadata"]}
+            body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": item["spec"]}
+            if name not in live:
+                write = functools.partial(self.kube.create, body)
+            elif live[name]["spec"] != item["spec"]:
+                write = functools.partial(self.kube.apply, body)
+            else:
+                continue
+            kai.when_webhook_answers(f"queue {name} to be written back", write, self.left())
+        self.kube.delete("v1", "Secret", *EXPORT)
+
+    def _forget(self, current: Release) -> None:
+        self.kube.delete("v1", "Secret", current.record, kai.NAMESPACE)
+
+    def _apply_crds(self, release: kai.Release, chart: Chart) -> None:
         crds = self.helm.crds(chart)
         for crd in crds:
             self.kube.apply(crd)
         if release.needs_cluster_policy and self.kube.get(*CRD, kai.CLUSTER_POLICY_CRD["metadata"]["name"]) is None:
             self.kube.create(kai.CLUSTER_POLICY_CRD)
         wait_for("the CRDs", lambda: self._established({crd["metadata"]["name"] for crd in crds}), self.left())
+
+    def _install(self, chart: Chart, values: Object) -> None:
         # A hook's Job that was left behind would be in the way of the next one.
         for job in self.kube.list("batch/v1", "Job", kai.NAMESPACE):
             self.kube.delete("batch/v1", "Job", job["metadata"]["name"], kai.NAMESPACE)
-        if current and current.status in UNFINISHED:
-            self.kube.delete("v1", "Secret", current.record, kai.NAMESPACE)
         self.helm.upgrade(kai.RELEASE_NAME, kai.NAMESPACE, chart, values, self.left())
 
     def _established(self, names: set[str]) -> tuple[bool | None, str]:
@@ -247,15 +359,18 @@ class Installation:
         changes: list[Change] = [("version", current.chart_version, None)] if current else []
         changes += [(f"{kind} {name}", "present", None) for _api, kind, name, _terminating in self._remains()]
         if changes and not check_mode:
-            # Whoever makes the webhooks goes first, then the webhooks, then whoever answers them.
-            self.kube.delete("apps/v1", "Deployment", kai.OPERATOR, kai.NAMESPACE)
-            wait_for("the end of the operator", self._operator_gone, self.left())
-            for api_version, kind, name, _terminating in self._webhooks():
-                self.kube.delete(api_version, kind, name)
-            if current:
-                self.helm.uninstall(kai.RELEASE_NAME, kai.NAMESPACE, self.left(), hooks=False)
-            wait_for("the removal of KAI Scheduler", self._sweep, self.left())
+            self._remove(current)
         return outcome(changes, seconds=self.seconds())
+
+    def _remove(self, current: Release | None) -> None:
+        # Whoever makes the webhooks goes first, then the webhooks, then whoever answers them.
+        self.kube.delete("apps/v1", "Deployment", kai.OPERATOR, kai.NAMESPACE)
+        wait_for("the end of the operator", self._operator_gone, self.left())
+        for api_version, kind, name, _terminating in self._webhooks():
+            self.kube.delete(api_version, kind, name)
+        if current:
+            self.helm.uninstall(kai.RELEASE_NAME, kai.NAMESPACE, self.left(), hooks=False)
+        wait_for("the removal of KAI Scheduler", self._sweep, self.left())
 
     def _operator_gone(self) -> tuple[bool | None, str]:
         pods = self.kube.list("v1", "Pod", kai.NAMESPACE, f"app={kai.OPERATOR}")
@@ -323,6 +438,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "version": {"type": "str"},
             "gpu_sharing": {"type": "bool", "default": False},
+            "cdi": {"type": "bool"},
             "purge": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 300},
         },

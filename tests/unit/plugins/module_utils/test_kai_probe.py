@@ -69,6 +69,10 @@ def test_plan():
         ("cpu", "notebooks", 0),
         ("gpu", "training", 1),
         ("gpu", "notebooks", 1),
+        ("gang", "training", 0),
+        ("gang", "notebooks", 0),
+        ("gang_too_large", "training", 0),
+        ("gang_too_large", "notebooks", 0),
         ("over_limit", "training", 0),
         ("over_limit", "notebooks", 0),
         ("fraction", "training", 2),
@@ -90,6 +94,33 @@ def test_pods():
     assert check("over_limit", "notebooks").pods[0]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "3"
     assert "runtimeClassName" not in check("cpu").pods[0]["spec"]
     assert [half["metadata"]["annotations"] for half in check("fraction").pods] == [{"gpu-fraction": "0.5"}] * 3
+
+
+def test_a_gang_is_one_group_and_too_large_for_its_queue():
+    gang = check("gang_too_large", "notebooks")
+    assert gang.gang["spec"] == {"minMember": 2, "queue": "notebooks", "priorityClassName": "train"}
+    assert {pod["metadata"]["annotations"]["pod-group-name"] for pod in gang.pods} == {gang.gang["metadata"]["name"]}
+    asked = [pod["spec"]["containers"][0]["resources"]["limits"].get("nvidia.com/gpu") for pod in gang.pods]
+    assert asked == [None, "3"]
+    assert check("gang").pods[1]["spec"]["containers"][0]["resources"]["limits"].keys() == {"cpu", "memory"}
+
+
+@pytest.mark.parametrize(
+    ("phases", "reasons", "verdict", "reason"),
+    [
+        (["Pending", "Pending"], ["OverLimit"], "passed", "none of its pods was placed: OverLimit: asks for 3"),
+        (["Pending", "Pending"], [], None, "the scheduler has not said yet why it waits"),
+        (["Running", "Pending"], ["OverLimit"], "failed", "was placed on n1 without the rest of its gang"),
+    ],
+)
+def test_a_gang_too_large_must_not_start_at_all(phases, reasons, verdict, reason):
+    gang = check("gang_too_large")
+    pods = [pod(item["metadata"]["name"], phase) for item, phase in zip(gang.pods, phases, strict=True)]
+    conditions = [{"reasons": [{"reason": name, "message": "asks for 3"} for name in reasons]}]
+    groups = {f"pg-{gang.pods[0]['metadata']['name']}": {"status": {"schedulingConditions": conditions}}}
+    found = judge(gang, seen(*pods, groups=groups), room())
+    assert found[0] == verdict
+    assert reason in found[1]
 
 
 @pytest.mark.parametrize(("text", "gpus"), [("1500m", "1.5"), ("2", "2"), (0, "0")])

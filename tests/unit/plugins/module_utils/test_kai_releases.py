@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
@@ -16,6 +18,83 @@ EVERY = [
     for first, last in kai.LINES
     for patch in itertools.chain(range(first[2], last[2] + 1), [last[2] + 1])
 ]
+# The keys of values that the templates of each chart read, as found in upstream's repository at these tags.
+READ = json.loads((Path(__file__).parent / "kai_values_keys.json").read_text())
+RECORDED = sorted({version for versions in READ.values() for version in versions}, key=kai.number)
+
+
+def paths(values, prefix=""):
+    for key, value in values.items():
+        yield from paths(value, f"{prefix}{key}.") if isinstance(value, dict) else [f"{prefix}{key}"]
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_every_chart_reads_what_we_render(version):
+    release = kai.release(version)
+    rendered = [
+        release.values(gpu_sharing, cdi)
+        for gpu_sharing in (True, False)
+        for cdi in ((None, True) if release.cdi_key else (None,))
+    ]
+    assert [path for values in rendered for path in paths(values) if version not in READ.get(path, [])] == []
+
+
+def test_renamed_values_are_not_read_any_more_and_the_new_ones_are():
+    for path, gone, new in kai.RENAMED:
+        readers = {version for key, versions in READ.items() if f"{key}.".startswith(f"{path}.") for version in versions}
+        assert not [version for version in readers if kai.number(version) >= gone], path
+        assert new is None or "v0.17.0" in READ[new.partition(",")[0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "version", "told"),
+    [
+        ({"binder": {"cdi": True}}, "v0.9.20", []),
+        (
+            {"binder": {"cdi": False}},
+            "v0.13.1",
+            ["values.binder.cdi: is not read by v0.13.1. Use binder.cdiEnabled, from 0.12.11 on."],
+        ),
+        ({"webhookmanager": {"resources": {}}}, "v0.9.2", ["values.webhookmanager: is not read by v0.9.2. Nothing replaces it."]),
+        ({"scheduler": "odd"}, "v0.13.1", []),
+    ],
+)
+def test_renamed(values, version, told):
+    assert kai.renamed(values, version) == told
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sources"),
+    [
+        ("v0.8.5", "v0.9.20", ["#549"]),
+        ("v0.8.5", "v0.13.1", ["#549", "release notes"]),
+        ("v0.12.0", "v0.13.1", ["release notes"]),
+        ("v0.13.1", "v0.12.0", ["see queue_levels"]),
+        ("v0.13.4", "v0.14.0", ["values.yaml: prometheus"]),
+        ("v0.14.9", "v0.15.3", ["values.yaml"]),
+        ("v0.15.3", "v0.16.9", ["values.yaml: admission"]),
+        ("v0.16.0", "v0.16.9", []),
+    ],
+)
+def test_passages(before, after, sources):
+    found = kai.passages(before, after)
+    assert [any(f"({source}" in passage for passage in found) for source in sources] == [True] * len(sources)
+    assert bool(found) == bool(sources)
+
+
+@pytest.mark.parametrize(
+    ("version", "long_term", "end", "kubernetes"),
+    [
+        ("v0.9.20", True, "2026-09", None),
+        ("v0.12.0", True, "2026-12", None),
+        ("v0.13.1", False, "2026-03", None),
+        ("v0.14.9", True, "2027-03", ((1, 31), (1, 35))),
+        ("v0.16.8", True, "2027-06", ((1, 28), (1, 36))),
+    ],
+)
+def test_support(version, long_term, end, kubernetes):
+    release = kai.release(version)
+    assert (release.long_term, release.end_of_support, release.kubernetes) == (long_term, end, kubernetes)
 
 
 @pytest.mark.parametrize("facts", kai.FACTS.values(), ids=kai.FACTS)

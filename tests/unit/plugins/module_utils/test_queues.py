@@ -8,10 +8,13 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
     ancestors,
+    at_work,
     leaves,
     manifest,
+    overview,
     parse,
     plan,
+    promised_twice,
     to_people,
 )
 
@@ -174,3 +177,69 @@ def test_a_queue_of_others_is_taken_over_and_its_unset_limit_is_nothing():
 def test_a_child_that_would_be_cut_off():
     with pytest.raises(TenancyError, match="its child training"):
         plan(parse([{"name": "ml"}]), live(*parse(TREE).values()), "absent")
+
+
+def test_exact_moves_before_it_deletes_and_cuts_nothing_off():
+    before = live(*parse([{"name": "old", "children": [{"name": "q"}]}]).values())
+    moved = parse([{"name": "new", "children": [{"name": "q"}]}])
+    assert [(change.verb, change.name) for change in plan(moved, before, "exact")] == [
+        ("create", "new"),
+        ("update", "q"),
+        ("delete", "old"),
+    ]
+    foreign = {"metadata": {"name": "theirs"}, "spec": {"parentQueue": "old"}}
+    with pytest.raises(TenancyError, match=r"queues\.old: its child theirs"):
+        plan(moved, [*before, foreign], "exact")
+    assert [change.name for change in plan(moved, [*before, foreign], "exact", remove_foreign=True)][-2:] == ["theirs", "old"]
+
+
+def test_who_is_at_work():
+    def pod(name, labels, scheduler="kai-scheduler", phase="Pending"):
+        metadata = {"name": name, "namespace": "ns", "labels": labels}
+        return {"metadata": metadata, "spec": {"schedulerName": scheduler}, "status": {"phase": phase}}
+
+    pods = [
+        pod("a", {"kai.scheduler/queue": "q"}),
+        pod("b", {"kai.scheduler/queue": "q"}, phase="Failed"),
+        pod("c", {"kai.scheduler/queue": "other"}),
+        pod("d", None),
+        pod("e", {}, scheduler="default-scheduler"),
+    ]
+    assert at_work({"q", "default-queue"}, pods, "kai-scheduler") == {"q": ["ns/a"], "default-queue": ["ns/d"]}
+
+
+@pytest.mark.parametrize(
+    ("own", "children", "told"),
+    [
+        (3, [1, 2], None),
+        (2, [1, 2], "sum up to 3, its own is 2"),
+        ("unlimited", ["unlimited"], None),
+        (8, ["unlimited"], "sum up to unlimited, its own is 8"),
+        (0, [0, 0.5], "sum up to 0.5, its own is 0"),
+    ],
+)
+def test_promised_twice(own, children, told):
+    tree = [
+        {"name": "r", "gpu": {"quota": own}, "children": [{"name": f"c{n}", "gpu": {"quota": q}} for n, q in enumerate(children)]}
+    ]
+    found = promised_twice(parse(tree))
+    assert found == ([f"queues.r.gpu.quota: the quotas of its children {told}."] if told else [])
+
+
+def test_overview_counts_use_in_the_units_of_quotas():
+    objects = live(*parse(TREE).values())
+    used = {"cpu": "1500m", "memory": "2Gi", "nvidia.com/gpu": "1500m"}
+    objects[1]["status"] = {"allocated": used, "requested": {"nvidia.com/gpu": "3"}}
+    orphan = {"metadata": {"name": "orphan"}, "spec": {"parentQueue": "gone"}}
+    ml, lost = overview([*objects, orphan], "nvidia.com/gpu")
+    assert [row["name"] for row in ml["children"]] == ["notebooks", "training"]
+    assert ml["children"][1]["gpu"] == {
+        "quota": 3,
+        "limit": 4,
+        "over_quota_weight": 2,
+        "allocated": 1.5,
+        "allocated_non_preemptible": 0,
+        "requested": 3,
+    }
+    assert (ml["children"][1]["cpu"]["allocated"], ml["children"][1]["memory"]["allocated"]) == ("1500m", "2Gi")
+    assert (lost["name"], lost["parent"], lost["ours"], lost["gpu"]["limit"]) == ("orphan", "gone", False, 0)

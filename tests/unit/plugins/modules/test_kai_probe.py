@@ -15,7 +15,10 @@ TREE = [{"name": "ml", "gpu": {"limit": 4}, "children": [{"name": "a", "gpu": {"
 class FakeKube:
     """A cluster whose scheduler does at once what KAI should."""
 
-    def __init__(self, gpus=4, stuck=(), refused=()):
+    def __init__(self, gpus=4, stuck=(), refused=(), log=""):
+        self.log = log
+        self.operator = "1"
+        self.record = None
         self.gpus = gpus
         self.stuck = stuck
         self.refused = refused
@@ -24,7 +27,7 @@ class FakeKube:
         self.most = 0
         self.order = []
 
-    def list(self, _api_version, kind, namespace=None):
+    def list(self, _api_version, kind, namespace=None, _labels=None):
         if kind == "Queue":
             return [manifest(queue) for queue in parse(TREE).values()]
         if kind == "Node":
@@ -33,7 +36,10 @@ class FakeKube:
         if kind == "PodGroup":
             reasons = [{"reason": "OverLimit", "message": "too much"}]
             status = {"schedulingConditions": [{"reasons": reasons}]}
-            return [{"metadata": {"name": name}, "status": status} for name in self.pods]
+            groups = {pod["metadata"]["annotations"]["pod-group-name"] for pod in self.pods.values()}
+            return [{"metadata": {"name": name}, "status": status} for name in groups]
+        if namespace == "kai-scheduler":
+            return [{"metadata": {"name": "kai-operator-1", "uid": self.operator}}]
         if namespace == "kai-resource-reservation":
             return [{"metadata": {"annotations": {"run.ai/reserve_for_gpu_index": f"GPU-{n}"}}} for n in (0, 1)]
         return list(self.pods.values())
@@ -41,17 +47,24 @@ class FakeKube:
     def get(self, _api_version, kind, name, _namespace=None):
         if kind == "Queue":
             return {"metadata": {"name": name}, "status": {"allocated": {"nvidia.com/gpu": "1500m"}}}
+        if kind == "ConfigMap":
+            return self.record
         return {"metadata": {"name": name}} if kind == "ServiceAccount" else self.namespace
+
+    def apply(self, definition):
+        self.record = definition
 
     def create(self, definition):
         name = definition["metadata"]["name"]
         if definition["kind"] == "Namespace":
             self.namespace = definition
             return
+        if definition["kind"] == "PodGroup":
+            return
         if name in self.refused:
             raise TenancyError("admission webhook denied the request")
-        pending = name.startswith("over") or name in self.stuck
-        metadata = definition["metadata"] | {"annotations": {"pod-group-name": name}}
+        pending = name.startswith(("over", "gang-too-large")) or name in self.stuck
+        metadata = definition["metadata"] | {"annotations": {"pod-group-name": name} | definition["metadata"]["annotations"]}
         spec = definition["spec"] | ({} if pending else {"nodeName": "n"})
         phase = "Pending" if pending else "Running" if name.startswith("fraction") else "Succeeded"
         self.pods[name] = {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
@@ -65,14 +78,16 @@ class FakeKube:
         self.pods.pop(name, None)
         return True
 
-    def logs(self, name, _namespace):
+    def logs(self, name, namespace, **_bounds):
+        if namespace == "kai-scheduler":
+            return self.log
         return f"GPU 0: X (UUID: GPU-{1 if name.endswith('3') else 0})"
 
 
 def params(**changes):
     return {
         "queues": TREE,
-        "checks": ["cpu", "gpu", "fraction", "over_limit"],
+        "checks": ["cpu", "gpu", "fraction", "gang", "gang_too_large", "over_limit"],
         "image": "busybox",
         "gpu_resource": "nvidia.com/gpu",
         "runtime_class": "nvidia",
@@ -80,6 +95,7 @@ def params(**changes):
         "namespace": "kai-probe",
         "scheduler_name": "kai-scheduler",
         "timeout": 20,
+        "max_age": 0,
     } | changes
 
 
@@ -91,7 +107,8 @@ def test_all_is_well():
     kube = FakeKube()
     result = run(params(), kube, False)
     assert set(verdicts(result["results"]).values()) == {"passed"}
-    assert len(result["results"]) == 7
+    assert len(result["results"]) == 12
+    assert result["results"][-1]["name"] == "logs"
     assert result["changed"] is False
     assert (kube.pods, kube.namespace) == ({}, None)
     assert kube.order[-3:] == ["fraction-1", "fraction-2", "fraction-3"]
@@ -100,15 +117,29 @@ def test_all_is_well():
 def test_one_free_gpu_is_used_by_one_after_the_other():
     kube = FakeKube(gpus=1)
     result = run(params(checks=["gpu", "fraction"]), kube, False)
-    assert verdicts(result["results"]) == {("gpu", "a"): "passed", ("gpu", "b"): "passed", ("fraction", "a"): "not_tried"}
+    assert verdicts(result["results"]) == {
+        ("gpu", "a"): "passed",
+        ("gpu", "b"): "passed",
+        ("fraction", "a"): "not_tried",
+        ("logs", ""): "passed",
+    }
     assert kube.most == 1
+
+
+def test_a_scheduler_that_lost_its_rights_shows_in_its_log():
+    kube = FakeKube(log="I1 all is well\nE1 nodes is forbidden: User cannot list\n")
+    with pytest.raises(
+        TenancyError, match=r"logs: 1 lines tell of authorisation or webhooks, such as kai-operator-1: E1 nodes is"
+    ):
+        run(params(checks=["cpu"]), kube, False)
+    assert kube.namespace is None
 
 
 def test_time_runs_out():
     kube = FakeKube(gpus=2, stuck=("gpu-a",))
-    with pytest.raises(TenancyError, match=r"1 of 3 checks failed\. gpu in a: no verdict in time") as caught:
+    with pytest.raises(TenancyError, match=r"1 of 4 checks failed\. gpu in a: no verdict in time") as caught:
         run(params(checks=["gpu", "fraction"], timeout=2), kube, False)
-    found = {("gpu", "a"): "failed", ("gpu", "b"): "passed", ("fraction", "a"): "not_tried"}
+    found = {("gpu", "a"): "failed", ("gpu", "b"): "passed", ("fraction", "a"): "not_tried", ("logs", ""): "passed"}
     assert verdicts(caught.value.details["results"]) == found
     assert (kube.pods, kube.namespace) == ({}, None)
 
@@ -130,3 +161,29 @@ def test_a_namespace_of_others_is_refused():
     with pytest.raises(TenancyError, match="not ours"):
         run(params(), kube, False)
     assert kube.namespace
+
+
+def test_a_record_stands_in_while_all_is_as_it_was():
+    kube = FakeKube()
+    asked = params(checks=["cpu"], max_age=60)
+    first = run(asked, kube, False)
+    assert (first["recorded"], kube.order) == (False, ["cpu-a", "cpu-b"])
+    assert run(asked, kube, False) == first | {"recorded": True}
+    assert run(asked, kube, True)["recorded"]
+    assert kube.order == ["cpu-a", "cpu-b"]
+
+    assert run(asked | {"max_age": 0}, kube, False)["recorded"] is False
+    assert run(asked | {"checks": ["gpu"]}, kube, False)["recorded"] is False
+    assert run(asked, kube, False)["recorded"] is False
+    kube.operator = "2"
+    assert run(asked, kube, False)["recorded"] is False
+    kube.record["data"]["found"] = kube.record["data"]["found"].replace(first["at"][:4], "2020")
+    assert run(asked, kube, False)["recorded"] is False
+
+
+def test_a_record_of_a_failure_does_not():
+    kube = FakeKube(log="Unauthorized")
+    asked = params(checks=["cpu"], max_age=60)
+    for _time in range(2):
+        with pytest.raises(TenancyError, match="logs: 1 lines"):
+            run(asked, kube, False)

@@ -16,14 +16,15 @@ TREE = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "t
 class FakeKube:
     """Queues by name; the first ``silent`` writes meet a webhook that does not answer."""
 
-    def __init__(self, silent=0):
+    def __init__(self, silent=0, pods=()):
         self.queues = {}
+        self.pods = list(pods)
         self.calls = []
         self.silent = silent
 
-    def list(self, _api_version, _kind):
-        self.calls.append("list")
-        return list(self.queues.values())
+    def list(self, _api_version, kind):
+        self.calls.append("list" if kind == "Queue" else f"list {kind}")
+        return list(self.queues.values()) if kind == "Queue" else self.pods
 
     def _write(self, verb, name):
         if self.silent:
@@ -47,7 +48,13 @@ class FakeKube:
 
 
 def params(**changes):
-    return {"state": "present", "queues": TREE, "kai_version": None, "timeout": 10} | changes
+    defaults = {"state": "present", "queues": TREE, "kai_version": None, "timeout": 10, "force": False}
+    return defaults | {"remove_foreign": False, "quota_sums": "warn", "scheduler_name": "kai-scheduler"} | changes
+
+
+def pod(name, queue, phase="Running"):
+    metadata = {"name": name, "namespace": "ns", "labels": {"kai.scheduler/queue": queue}}
+    return {"metadata": metadata, "spec": {"schedulerName": "kai-scheduler"}, "status": {"phase": phase}}
 
 
 def test_create_then_nothing_then_update_then_delete():
@@ -71,7 +78,7 @@ def test_create_then_nothing_then_update_then_delete():
 
     kube.calls = []
     result = run(params(state="absent"), kube, False)
-    assert kube.calls == ["list", "delete training", "delete ml"]
+    assert kube.calls == ["list", "list Pod", "delete training", "delete ml"]
     assert result["diff"]["after"] == {}
     assert run(params(state="absent"), kube, False)["changed"] is False
 
@@ -100,3 +107,49 @@ def test_levels_are_the_releases():
         run(params(queues=[{"name": "q"}], kai_version="v0.12.0"), kube, False)
     assert kube.calls == []
     assert run(params(queues=[{"name": "q"}], kai_version="v0.13.1"), kube, False)["changed"]
+
+
+def test_exact_removes_what_is_ours_and_no_longer_named():
+    kube = FakeKube()
+    run(params(), kube, False)
+    kube.queues["default"] = {"metadata": {"name": "default"}, "spec": {}}
+    only_root = params(state="exact", queues=[{"name": "ml", "gpu": {"quota": 4, "limit": 4}}])
+    assert [change["name"] for change in run(only_root, kube, True)["changes"]] == ["training"]
+    assert [change["name"] for change in run(only_root | {"remove_foreign": True}, kube, True)["changes"]] == [
+        "training",
+        "default",
+    ]
+    run(only_root, kube, False)
+    assert list(kube.queues) == ["ml", "default"]
+    assert run(only_root, kube, False)["changed"] is False
+
+
+def test_a_queue_with_pods_that_have_not_ended_stays():
+    busy = [pod(f"p{n:02}", "training") for n in range(12)]
+    kube = FakeKube(pods=[*busy, pod("done", "ml", "Succeeded")])
+    run(params(), kube, False)
+    for check_mode in (True, False):
+        with pytest.raises(TenancyError) as refusal:
+            run(params(state="absent"), kube, check_mode)
+        problem = refusal.value.details["problems"][0]
+        assert problem.startswith("queues.training: is not removed, because pods in it have not ended: ns/p00, ns/p01,")
+        assert problem.endswith("ns/p09 and 2 more.")
+    assert list(kube.queues) == ["ml", "training"]
+    assert run(params(state="absent", force=True), kube, False)["changed"]
+    assert kube.queues == {}
+
+
+def test_promises_above_the_parents():
+    twice = [
+        {
+            "name": "ml",
+            "gpu": {"quota": 1},
+            "children": [{"name": "a", "gpu": {"quota": 1}}, {"name": "b", "gpu": {"quota": 0.5}}],
+        }
+    ]
+    said = "queues.ml.gpu.quota: the quotas of its children sum up to 1.5, its own is 1."
+    assert run(params(queues=twice), FakeKube(), False)["warnings"] == [said]
+    kube = FakeKube()
+    with pytest.raises(TenancyError, match=r"sum up to 1\.5"):
+        run(params(queues=twice, quota_sums="error"), kube, False)
+    assert kube.calls == []

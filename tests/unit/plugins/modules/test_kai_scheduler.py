@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
@@ -23,6 +25,8 @@ class Cluster:
         self.calls = []
 
     def put(self, kind, name, **more):
+        if "stringData" in more:
+            more["data"] = {key: base64.b64encode(text.encode()).decode() for key, text in more.pop("stringData").items()}
         metadata = {"name": name, "generation": 1} | more.pop("metadata", {})
         self.objects[(kind, name)] = {"kind": kind, "metadata": metadata} | more
 
@@ -37,8 +41,10 @@ class Cluster:
 
     def apply(self, definition):
         self.calls.append(f"apply {definition['metadata']['name']}")
-        established = {"conditions": [{"type": "Established", "status": "True"}]}
-        self.put(definition["kind"], definition["metadata"]["name"], status=established)
+        content = {key: value for key, value in definition.items() if key not in ("apiVersion", "kind")}
+        if definition["kind"] == "CustomResourceDefinition":
+            content["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
+        self.put(definition["kind"], definition["metadata"]["name"], **content)
 
     create = apply
 
@@ -89,6 +95,7 @@ def params(**changes):
         "state": "present",
         "version": "v0.12.0",
         "gpu_sharing": True,
+        "cdi": None,
         "values": {},
         "chart_source": "",
         "purge": False,
@@ -144,10 +151,83 @@ def test_upgrade_brings_crds_and_restarts_the_scheduler(installed):
     assert installed.calls[-2:] == ["upgrade", "delete Pod scheduler-1"]
 
 
-def test_no_way_back(installed):
-    with pytest.raises(TenancyError, match=r"no way back to v0\.10\.2"):
-        run(params(version="v0.10.2"), installed, installed, False)
+def queue(name, parent=None, **spec):
+    return {"metadata": {"name": name}, "spec": spec | ({"parentQueue": parent} if parent else {})}
+
+
+def steps(result):
+    return [step["step"] for step in result["steps"]]
+
+
+def test_the_way_back_goes_by_removal_and_keeps_the_queues(installed):
+    run(params(version="v0.13.1"), installed, installed, False)
+    for name, parent in (("ml", None), ("training", "ml")):
+        installed.put("Queue", name, **queue(name, parent, priority=7))
+    predicted = run(params(), installed, installed, True)
+    way = ["export queues, Config and values", "remove v0.13.1", "apply the CRDs", "install v0.12.0", "write back the queues"]
+    assert steps(predicted) == way
+    assert "queues below the second level would not be scheduled any more" in predicted["passages"][0]
+
+    installed.calls = []
+    removed = installed.uninstall
+
+    def lose_a_queue(*args, **more):
+        removed(*args, **more)
+        del installed.objects[("Queue", "ml")]
+        installed.objects[("Queue", "training")]["spec"]["priority"] = 1
+
+    installed.uninstall = lose_a_queue
+    result = run(params(), installed, installed, False)
+    assert result["diff"]["before"]["version"] == "v0.13.1"
+    assert installed.recorded.chart_version == "v0.12.0"
+    assert installed.calls[-3:] == ["apply ml", "apply training", "delete Secret kubegpu-kai-export"]
+    assert installed.objects[("Queue", "training")]["spec"] == {"priority": 7, "parentQueue": "ml"}
+    assert run(params(), installed, installed, False)["changed"] is False
+
+
+def test_the_way_back_goes_on_where_it_was_killed(installed):
+    run(params(version="v0.13.1"), installed, installed, False)
+    installed.put("Queue", "ml", **queue("ml"))
+    upgrade, installed.upgrade = installed.upgrade, None
+    with pytest.raises(TypeError):
+        run(params(), installed, installed, False)
+    del installed.objects[("Queue", "ml")]
+    installed.upgrade = upgrade
+    result = run(params(), installed, installed, False)
+    assert steps(result) == ["apply the CRDs", "install v0.12.0", "write back the queues"]
+    assert ("Queue", "ml") in installed.objects
+    assert ("Secret", "kubegpu-kai-export") not in installed.objects
+
+
+def test_the_way_back_is_refused_while_queues_are_deeper(installed):
+    run(params(version="v0.13.1"), installed, installed, False)
+    installed.calls = []
+    for name, parent in (("a", None), ("b", "a"), ("c", "b")):
+        installed.put("Queue", name, **queue(name, parent))
+    with pytest.raises(TenancyError, match=r"v0\.12\.0 schedules queues on 2 levels only, and these are deeper: c\."):
+        run(params(), installed, installed, False)
     assert installed.calls == []
+
+
+def test_a_failed_step_says_which_and_what_the_pods_say(installed):
+    def fail(*_args):
+        waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}
+        installed.put("Pod", "crd-upgrader-1", status={"containerStatuses": [waiting | {"name": "x", "image": "x"}]})
+        raise TenancyError("timed out", rc=1)
+
+    installed.upgrade = fail
+    with pytest.raises(
+        TenancyError, match=r"Could not upgrade to v0\.13\.1: timed out Pods in kai-scheduler: .*ImagePullBackOff"
+    ):
+        run(params(version="v0.13.1"), installed, installed, False)
+
+
+def test_values_that_the_chart_would_ignore_are_told(installed):
+    result = run(params(values={"binder": {"cdi": True}}), installed, installed, True)
+    assert result["warnings"] == ["values.binder.cdi: is not read by v0.12.0. Use binder.cdiEnabled, from 0.12.11 on."]
+    with pytest.raises(TenancyError, match="cdi: cannot be set in KAI Scheduler v0"):
+        run(params(cdi=True), installed, installed, True)
+    assert run(params(version="v0.13.1", cdi=True), installed, installed, True)["values"]["binder"] == {"cdiEnabled": True}
 
 
 def test_an_unfinished_release_is_repaired(installed):
@@ -156,7 +236,8 @@ def test_an_unfinished_release_is_repaired(installed):
     installed.put("Job", "crd-upgrader")
     result = run(params(), installed, installed, False)
     assert result["diff"]["before"]["release"] == "pending-upgrade"
-    deletions = ["delete Job crd-upgrader", "delete Secret sh.helm.release.v1.kai-scheduler.v2"]
+    assert steps(result) == ["forget the unfinished revision", "apply the CRDs", "upgrade to v0.12.0", "restart the scheduler"]
+    deletions = ["delete Secret sh.helm.release.v1.kai-scheduler.v2", "delete Job crd-upgrader"]
     assert [call for call in installed.calls if call.startswith("delete")][:2] == deletions
 
 
