@@ -1,13 +1,14 @@
 # make site     a simulated GPU host on this machine, with verified tenants
 # make cleanup  takes it away again
 # make test     proves that all of it works; make check is the quick part of it
+# make faults   proves that it goes on after kills, stops and what else goes wrong; takes half an hour
 # Options of ansible-playbook go into ARGS, as in: make site ARGS='-e lab_images=build'
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .SILENT:
-.PHONY: site cleanup test env check sanity build format lock
+.PHONY: site cleanup test faults env check sanity build format lock
 
 INVENTORY ?= inventories/lab
 
@@ -23,6 +24,12 @@ cleanup:
 
 test:
 	tests/run
+
+faults:
+	tools/system up
+	. tools/activate dev go
+	export PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH
+	pytest --exitfirst --verbose "$${ANSIBLE_COLLECTIONS_PATH%%:*}/ansible_collections/kubegpu/tenancy/tests/faults"
 
 env:
 	tools/env dev

@@ -152,6 +152,7 @@ import json
 import time
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_installation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
@@ -167,10 +168,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import API
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, deep_merge, differences, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
-ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io/v1"
 CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 # Name and namespace of what is kept on a way back; a namespace that outlives KAI.
 EXPORT = ("kubegpu-kai-export", "kube-system")
 
@@ -337,15 +336,7 @@ class Installation:
         wait_for("the restart of the scheduler", lambda: self._ready(release, names), self.left())
 
     def _ready(self, release: kai.Release, gone: t.Collection[str] = ()) -> tuple[bool | None, str]:
-        lacking: list[str] = []
-        if release.operator:
-            config = self.kube.get(*kai.CONFIG)
-            lacking += kai.unready([config]) if config else [f"{kai.CONFIG[1]} {kai.CONFIG[2]} does not exist"]
-        else:
-            lacking += kai.without_ca([item for kind in WEBHOOKS for item in self.kube.list(ADMISSION, kind)])
-        if release.shard:
-            lacking += kai.unready(self.kube.list(*kai.SHARD))
-        lacking += kai.unavailable(release.deployments, self.kube.list("apps/v1", "Deployment", kai.NAMESPACE))
+        lacking = _kai_installation.lacking(self.kube, release)
         if lacking or gone:
             pods = self.kube.list("v1", "Pod", kai.NAMESPACE)
             lacking += [f"pod {pod['metadata']['name']} still runs" for pod in pods if pod["metadata"]["name"] in gone]
@@ -397,7 +388,7 @@ class Installation:
         return remains + (crds if self.params["purge"] else [])
 
     def _webhooks(self) -> list[tuple[str, str, str, bool]]:
-        return [found for kind in WEBHOOKS for found in self._found(ADMISSION, kind, _of_kai)]
+        return [found for kind in _kai_installation.WEBHOOKS for found in self._found(_kai_installation.ADMISSION, kind, _of_kai)]
 
     def _found(self, api_version: str, kind: str, wanted: t.Callable[[Object], bool]) -> list[tuple[str, str, str, bool]]:
         return [

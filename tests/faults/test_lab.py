@@ -1,0 +1,78 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What happens to a lab, in this order."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, changed
+
+KILLED_AT = [
+    ("Create the host", 0.5),
+    ("Wait until the host's Docker", 1),
+    ("nvkind : Make the cluster", 8),
+    ("nvkind : Make the cluster", 25),
+    ("Install NVIDIA's device plugin", 4),
+    ("Create or change the virtual cluster", 6),
+    ("Create or change the virtual cluster", 25),
+    ("Install or upgrade KAI Scheduler", 8),
+    ("Install or upgrade KAI Scheduler", 20),
+    ("Check what KAI Scheduler does", 5),
+]
+
+
+@pytest.mark.parametrize(("task", "seconds"), KILLED_AT)
+def test_site_is_killed(lab: Lab, task: str, seconds: float) -> None:
+    lab.kill_site_at(task, seconds)
+
+
+def test_the_next_run_goes_on_from_there_and_the_one_after_changes_nothing(lab: Lab) -> None:
+    said = lab.site()
+    assert said.count("12 of 12") == 2
+    assert changed(lab.site()) == 0
+
+
+def test_a_stopped_host_is_started_and_all_is_well(lab: Lab) -> None:
+    subprocess.run(["docker", "stop", lab.name], check=True, capture_output=True, timeout=120)
+    said = lab.site()
+    assert said.count("12 of 12") == 2
+    assert changed(lab.site()) == 0
+
+
+def test_a_registry_that_does_not_answer_is_named_within_the_probes_time(lab: Lab) -> None:
+    lab.run("systemctl", "stop", "docker-registry")
+    for node in ("kubegpu-worker", "kubegpu-worker2"):
+        lab.run("docker", "exec", node, "crictl", "rmi", "docker.io/library/busybox:1.37.0")
+    probe = ("--tags=verify", "--extra-vars=kai_scheduler_probe_max_age=0", "--extra-vars=kai_scheduler_probe_timeout=40")
+    said = lab.play("site", *probe)
+    assert lab.code != 0
+    assert "busybox:1.37.0" in said
+    assert "ImagePullBackOff" in said or "ErrImagePull" in said
+
+    lab.run("systemctl", "start", "docker-registry")
+    assert changed(lab.site(*probe)) == 0
+
+
+def test_another_lab_beside_it_is_another_world(lab: Lab) -> None:
+    other = Lab("kubegpu-faults-b")
+    mine = lab.everything()
+    try:
+        said = other.site("--tags=lab,cluster")
+        assert "building" not in said
+        assert len(other.everything()) == len(mine)
+    finally:
+        other.play("cleanup")
+    assert (other.code, other.everything(), lab.everything()) == (0, [], mine)
+    kubeconfig = Path(f"~/.kube/kubegpu/{lab.name}/team-ml.yml").expanduser()
+    assert kubeconfig.is_file()
+    assert changed(lab.site("--tags=verify,summary")) == 0
+
+
+def test_cleanup_after_a_kill_in_the_middle_leaves_nothing(lab: Lab) -> None:
+    subprocess.run(["docker", "rm", "--force", lab.name], check=True, capture_output=True, timeout=120)
+    lab.play("cleanup")
+    assert (lab.code, lab.everything()) == (0, [])
