@@ -2,13 +2,14 @@
 # make cleanup  takes it away again
 # make test     proves that all of it works; make check is the quick part of it
 # make faults   proves that it goes on after kills, stops and what else goes wrong; takes half an hour
+# make bench    measures kai_queues against kubernetes.core.k8s; takes a quarter of an hour
 # Options of ansible-playbook go into ARGS, as in: make site ARGS='-e lab_images=build'
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .SILENT:
-.PHONY: site cleanup test faults env check sanity build format lock
+.PHONY: site cleanup test faults bench env check sanity build format lock
 
 INVENTORY ?= inventories/lab
 
@@ -31,6 +32,11 @@ faults:
 	export PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH
 	pytest --exitfirst --verbose "$${ANSIBLE_COLLECTIONS_PATH%%:*}/ansible_collections/kubegpu/tenancy/tests/faults"
 
+bench:
+	tools/system up
+	. tools/activate go bench
+	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/queues.py
+
 env:
 	tools/env dev
 
@@ -52,7 +58,7 @@ format:
 # Anew from requirements/*.in; needs uv.
 lock:
 	cd requirements
-	for name in run dev go; do
+	for name in run dev go bench; do
 	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
 	        --no-emit-find-links --custom-compile-command 'make lock' $$name.in -o $$name.txt
 	done

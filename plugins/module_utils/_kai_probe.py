@@ -85,7 +85,7 @@ class Seen:
     """What the cluster shows at one moment.
 
     :ivar groups: pod groups by name.
-    :ivar reserved: UUIDs of the GPUs that reservation pods hold.
+    :ivar reserved: UUIDs of the GPUs that reservation pods held since the check began; ``holding``, those they hold now.
     :ivar allocated: GPUs that count as allocated, by queue.
     """
 
@@ -93,6 +93,7 @@ class Seen:
     logs: dict[str, str]
     groups: dict[str, Object] = dataclasses.field(default_factory=dict)
     reserved: set[str] = dataclasses.field(default_factory=set)
+    holding: set[str] = dataclasses.field(default_factory=set)
     allocated: dict[str, Amount] = dataclasses.field(default_factory=dict)
 
 
@@ -302,6 +303,17 @@ def judge(check: Check, seen: Seen, room: Room) -> tuple[str | None, str]:
     return (PASSED, f"sees {found[0][0]} only") if len(found[0]) == 1 else (FAILED, f"sees {len(found[0])} GPUs, not one")
 
 
+def judge_begun(check: Check, begun: int, seen: Seen) -> tuple[str | None, str]:
+    """The same while only the first of its pods were created: passed when all of them run."""
+    for name in check.pod_names[:begun]:
+        if name not in seen.pods:
+            return FAILED, "a pod of the probe was removed by someone else"
+        verdict, reason = _judge_placement(seen.pods[name], seen)
+        if verdict != PASSED:
+            return verdict, reason
+    return PASSED, "all run"
+
+
 def _judge_placement(pod: Object, seen: Seen) -> tuple[str | None, str]:
     name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")
     if phase == "Failed":
@@ -355,7 +367,8 @@ def _judge_fraction(check: Check, found: list[list[str]], seen: Seen, room: Room
     if counted != check.share:
         return None, f"the queue's status counts {counted} GPUs, not {check.share}"
     shared = uuids.most_common(1)[0][0]
-    return PASSED, f"two of three share {shared}, both GPUs are reserved, {check.share} GPUs count as allocated"
+    lost = f" ({', '.join(sorted(gone))} is not any more, #1103)" if (gone := uuids.keys() - seen.holding) else ""
+    return PASSED, f"two of three share {shared}, both GPUs are reserved{lost}, {check.share} GPUs count as allocated"
 
 
 def judge_logs(logs: t.Mapping[str, str]) -> Object:

@@ -75,6 +75,15 @@ _NEW_HOME = "oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler"
 
 _OPERANDS = ("pod-grouper", "binder", "queue-controller", "podgroup-controller", "admission")
 
+CRDS = (
+    "bindrequests.scheduling.run.ai",
+    "podgroups.scheduling.run.ai",
+    "queues.scheduling.run.ai",
+    "configs.kai.scheduler",
+    "schedulingshards.kai.scheduler",
+    "topologies.kai.scheduler",
+)
+
 FACTS: dict[str, tuple[Fact, ...]] = {
     # Where the chart is; its images are beside it.
     "chart": (
@@ -110,6 +119,12 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         ),
         Fact((0, 9, 0), (0, 9, 99), (OPERATOR, "scheduler", *_OPERANDS), "templates/services, pkg/operator/operands"),
         Fact((0, 10, 0), _OPEN, (OPERATOR, "kai-scheduler-default", *_OPERANDS), "templates/services, pkg/operator/operands"),
+    ),
+    # The CRDs of its objects.
+    "crds": (
+        Fact(_EVER, (0, 8, 99), CRDS[:3], "cmd of the image crd-upgrader"),
+        Fact((0, 9, 0), (0, 10, 99), CRDS[:5], "deployments/kai-scheduler/crds"),
+        Fact((0, 12, 0), _OPEN, CRDS, "deployments/kai-scheduler/crds"),
     ),
     # Whether its operator does not start without the CRD of NVIDIA's GPU operator.
     "needs_cluster_policy": (
@@ -200,8 +215,14 @@ FACTS: dict[str, tuple[Fact, ...]] = {
     ),
 }
 
+_RESERVATION_RACE = (
+    "when pods that share GPUs start at once, a GPU's reservation can be taken away while it is used, and the GPU is given twice"
+)
 HAZARDS: tuple[Fact, ...] = (
     Fact(_EVER, (0, 12, 99), "its pod webhook stops every pod of the cluster while it does not answer", "#104, #227, #883"),
+    Fact(_EVER, (0, 9, 15), _RESERVATION_RACE, "#1103"),
+    Fact((0, 10, 0), (0, 12, 18), _RESERVATION_RACE, "#1103"),
+    Fact((0, 13, 0), (0, 14, 0), _RESERVATION_RACE, "#1103; seen here with v0.13.1"),
     Fact(_EVER, (0, 9, 6), "GPU sharing needs nvidia as the default runtime of the nodes", "#340"),
 )
 
@@ -271,14 +292,6 @@ WEBHOOKS: tuple[tuple[str, str], ...] = (
 )
 # Cluster-scoped objects of hooks: Helm does not record them (templates/hooks).
 HOOK_ROLES = ("kai-scheduler-crd-manager", "kai-topology-migration", "post-delete-cleanup", "kai-config-deployer")
-CRDS = (
-    "bindrequests.scheduling.run.ai",
-    "podgroups.scheduling.run.ai",
-    "queues.scheduling.run.ai",
-    "configs.kai.scheduler",
-    "schedulingshards.kai.scheduler",
-    "topologies.kai.scheduler",
-)
 OWNED_LABELS = {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}
 # Enough of NVIDIA's CRD for an operator that lists its objects.
 CLUSTER_POLICY_CRD: Object = {
@@ -321,6 +334,7 @@ class Release:
     operator: bool
     shard: bool
     deployments: tuple[str, ...]
+    crds: tuple[str, ...]
     needs_cluster_policy: bool
     queue_levels: int | None
     default_queues: tuple[str, ...]

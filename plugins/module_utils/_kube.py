@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
 import ssl
 import tempfile
 import typing as t
@@ -27,6 +28,7 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import An
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 
 try:
+    import yaml
     from kubernetes.client.exceptions import ApiException
     from kubernetes.dynamic.exceptions import DynamicApiError, ResourceNotFoundError
     from urllib3.exceptions import HTTPError
@@ -83,6 +85,24 @@ def _decoded(data: str) -> str:
     return base64.b64decode(data).decode()
 
 
+def _proxy_url(kubeconfig: str | Object, context: str | None) -> str | None:
+    """The proxy a kubeconfig names for its cluster, as kubectl and helm take it; the Python client does not look for it."""
+    config = kubeconfig
+    if isinstance(kubeconfig, str):
+        try:
+            with open(os.path.expanduser(kubeconfig), encoding="utf-8") as file:
+                config = yaml.safe_load(file)
+        except (OSError, yaml.YAMLError):
+            # The client says better what is wrong with it.
+            return None
+    if not isinstance(config, dict):
+        return None
+    wanted = context or config.get("current-context")
+    clusters = {item["context"]["cluster"] for item in config.get("contexts") or [] if item["name"] == wanted}
+    found = (item["cluster"].get("proxy-url") for item in config.get("clusters") or [] if item["name"] in clusters)
+    return next(found, None)
+
+
 class Kube:
     """Verbs over one API server.
 
@@ -97,6 +117,9 @@ class Kube:
     @classmethod
     def connect(cls, module: AnsibleK8SModule | None = None, **auth: t.Any) -> Kube:
         """From a module's authentication options, or from keywords (``kubeconfig=`` path or dict, ``context=``)."""
+        given = {key: auth.get(key) or (module and module.params[key]) for key in ("kubeconfig", "context", "proxy")}
+        if given["kubeconfig"] and not given["proxy"]:
+            auth["proxy"] = _proxy_url(given["kubeconfig"], given["context"])
         try:
             return cls(get_api_client(module, **auth))
         except (CoreException, ApiException, HTTPError, OSError) as exc:

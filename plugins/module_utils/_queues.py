@@ -68,6 +68,7 @@ class Change:
     :ivar verb: create, update or delete.
     :ivar before: what changes, by field and in people's units; ``after`` alike.
     :ivar body: the object to create, or the merge patch.
+    :ivar level: of the queue in the tree, 1 for a root; changes of one level do not need each other.
     """
 
     verb: str
@@ -75,6 +76,7 @@ class Change:
     before: Object
     after: Object
     body: Object
+    level: int
 
 
 # --- from what people write --------------------------------------------------------------------------------------
@@ -291,7 +293,9 @@ def plan(wanted: dict[str, Queue], live: t.Iterable[Object], state: str, remove_
     :raises TenancyError: when a queue to delete has children that would stay.
     """
     found = {item["metadata"]["name"]: item for item in live}
-    changes = [] if state == "absent" else [_change(queue, found.get(queue.name)) for queue in wanted.values()]
+    changes = (
+        [] if state == "absent" else [_change(queue, found.get(queue.name), _level(wanted, queue)) for queue in wanted.values()]
+    )
     before = from_live(found.values())
     if state == "exact":
         doomed = {name for name, item in found.items() if name not in wanted and (remove_foreign or _is_ours(item))}
@@ -301,9 +305,15 @@ def plan(wanted: dict[str, Queue], live: t.Iterable[Object], state: str, remove_
         parent = wanted[queue.name].parent if queue.name in wanted else queue.parent
         if parent in doomed and queue.name not in doomed:
             raise TenancyError(f"queues.{parent}: its child {queue.name} is not to be removed, and would be cut off.")
-    leaves_first = sorted(doomed, key=lambda name: (-len(ancestors(before, name)), name))
-    deletions = [Change("delete", name, _said(_fields(_live_spec(found[name]))), {}, {}) for name in leaves_first]
-    return [change for change in changes if change] + deletions
+    deletions = [
+        Change("delete", name, _said(_fields(_live_spec(found[name]))), {}, {}, _level(before, before[name])) for name in doomed
+    ]
+    leaves_first = sorted(deletions, key=lambda change: (-change.level, change.name))
+    return [change for change in changes if change] + leaves_first
+
+
+def _level(queues: t.Mapping[str, Queue], queue: Queue) -> int:
+    return len(ancestors(queues, queue.name))
 
 
 def _is_ours(item: Object) -> bool:
@@ -379,11 +389,11 @@ def _said(fields: Object) -> Object:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _change(queue: Queue, live: Object | None) -> Change | None:
+def _change(queue: Queue, live: Object | None, level: int) -> Change | None:
     body = manifest(queue)
     after = _fields(queue.spec)
     if live is None:
-        return Change("create", queue.name, {}, _said(after), body)
+        return Change("create", queue.name, {}, _said(after), body, level)
     after["owner"] = OWNED_LABELS["app.kubernetes.io/managed-by"]
     before = _fields(_live_spec(live))
     before["owner"] = (live["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by")
@@ -392,4 +402,6 @@ def _change(queue: Queue, live: Object | None) -> Change | None:
         return None
     # A merge patch removes what is None.
     patch = {"metadata": {"labels": dict(OWNED_LABELS)}, "spec": queue.spec}
-    return Change("update", queue.name, {key: before[key] for key in differing}, {key: after[key] for key in differing}, patch)
+    return Change(
+        "update", queue.name, {key: before[key] for key in differing}, {key: after[key] for key in differing}, patch, level
+    )

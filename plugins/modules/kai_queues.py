@@ -142,7 +142,9 @@ problems:
   elements: str
 """
 
+import concurrent.futures
 import functools
+import itertools
 import time
 import typing as t
 
@@ -160,6 +162,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
     promised_twice,
 )
 
+# Writes under way at once: enough to hide the webhook's answering time, few for an API server.
+CONCURRENCY = 8
+
 
 def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> dict[str, t.Any]:
     version, state, levels = params["kai_version"], params["state"], None
@@ -173,10 +178,7 @@ def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> dict[str
     if not params["force"]:
         _refuse_at_work([change.name for change in changes if change.verb == "delete"], params["scheduler_name"], kube)
     if not check_mode:
-        deadline = time.monotonic() + params["timeout"]
-        for change in changes:
-            write = functools.partial(_write, kube, change)
-            when_webhook_answers(f"queue {change.name} to be written", write, deadline - time.monotonic())
+        _write_all(changes, kube, time.monotonic() + params["timeout"])
     return {
         "changed": bool(changes),
         "diff": {
@@ -201,6 +203,19 @@ def _refuse_at_work(doomed: list[str], scheduler: str, kube: Kube) -> None:
         raise TenancyError(
             "\n".join([*problems, "End them first, or remove the queues all the same with force."]), problems=problems
         )
+
+
+def _write_all(changes: list[Change], kube: Kube, deadline: float) -> None:
+    """Level after level, the queues of one side by side; after a failure no further level is begun."""
+
+    def write(change: Change) -> None:
+        verb = functools.partial(_write, kube, change)
+        when_webhook_answers(f"queue {change.name} to be written", verb, deadline - time.monotonic())
+
+    with concurrent.futures.ThreadPoolExecutor(CONCURRENCY) as pool:
+        for _level, level in itertools.groupby(changes, key=lambda change: (change.verb == "delete", change.level)):
+            # The first failure is raised here.
+            list(pool.map(write, level))
 
 
 def _write(kube: Kube, change: Change) -> None:

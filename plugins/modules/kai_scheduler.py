@@ -201,11 +201,14 @@ class Installation:
         values = deep_merge(release.values(self.params["gpu_sharing"], self.params["cdi"]), self.params["values"])
         current = self.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
         changes = self._changes(release, current, values)
+        if not changes and not check_mode:
+            changes = self._repairs(release, current)
         steps = self._steps(release, current, chart, values, bool(changes))
         if not check_mode:
             for what, _why, take in steps:
                 self._take(what, take)
             wait_for(f"KAI Scheduler {release.version}", lambda: self._ready(release), self.left())
+            changes += self._restart_if_stale(release)
         before = current.chart_version if current else release.version
         return outcome(
             changes,
@@ -229,7 +232,22 @@ class Installation:
             changes.append(("version", current.chart_version, release.chart_version))
         if release.operator and self.kube.get(*kai.CONFIG) is None:
             changes.append(("config", None, kai.CONFIG[2]))
+        changes += [("CRD", None, name) for name in release.crds if self.kube.get(*CRD, name) is None]
         return changes + differences(current.values, values)
+
+    def _repairs(self, release: kai.Release, current: Release | None) -> list[Change]:
+        """What stays broken in a release that is as asked: someone changed, or took away, what helm or the operator made."""
+        if current is None or not _kai_installation.lacking(self.kube, release):
+            return []
+        # After a reboot, for example, it only needs time.
+        patience = self.left() / 3
+        try:
+            wait_for(f"KAI Scheduler {release.version}", lambda: self._ready(release), patience)
+        except TenancyError as exc:
+            if "last_seen" not in exc.details:
+                raise
+            return [("parts", exc.details["last_seen"], "available")]
+        return []
 
     def _steps(self, release: kai.Release, current: Release | None, chart: Chart, values: Object, changing: bool) -> list[Step]:
         steps: list[Step] = []
@@ -328,9 +346,23 @@ class Installation:
                 names = names - {crd["metadata"]["name"]}
         return (None, f"{', '.join(sorted(names))} not established") if names else (True, "")
 
+    def _restart_if_stale(self, release: kai.Release) -> list[Change]:
+        """A run that was killed after an upgrade left a scheduler that is older than its service account."""
+        if not release.restart_after_upgrade:
+            return []
+        for pod in self._schedulers(release):
+            account = self.kube.get("v1", "ServiceAccount", pod["spec"].get("serviceAccountName", "default"), kai.NAMESPACE)
+            # Both are RFC 3339 in UTC, which sort as they follow each other.
+            if account and pod["metadata"]["creationTimestamp"] < account["metadata"]["creationTimestamp"]:
+                self._restart(release)
+                return [("scheduler", "older than its service account", "restarted")]
+        return []
+
+    def _schedulers(self, release: kai.Release) -> list[Object]:
+        return self.kube.list("v1", "Pod", kai.NAMESPACE, f"app={release.scheduler}")
+
     def _restart(self, release: kai.Release) -> None:
-        pods = self.kube.list("v1", "Pod", kai.NAMESPACE, f"app={release.scheduler}")
-        names = [pod["metadata"]["name"] for pod in pods]
+        names = [pod["metadata"]["name"] for pod in self._schedulers(release)]
         for name in names:
             self.kube.delete("v1", "Pod", name, kai.NAMESPACE)
         wait_for("the restart of the scheduler", lambda: self._ready(release, names), self.left())

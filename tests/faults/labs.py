@@ -18,12 +18,13 @@ ROOT = Path(__file__).resolve().parents[2]
 class Lab:
     """The lab's inventory under another name, and the playbooks on it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *options: str) -> None:
         self.name = name
+        self.options = options
 
     def command(self, book: str, *args: str) -> list[str]:
         playbook = ["ansible-playbook", f"playbooks/{book}.yml", "--inventory=inventories/lab"]
-        return [*playbook, f"--extra-vars=lab_name={self.name}", *args]
+        return [*playbook, f"--extra-vars=lab_name={self.name}", *self.options, *args]
 
     def play(self, book: str, *args: str) -> str:
         """Run a playbook to its end; what it printed, also when it failed."""

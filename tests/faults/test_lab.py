@@ -46,7 +46,7 @@ def test_a_stopped_host_is_started_and_all_is_well(lab: Lab) -> None:
 def test_a_registry_that_does_not_answer_is_named_within_the_probes_time(lab: Lab) -> None:
     lab.run("systemctl", "stop", "docker-registry")
     for node in ("kubegpu-worker", "kubegpu-worker2"):
-        lab.run("docker", "exec", node, "crictl", "rmi", "docker.io/library/busybox:1.37.0")
+        lab.run("docker", "exec", node, "ctr", "--namespace=k8s.io", "images", "rm", "docker.io/library/busybox:1.37.0")
     probe = ("--tags=verify", "--extra-vars=kai_scheduler_probe_max_age=0", "--extra-vars=kai_scheduler_probe_timeout=40")
     said = lab.play("site", *probe)
     assert lab.code != 0

@@ -16,6 +16,10 @@ CONDITIONS = [{"type": name, "status": "True", "observedGeneration": 1} for name
 CHART_NOTES = {"meta.helm.sh/release-name": "kai-scheduler", "meta.helm.sh/release-namespace": "kai-scheduler"}
 
 
+def at(minute):
+    return {"creationTimestamp": f"2026-11-21T12:0{minute}:00Z"}
+
+
 class Cluster:
     """A fake Kube and Helm in one: objects by kind and name, and the calls that changed something."""
 
@@ -55,7 +59,7 @@ class Cluster:
         if (kind, name) == ("Deployment", kai.OPERATOR):
             self.objects.pop(("Pod", kai.OPERATOR), None)
         if kind == "Pod":
-            self.put("Pod", f"{name}-new", app="kai-scheduler-default", status={})
+            self.put("Pod", f"{name}-new", app="kai-scheduler-default", status={}, spec={}, metadata=at(9))
         return True
 
     # Helm
@@ -74,7 +78,7 @@ class Cluster:
         for deployment in kai.release(chart.version).deployments:
             status = {"availableReplicas": 1, "updatedReplicas": 1, "replicas": 1, "observedGeneration": 1}
             self.put("Deployment", deployment, spec={"replicas": 1}, status=status)
-        self.put("Pod", "scheduler-1", app="kai-scheduler-default", status={})
+        self.put("Pod", "scheduler-1", app="kai-scheduler-default", status={}, spec={}, metadata=at(1))
         self.put("Pod", kai.OPERATOR, app=kai.OPERATOR, status={})
         for kind, webhook in kai.WEBHOOKS[:4]:
             self.put(kind, webhook)
@@ -253,7 +257,31 @@ def test_old_operators_get_the_crd_they_need():
     assert "apply clusterpolicies.nvidia.com" in cluster.calls
 
 
+def test_a_scheduler_older_than_its_account_is_restarted_also_by_the_next_run(installed):
+    installed.put("ServiceAccount", "default", metadata=at(0))
+    assert run(params(), installed, installed, False)["changed"] is False
+    installed.put("ServiceAccount", "default", metadata=at(5))
+    result = run(params(), installed, installed, False)
+    assert result["diff"]["after"] == {"scheduler": "restarted"}
+    assert installed.calls == ["delete Pod scheduler-1"]
+    assert run(params(), installed, installed, False)["changed"] is False
+
+
+def test_a_missing_crd_is_a_difference(installed):
+    del installed.objects[("CustomResourceDefinition", "podgroups.scheduling.run.ai")]
+    assert run(params(), installed, installed, False)["diff"]["after"] == {"CRD": "podgroups.scheduling.run.ai"}
+    assert ("CustomResourceDefinition", "podgroups.scheduling.run.ai") in installed.objects
+
+
+def test_what_stays_broken_is_installed_again(installed):
+    del installed.objects[("Deployment", "binder")]
+    result = run(params(), installed, installed, False)
+    assert result["diff"] == {"before": {"parts": "Deployment binder does not exist"}, "after": {"parts": "available"}}
+    assert ("Deployment", "binder") in installed.objects
+
+
 def test_not_ready_says_what_is_missing(installed):
+    installed.upgrade = lambda *_args: None
     del installed.objects[("Deployment", "binder")]
     installed.objects[("Config", "kai-config")]["metadata"]["generation"] = 2
     with pytest.raises(TenancyError, match=r"Config kai-config is not Deployed.*Deployment binder does not exist"):

@@ -1,0 +1,243 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What happens to KAI Scheduler on the lab's cluster while it is changed: the next run goes on, no queue is lost, pods run on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Helm
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
+from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe, kai_queues, kai_scheduler
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
+
+OLD, NEW = "v0.12.0", "v0.13.1"
+QUEUES = [
+    {
+        "name": "ml",
+        "gpu": {"quota": 4, "limit": 4},
+        "children": [
+            {"name": "training", "gpu": {"quota": 3, "limit": 4}},
+            {"name": "notebooks", "gpu": {"quota": 1, "limit": 2}},
+        ],
+    }
+]
+VARIABLES = {"lab_gpus": 4, "nvkind_workers": [{"gpus": [0, 1, 2, 3]}], "kubegpu_tenants": []}
+WORK = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "work",
+        "namespace": "default",
+        "labels": {"kai.scheduler/queue": "training", "priorityClassName": "train"},
+    },
+    "spec": {
+        "schedulerName": "kai-scheduler",
+        "terminationGracePeriodSeconds": 1,
+        "containers": [
+            {
+                "name": "work",
+                "image": "docker.io/library/busybox:1.37.0",
+                "command": ["sleep", "infinity"],
+                "resources": {"limits": {"nvidia.com/gpu": "1"}},
+            }
+        ],
+    },
+}
+
+
+class Killed(BaseException):
+    """The process ends here, as by SIGKILL: nothing catches it."""
+
+
+class Cluster:
+    """The lab's cluster and the modules' own functions on it, as the modules call them."""
+
+    def __init__(self, lab: Lab, charts: Path, helm: Path) -> None:
+        self.lab = lab
+        self.charts = charts
+        self.kubeconfig = Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()
+        self.helm_binary = helm
+        self.kube = Kube.connect(kubeconfig=str(self.kubeconfig))
+        self.helm = Helm(self.run_helm, str(helm), str(self.kubeconfig))
+
+    def run_helm(
+        self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
+    ) -> tuple[int, str, str]:
+        environment = os.environ | (environ_update or {})
+        done = subprocess.run(args, input=data, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def scheduler(self, version: str, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
+        params = {
+            "state": "present",
+            "version": version,
+            "gpu_sharing": True,
+            "cdi": None,
+            "values": {},
+            "purge": False,
+            "timeout": 150,
+        }
+        return kai_scheduler.run(params | {"chart_source": str(self.charts)} | changes, self.kube, self.helm, check_mode)
+
+    def queues(self) -> dict[str, Any]:
+        params = {"state": "exact", "queues": QUEUES, "kai_version": None, "timeout": 60, "force": False, "remove_foreign": False}
+        return kai_queues.run(params | {"quota_sums": "error", "scheduler_name": "kai-scheduler"}, self.kube, False)
+
+    def settle(self, version: str) -> dict[str, Any]:
+        """The next run, after which everything has to be as asked, queues and pods as they were."""
+        result = self.scheduler(version)
+        assert self.scheduler(version)["changed"] is False
+        assert self.queues()["changed"] is False
+        work = self.kube.get("v1", "Pod", "work", "default")
+        assert work is not None
+        assert (work["metadata"]["uid"], work["status"]["phase"]) == (self.work, "Running")
+        assert not [status for status in work["status"]["containerStatuses"] if status["restartCount"]]
+        return result
+
+    def probe(self) -> None:
+        params = {
+            "queues": QUEUES,
+            "checks": ["cpu", "gpu"],
+            "image": "docker.io/library/busybox:1.37.0",
+            "gpu_resource": "nvidia.com/gpu",
+        }
+        params |= {"runtime_class": "nvidia", "tolerations": [], "namespace": "kai-probe", "scheduler_name": "kai-scheduler"}
+        kai_probe.run(params | {"timeout": 90, "max_age": 0}, self.kube, False)
+
+    def start_work(self) -> None:
+        self.kube.create(WORK)
+        deadline = time.monotonic() + 60
+        while (pod := self.kube.get("v1", "Pod", "work", "default")) is None or pod["status"]["phase"] != "Running":
+            assert time.monotonic() < deadline, pod
+            time.sleep(1)
+        self.work = pod["metadata"]["uid"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    lab = Lab("kubegpu-faults-kai", f"--extra-vars={json.dumps(VARIABLES)}")
+    try:
+        lab.site()
+        cache = Path(os.environ["KUBEGPU_CACHE"])
+        made = Cluster(lab, cache / "charts", next(cache.glob("programs/helm-*/helm")))
+        made.scheduler(OLD)
+        made.queues()
+        made.start_work()
+        yield made
+    finally:
+        said = lab.play("cleanup")
+        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
+
+
+def kill_before_every_step(cluster: Cluster, version: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Change the version, killed once before each step, every run going on where the last one ended; the steps."""
+    take, killed = kai_scheduler.Installation._take, []
+
+    def take_or_die(self: kai_scheduler.Installation, what: str, action: Any) -> None:
+        if what not in killed:
+            killed.append(what)
+            raise Killed(what)
+        take(self, what, action)
+
+    monkeypatch.setattr(kai_scheduler.Installation, "_take", take_or_die)
+    while len(killed) < 20:
+        try:
+            cluster.scheduler(version)
+            break
+        except Killed:
+            continue
+    monkeypatch.undo()
+    return killed
+
+
+def test_killed_before_every_step_of_an_upgrade(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kill_before_every_step(cluster, NEW, monkeypatch) == ["apply the CRDs", f"upgrade to {NEW}", "restart the scheduler"]
+    cluster.settle(NEW)
+    # The run that was killed before the restart left a scheduler without rights; probes would not be placed.
+    cluster.probe()
+
+
+def test_killed_before_every_step_of_the_way_back(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = ["export queues, Config and values", f"remove {NEW}", "apply the CRDs", f"install {OLD}", "write back the queues"]
+    assert kill_before_every_step(cluster, OLD, monkeypatch) == steps
+    cluster.settle(OLD)
+    cluster.probe()
+    assert cluster.kube.get("v1", "Secret", *kai_scheduler.EXPORT) is None
+
+
+def test_an_operator_whose_image_is_missing_is_named_and_the_next_run_goes_on(cluster: Cluster) -> None:
+    nowhere = {"global": {"registry": "registry.invalid/kai"}}
+    with pytest.raises(TenancyError, match=r"registry\.invalid/kai"):
+        cluster.scheduler(OLD, values=nowhere, timeout=40)
+    cluster.settle(OLD)
+
+
+def test_a_webhook_without_its_backend_comes_back(cluster: Cluster) -> None:
+    cluster.kube.patch("apps/v1", "Deployment", kai.OPERATOR, {"spec": {"replicas": 0}}, kai.NAMESPACE)
+    time.sleep(5)
+    cluster.kube.delete("apps/v1", "Deployment", "admission", kai.NAMESPACE)
+    assert "parts" in cluster.settle(OLD)["diff"]["after"]
+    cluster.probe()
+
+
+def test_a_release_that_helm_left_pending_is_finished(cluster: Cluster) -> None:
+    stop = threading.Timer(1.5, subprocess.run, args=(["pkill", "-KILL", "-f", f"^{cluster.helm_binary} upgrade"],))
+    stop.start()
+    with pytest.raises(TenancyError):
+        cluster.scheduler(OLD, values={"scheduler": {"placementStrategy": "spread"}})
+    found = cluster.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
+    assert found is not None
+    assert found.status.startswith("pending")
+    assert cluster.settle(OLD)["steps"][0]["step"] == "forget the unfinished revision"
+
+
+def test_a_crd_that_is_missing_comes_back(cluster: Cluster) -> None:
+    name = "topologies.kai.scheduler"
+    cluster.kube.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)
+    assert cluster.settle(OLD)["diff"]["after"]["CRD"] == name
+
+
+def test_the_api_server_restarts_during_an_upgrade(cluster: Cluster) -> None:
+    node = ["docker", "exec", cluster.lab.name, "docker", "exec", "kubegpu-control-plane"]
+    stop = threading.Timer(3, subprocess.run, args=([*node, "pkill", "-KILL", "kube-apiserver"],))
+    stop.start()
+    # The run may be past what needs the API, or fail; it must not hang.
+    with contextlib.suppress(TenancyError):
+        cluster.scheduler(NEW)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            cluster.kube.list("v1", "Namespace")
+            break
+        except TenancyError:
+            time.sleep(1)
+    cluster.settle(NEW)
+    cluster.probe()
+
+
+def test_nothing_is_left_when_all_images_are_missing(cluster: Cluster) -> None:
+    """A removal needs no hook of the chart, so no image either, and pods at work go on."""
+    cluster.lab.run("systemctl", "stop", "docker-registry")
+    try:
+        assert cluster.scheduler(NEW, state="absent", purge=True)["changed"]
+        assert cluster.scheduler(NEW, state="absent", purge=True)["changed"] is False
+    finally:
+        cluster.lab.run("systemctl", "start", "docker-registry")
+    crds = {item["metadata"]["name"] for item in cluster.kube.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")}
+    assert not crds & set(kai.CRDS)
+    work = cluster.kube.get("v1", "Pod", "work", "default")
+    assert work is not None
+    assert (work["metadata"]["uid"], work["status"]["phase"]) == (cluster.work, "Running")

@@ -1,0 +1,29 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import _proxy_url
+
+CONFIG = {
+    "clusters": [{"name": "near", "cluster": {}}, {"name": "far", "cluster": {"proxy-url": "http://127.0.0.1:1"}}],
+    "contexts": [{"name": "a", "context": {"cluster": "near"}}, {"name": "b", "context": {"cluster": "far"}}],
+    "current-context": "b",
+}
+
+
+@pytest.mark.parametrize(("context", "proxy"), [(None, "http://127.0.0.1:1"), ("a", None), ("gone", None)])
+def test_the_proxy_is_that_of_the_contexts_cluster(context, proxy, tmp_path):
+    (tmp_path / "config").write_text(yaml.safe_dump(CONFIG))
+    assert _proxy_url(str(tmp_path / "config"), context) == proxy
+    assert _proxy_url(CONFIG, context) == proxy
+
+
+@pytest.mark.parametrize("text", ["", "odd: [", "- list"])
+def test_what_is_no_kubeconfig_is_the_clients_to_refuse(text, tmp_path):
+    (tmp_path / "config").write_text(text)
+    assert _proxy_url(str(tmp_path / "config"), None) is None
+    assert _proxy_url(str(tmp_path / "gone"), None) is None
