@@ -20,7 +20,9 @@ options:
   chart_source:
     description:
       - Where the chart comes from. Empty means upstream's location.
-      - Otherwise a folder that holds C(CHART-VERSION.tgz), or the prefix of an OCI registry such as V(oci://registry.example/charts).
+      - Otherwise a folder that holds C(CHART-VERSION.tgz), such a file, the folder of an unpacked chart, or the prefix of an OCI
+        registry such as V(oci://registry.example/charts).
+      - A chart of another name or version than asked for is refused.
     type: str
     default: ""
   helm_binary:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import tarfile
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
@@ -96,15 +97,37 @@ class Chart:
 
 
 def find_chart(source: str, name: str, version: str, upstream: Chart) -> Chart:
-    """A chart at the place the user names: empty for upstream, an ``oci://`` prefix, or a folder of ``.tgz`` files."""
+    """A chart at the place the user names.
+
+    :arg source: empty for upstream, an ``oci://`` prefix, a folder of ``.tgz`` files, one such file, or a chart's folder.
+    :raises TenancyError: when it is not there, or another chart or version than asked for.
+    """
     if not source:
         return upstream
     if source.startswith("oci://"):
         return Chart(f"{source.rstrip('/')}/{name}", version)
-    path = os.path.join(os.path.expanduser(source), f"{name}-{version}.tgz")
-    if not os.path.isfile(path):
+    path = os.path.expanduser(source)
+    if not path.endswith(".tgz") and not os.path.isfile(os.path.join(path, "Chart.yaml")):
+        path = os.path.join(path, f"{name}-{version}.tgz")
+    if not os.path.exists(path):
         raise TenancyError(f"chart_source: there is no {path}.")
+    found = _described(path)
+    if (found.get("name"), found.get("version")) != (name, version):
+        raise TenancyError(f"chart_source: {path} is {found.get('name')} {found.get('version')}, not {name} {version}.")
     return Chart(path)
+
+
+def _described(path: str) -> dict[str, t.Any]:
+    """What a chart's archive or folder says of itself."""
+    try:
+        if os.path.isdir(path):
+            with open(os.path.join(path, "Chart.yaml"), encoding="utf-8") as file:
+                return dict(yaml.safe_load(file))
+        with tarfile.open(path) as archive:
+            member = next(member for member in archive if member.name.count("/") == 1 and member.name.endswith("/Chart.yaml"))
+            return dict(yaml.safe_load(t.cast(t.IO[bytes], archive.extractfile(member))))
+    except (OSError, tarfile.TarError, StopIteration, TypeError, ValueError, yaml.YAMLError) as exc:
+        raise TenancyError(f"chart_source: {path} is no chart: {str(exc) or 'it has no Chart.yaml'}.") from exc
 
 
 class Helm:

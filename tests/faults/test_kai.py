@@ -194,8 +194,15 @@ def test_a_webhook_without_its_backend_comes_back(cluster: Cluster) -> None:
 
 
 def test_a_release_that_helm_left_pending_is_finished(cluster: Cluster) -> None:
-    stop = threading.Timer(1.5, subprocess.run, args=(["pkill", "-KILL", "-f", f"^{cluster.helm_binary} upgrade"],))
-    stop.start()
+    def kill_when_pending() -> None:
+        kube = Kube.connect(kubeconfig=str(cluster.kubeconfig))
+        deadline = time.monotonic() + 60
+        while not kube.list("v1", "Secret", kai.NAMESPACE, "owner=helm,status=pending-upgrade"):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        subprocess.run(["pkill", "-KILL", "-f", f"^{cluster.helm_binary} upgrade"], check=True)
+
+    threading.Thread(target=kill_when_pending).start()
     with pytest.raises(TenancyError):
         cluster.scheduler(OLD, values={"scheduler": {"placementStrategy": "spread"}})
     found = cluster.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)

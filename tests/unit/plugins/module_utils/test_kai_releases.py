@@ -184,6 +184,16 @@ def test_refused(version, what):
         kai.release(version)
 
 
+@pytest.mark.parametrize("hazard", kai.HAZARDS, ids=lambda hazard: hazard.source)
+def test_every_hazard_is_told_of_its_releases_and_no_others(hazard):
+    text = f"{hazard.value} ({hazard.source})"
+    for version in EVERY:
+        release = kai.release("v" + ".".join(map(str, version)))
+        others = [row for row in kai.HAZARDS if row is not hazard and f"{row.value} ({row.source})" == text]
+        if not any(row.first <= version <= row.last for row in others):
+            assert (text in release.hazards) == (hazard.first <= version <= hazard.last)
+
+
 def test_hazards_name_their_source():
     assert any("#104" in hazard for hazard in kai.release("v0.12.0").hazards)
     assert kai.release("v0.16.8").hazards == ()
