@@ -65,13 +65,13 @@ class Killed(BaseException):
 class Cluster:
     """The lab's cluster and the modules' own functions on it, as the modules call them."""
 
-    def __init__(self, lab: Lab, charts: Path, helm: Path) -> None:
+    def __init__(self, lab: Lab, cache: Path) -> None:
         self.lab = lab
-        self.charts = charts
+        self.charts = cache / "charts"
         self.kubeconfig = Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()
-        self.helm_binary = helm
+        self.helm_binary = next(cache.glob("programs/helm-*/helm"))
         self.kube = Kube.connect(kubeconfig=str(self.kubeconfig))
-        self.helm = Helm(self.run_helm, str(helm), str(self.kubeconfig))
+        self.helm = Helm(self.run_helm, str(self.helm_binary), str(self.kubeconfig))
 
     def run_helm(
         self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
@@ -131,8 +131,7 @@ def cluster() -> Iterator[Cluster]:
     lab = Lab("kubegpu-faults-kai", f"--extra-vars={json.dumps(VARIABLES)}")
     try:
         lab.site()
-        cache = Path(os.environ["KUBEGPU_CACHE"])
-        made = Cluster(lab, cache / "charts", next(cache.glob("programs/helm-*/helm")))
+        made = Cluster(lab, Path(os.environ["KUBEGPU_CACHE"]))
         made.scheduler(OLD)
         made.queues()
         made.start_work()
@@ -233,6 +232,9 @@ def test_the_api_server_restarts_during_an_upgrade(cluster: Cluster) -> None:
             time.sleep(1)
     cluster.settle(NEW)
     cluster.probe()
+    server = cluster.kube.get("v1", "Pod", "kube-apiserver-kubegpu-control-plane", "kube-system")
+    assert server is not None
+    assert server["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
 def test_nothing_is_left_when_all_images_are_missing(cluster: Cluster) -> None:
