@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import base64
-import os
 import shlex
-import tempfile
 import typing as t
 from pathlib import Path
 
 import yaml
 from ansible.plugins.action import ActionBase
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import write_file
 
 
 class ActionModule(ActionBase):
@@ -46,8 +46,8 @@ class ActionModule(ActionBase):
             if stale and not self._task.check_mode:
                 dest.mkdir(mode=0o700, parents=True, exist_ok=True)
                 for path, text in stale.items():
-                    write(path, text)
-        except OSError as exc:
+                    write_file(str(path.absolute()), text.encode(), 0o600)
+        except (OSError, TenancyError) as exc:
             return {"failed": True, "msg": f"dest: {exc}"}
         return {"changed": bool(stale), "dest": str(dest)}
 
@@ -65,15 +65,3 @@ def via(kubeconfig: str, proxy_url: str) -> str:
 
 def is_current(path: Path, text: str) -> bool:
     return path.is_file() and path.stat().st_mode & 0o777 == 0o600 and path.read_text("utf-8") == text
-
-
-def write(path: Path, text: str) -> None:
-    """Never half a kubeconfig, never one that others can read."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import datetime
 import hashlib
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Values, deep_merge
 
@@ -27,9 +29,16 @@ REPOSITORY = "https://charts.loft.sh"
 MANAGER = "kubegpu.tenancy"
 OWNED_LABELS = {"app.kubernetes.io/managed-by": MANAGER}
 TENANT_LABEL = "kubegpu.tenancy/tenant"
+# Annotation of a tenant's namespace.
+TRUST_NOTE = "kubegpu.tenancy/trust"
+# Label of every control plane (chart/templates/statefulset.yaml).
+CONTROL_PLANE = "app=vcluster"
 
 # Label the syncer puts on the cluster-scoped objects it writes to the host (pkg/util/translate/types.go).
 MARKER_LABEL = "vcluster.loft.sh/managed-by"
+
+# Label of a synced pod: its namespace in the virtual cluster.
+SYNCED_FROM_LABEL = "vcluster.loft.sh/namespace"
 
 # What such objects can be (chart/templates/clusterrole.yaml: the rules that create).
 SYNCED_CLUSTER_KINDS = (
@@ -44,6 +53,30 @@ BAD_VERSIONS = {
     # Fixed in 0.35.3 and 0.36.1.
     "0.36.0": "pods of a tenant with Kubernetes 1.33 or older stay not ready on a newer host (loft-sh/vcluster#3578)",
 }
+
+# Minor version of Kubernetes that a chart's minor brings unless told otherwise (chart/values.yaml); others are not known.
+DEFAULT_KUBERNETES = {27: 33, 30: 34, 33: 35, 34: 35, 35: 36, 36: 36}
+# The first patch of a chart's minor in which tenants with Kubernetes 1.33 or older become ready on newer hosts (#3578).
+OLD_TENANT_FIX = {35: 3, 36: 1}
+
+# What `vcluster pause` writes to the workload (pkg/lifecycle, constants), so that either can resume the other's.
+PAUSED, PAUSED_REPLICAS, PAUSED_DATE = "loft.sh/paused", "loft.sh/paused-replicas", "loft.sh/paused-date"
+
+# Keys of values that are gone: the first version without them, and what to write now (diffs of chart/values.schema.json).
+MOVED: tuple[tuple[str, tuple[int, int], str], ...] = (
+    ("controlPlane.distro.k0s", (0, 26), "controlPlane.distro.k8s"),
+    ("experimental.genericSync", (0, 28), "nothing: it was removed"),
+    ("experimental.isolatedControlPlane", (0, 28), "nothing: it was removed"),
+    ("experimental.syncSettings.targetNamespace", (0, 30), "nothing: it was removed"),
+    ("policies.networkPolicy.outgoingConnections", (0, 31), "policies.networkPolicy.workload.publicEgress"),
+    ("policies.networkPolicy.extraWorkloadRules", (0, 31), "policies.networkPolicy.workload.ingress and egress"),
+    ("policies.networkPolicy.extraControlPlaneRules", (0, 31), "policies.networkPolicy.controlPlane.ingress and egress"),
+    ("external", (0, 32), "platform, sleep, deletion and snapshots on the first level"),
+    ("controlPlane.distro.k3s", (0, 33), "controlPlane.distro.k8s"),
+    ("sync.toHost.volumeSnapshots", (0, 36), "nothing: it was removed"),
+    ("sync.toHost.volumeSnapshotContents", (0, 36), "nothing: it was removed"),
+    ("sync.fromHost.volumeSnapshotClasses", (0, 36), "nothing: it was removed"),
+)
 
 # Values that need a licence or a login to the vendor's platform: without it the control plane crashes on start
 # (config/config.go IsProFeatureEnabled, pkg/pro, and the vendor's table of products).
@@ -157,11 +190,29 @@ def check_version(version: str, kubernetes_version: str | None = None) -> None:
 def check_upgrade(current: str, wanted: str) -> None:
     """Upstream tests upgrades of one minor at a time, and never a way back."""
     have, want = parse_version(current), parse_version(wanted)
+    told = "force_version does it all the same."
     if want < have:
-        raise TenancyError(f"version: vCluster {current} is running; going back to {wanted} is not supported upstream.")
+        raise TenancyError(f"version: vCluster {current} is running; going back to {wanted} is not supported upstream. {told}")
     if want[0] != have[0] or want[1] > have[1] + 1:
         raise TenancyError(
-            f"version: vCluster {current} is running; {wanted} skips a minor version. Go to {have[0]}.{have[1] + 1} first."
+            f"version: vCluster {current} is running; {wanted} skips a minor version. Go to {have[0]}.{have[1] + 1} first. {told}"
+        )
+
+
+def check_skew(version: str, kubernetes_version: str | None, host_version: str) -> None:
+    """Refuse a tenant whose pods would never become ready on a newer host.
+
+    :arg kubernetes_version: of the tenant; None for the chart's own.
+    :arg host_version: of the host cluster's API server.
+    """
+    _major, minor, patch = parse_version(version)
+    host = re.match(r"v1\.(\d+)", host_version)
+    tenant = int(kubernetes_version.split(".")[1]) if kubernetes_version else DEFAULT_KUBERNETES.get(minor)
+    fixed = minor > max(OLD_TENANT_FIX) or patch >= OLD_TENANT_FIX.get(minor, patch + 1)
+    if host and tenant and tenant <= 33 and int(host[1]) >= 34 and not fixed:
+        raise TenancyError(
+            f"kubernetes_version: with vCluster {version}, pods of a tenant with Kubernetes 1.{tenant} never become ready on a host "
+            f"with {host_version} (loft-sh/vcluster#3578). Take v1.34 or later for the tenant, or vCluster 0.35.3, 0.36.1 or later."
         )
 
 
@@ -215,6 +266,18 @@ def tenant_values(
     return merged
 
 
+def check_moved(values: Values, version: str) -> None:
+    """Refuse a user's values that the version's chart has under another name, or not at all."""
+    at = parse_version(version)[:2]
+    problems = [
+        f"values.{path}: vCluster {version} does not have it any more. Write {now}."
+        for path, gone, now in MOVED
+        if at >= gone and _at(values, path) is not None
+    ]
+    if problems:
+        raise TenancyError("\n".join(problems), problems=problems)
+
+
 def has_dns(values: Values) -> bool:
     """Whether the virtual cluster gets a CoreDNS of its own, as it does by default."""
     return bool(({"enabled": True} | (_at(values, "controlPlane.coredns") or {}))["enabled"])
@@ -256,6 +319,25 @@ def _patches(tree: t.Any, path: str) -> t.Iterator[str]:
                 yield f"{path}.{key}"
             else:
                 yield from _patches(value, f"{path}.{key}")
+
+
+# --- pauses ------------------------------------------------------------------------------------------------------
+
+
+def is_paused(workload: Object) -> bool:
+    return (workload["metadata"].get("annotations") or {}).get(PAUSED) == "true" and workload["spec"].get("replicas") == 0
+
+
+def paused(workload: Object, now: datetime.datetime) -> dict[str, str | None]:
+    """The annotations of a workload that is scaled to nothing, and can be scaled back."""
+    replicas = str(workload["spec"].get("replicas", 1) or 1)
+    return {PAUSED: "true", PAUSED_REPLICAS: replicas, PAUSED_DATE: now.isoformat(timespec="seconds")}
+
+
+def resumed(workload: Object) -> dict[str, t.Any]:
+    """``replicas`` and ``annotations`` of a paused workload that is to run again."""
+    replicas = (workload["metadata"].get("annotations") or {}).get(PAUSED_REPLICAS, "1")
+    return {"replicas": int(replicas), "annotations": dict.fromkeys((PAUSED, PAUSED_REPLICAS, PAUSED_DATE))}
 
 
 # --- readiness ---------------------------------------------------------------------------------------------------
@@ -324,6 +406,79 @@ def pod_state(pod: Object) -> str:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"pod {name}: {condition.get('reason')} ({condition.get('message', '')})"
     return f"pod {name}: {status.get('phase', 'Unknown')}, not ready"
+
+
+# --- what is there -----------------------------------------------------------------------------------------------
+
+
+def describe(workload: Object, namespace: Object | None, config: Values, pods: list[Object], volumes: list[Object]) -> Object:
+    """One virtual cluster, by what lies on the host cluster.
+
+    :arg workload: its StatefulSet or Deployment.
+    :arg namespace: the one it is in.
+    :arg config: its whole configuration, from the Secret vc-config-<name>.
+    :arg pods: those in its namespace, synced ones as well.
+    :arg volumes: claims in its namespace.
+    """
+    metadata, name = workload["metadata"], workload["metadata"]["name"]
+    labels, notes = ((namespace or {}).get("metadata", {}).get(key) or {} for key in ("labels", "annotations"))
+    spec = workload["spec"]["template"]["spec"]
+    images = {container["name"]: container["image"] for container in [*(spec.get("initContainers") or []), *spec["containers"]]}
+    own = [pod for pod in pods if _label(pod, "app") == "vcluster" and _label(pod, "release") == name]
+    verdict = judge(workload, own)
+    tenant = labels.get(TENANT_LABEL) if OWNED_LABELS.items() <= labels.items() else None
+    return {
+        "name": name,
+        "namespace": metadata["namespace"],
+        "tenant": tenant,
+        "trust": notes.get(TRUST_NOTE),
+        "version": str(_label(workload, "chart") or "").removeprefix(f"{CHART}-"),
+        "state": _state(workload, verdict),
+        "reason": "" if is_paused(workload) else verdict.seen,
+        "kubernetes_version": next((tag for ref in images.values() if (tag := _tag(ref)).startswith("v1.")), None),
+        "scheduler": _scheduler(config, pods),
+        "nodes": (_at(config, "sync.fromHost.nodes.selector.labels") or {})
+        if _at(config, "sync.fromHost.nodes.enabled")
+        else None,
+        "backing_store": _backing_store(config),
+        "volumes": {
+            claim["metadata"]["name"]: claim.get("status", {}).get("capacity", {}).get("storage")
+            for claim in volumes
+            if claim["metadata"]["name"].startswith(f"data-{name}-")
+        },
+        "images": images,
+        "created": metadata.get("creationTimestamp"),
+    }
+
+
+def _state(workload: Object, verdict: Verdict) -> str:
+    if is_paused(workload):
+        return "paused"
+    return "running" if verdict.ready else "crashing" if verdict.crashed else "starting"
+
+
+def _tag(ref: str) -> str:
+    return ref.partition("@")[0].rpartition("/")[2].partition(":")[2]
+
+
+def _scheduler(config: Values, pods: list[Object]) -> Object:
+    """The scheduler that runs in it: KAI's by its synced pod, else Kubernetes' own, or none but the host's."""
+    for pod in pods:
+        if _label(pod, SYNCED_FROM_LABEL) == _kai_releases.NAMESPACE and _label(pod, "app") in _kai_releases.SCHEDULERS:
+            return {"name": "kai", "version": _tag(pod["spec"]["containers"][0]["image"])}
+    deprecated = "controlPlane.advanced.virtualScheduler.enabled"
+    return (
+        {"name": "kube-scheduler"} if _at(config, "controlPlane.distro.k8s.scheduler.enabled") or _at(config, deprecated) else {}
+    )
+
+
+def _backing_store(config: Values) -> str:
+    store = _at(config, "controlPlane.backingStore") or {}
+    for kind, ways in (("etcd", ("embedded", "deploy", "external")), ("database", ("embedded", "external"))):
+        for way in ways:
+            if _at(store, f"{kind}.{way}.enabled"):
+                return f"{kind} {way}"
+    return "database embedded"
 
 
 # --- address and kubeconfig --------------------------------------------------------------------------------------

@@ -22,8 +22,9 @@ options:
     description:
       - V(present) creates or changes the virtual cluster and waits until it is ready.
       - V(absent) removes it with its namespace, volumes and cluster-scoped objects, and waits until they are gone.
+      - V(paused) ends its control plane and all of its pods, and keeps its data. V(present) starts it again.
     type: str
-    choices: [present, absent]
+    choices: [present, absent, paused]
     default: present
   name:
     description:
@@ -40,6 +41,16 @@ options:
       - Version of vCluster's chart and image.
     type: str
     default: 0.36.1
+  force_version:
+    description:
+      - Whether to go back to an older version, or to skip a minor one, which upstream does not test.
+    type: bool
+    default: false
+  keep_volumes:
+    description:
+      - With O(state=absent), keeps the namespace and the volumes in it. O(state=present) finds its data there again.
+    type: bool
+    default: false
   kubernetes_version:
     description:
       - Kubernetes version of the virtual cluster, such as V(v1.35.4). It defaults to the chart's.
@@ -109,6 +120,12 @@ EXAMPLES = r"""
             nodeSelector:
               node-role.example/infra: "true"
 
+- name: Free what the team holds over the holidays
+  kubegpu.tenancy.vcluster:
+    kubeconfig: /etc/kubegpu/dc1/cluster.yml
+    name: team-ml
+    state: paused
+
 - name: Remove the tenant and everything of it
   kubegpu.tenancy.vcluster:
     kubeconfig: /etc/kubegpu/dc1/cluster.yml
@@ -144,6 +161,7 @@ seconds:
   sample: 31.4
 """
 
+import datetime
 import time
 import typing as t
 
@@ -204,6 +222,8 @@ class VirtualCluster:
         params = self.params
         vc.check_name(self.name)
         vc.check_version(params["version"], params["kubernetes_version"])
+        vc.check_skew(params["version"], params["kubernetes_version"], self.kube.version())
+        vc.check_moved(params["values"], params["version"])
         values = vc.tenant_values(
             params["own_scheduler"], params["node_selector"], params["trust"], params["kubernetes_version"], params["values"]
         )
@@ -215,21 +235,34 @@ class VirtualCluster:
         release = self.helm.release(self.name, self.namespace) if exists else None
         if exists and release is None:
             self._refuse_others()
-        if release and release.status != "pending-install":
+        if release and release.status != "pending-install" and not params["force_version"]:
             vc.check_upgrade(release.chart_version, params["version"])
 
         changes = _changes(self.namespace, exists, release, params["version"], values)
+        noted = (namespace["metadata"].get("annotations") or {}).get(vc.TRUST_NOTE) if exists and namespace else params["trust"]
+        if noted != params["trust"]:
+            changes.append(("trust", noted, params["trust"]))
+            if not check_mode:
+                self.kube.patch("v1", "Namespace", self.namespace, {"metadata": {"annotations": self._notes()}})
         if changes:
             self.helm.template(self.name, self.namespace, chart, values)
             if not check_mode:
                 self._install(exists, terminating, release, chart, values)
+        workload = self._workload() if release else None
+        if workload and vc.is_paused(workload):
+            changes.append(("state", "paused", "running"))
+            if not check_mode:
+                self._scale(workload, **vc.resumed(workload))
         result = outcome(changes, namespace=self.namespace, version=params["version"])
         if not check_mode:
             result |= wait_for(f"virtual cluster {self.name}", self._ready, self.left())
         return result | {"seconds": self.seconds()}
 
+    def _notes(self) -> dict[str, str]:
+        return {vc.TRUST_NOTE: self.params["trust"]}
+
     def _refuse_others(self) -> None:
-        for found in self.kube.list("apps/v1", "StatefulSet", self.namespace, "app=vcluster"):
+        for found in self.kube.list("apps/v1", "StatefulSet", self.namespace, vc.CONTROL_PLANE):
             if found["metadata"]["name"] != self.name:
                 raise TenancyError(f"namespace: {self.namespace} already holds the virtual cluster {found['metadata']['name']}.")
 
@@ -238,7 +271,8 @@ class VirtualCluster:
             self._wait_until_gone()
         if not exists:
             labels = vc.OWNED_LABELS | {vc.TENANT_LABEL: self.name}
-            self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace, "labels": labels}})
+            metadata = {"name": self.namespace, "labels": labels, "annotations": self._notes()}
+            self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         if release and release.status in ("pending-install", "uninstalling"):
             self.helm.uninstall(self.name, self.namespace, self.left())
         elif release and release.status in UNFINISHED:
@@ -247,10 +281,7 @@ class VirtualCluster:
 
     def _ready(self) -> tuple[Result | None, str]:
         """One look at whether clients can use the virtual cluster; raises when it never will be usable."""
-        workload = self.kube.get("apps/v1", "StatefulSet", self.name, self.namespace) or self.kube.get(
-            "apps/v1", "Deployment", self.name, self.namespace
-        )
-        pods = self.kube.list("v1", "Pod", self.namespace, f"app=vcluster,release={self.name}")
+        workload, pods = self._workload(), self._pods()
         verdict = vc.judge(workload, pods)
         if verdict.crashed:
             raise TenancyError(
@@ -279,12 +310,50 @@ class VirtualCluster:
             return None, "its cluster DNS, Deployment coredns, has no pod that answers yet"
         return {"server": server, "kubernetes_version": version}, ""
 
+    def _workload(self) -> Object | None:
+        """Its StatefulSet, or its Deployment when it keeps no data."""
+        kinds = ("StatefulSet", "Deployment")
+        return next(filter(None, (self.kube.get("apps/v1", kind, self.name, self.namespace) for kind in kinds)), None)
+
+    def _pods(self) -> list[Object]:
+        return self.kube.list("v1", "Pod", self.namespace, f"{vc.CONTROL_PLANE},release={self.name}")
+
     def _log(self, pod: str, container: str) -> str:
         for previous in (True, False):
             lines = self.kube.logs(pod, self.namespace, container, previous=previous).strip().splitlines()
             if lines:
                 return lines[-1]
         return "(no log)"
+
+    # --- paused ---
+
+    def paused(self, check_mode: bool) -> Result:
+        workload = self._workload() if self.own_namespace() else None
+        if workload is None:
+            raise TenancyError(
+                f"name: there is no virtual cluster {self.name} in namespace {self.namespace} that could be paused."
+            )
+        changes: list[Change] = [] if vc.is_paused(workload) else [("state", "running", "paused")]
+        if not check_mode:
+            if changes:
+                now = datetime.datetime.now(datetime.UTC)
+                self._scale(workload, 0, vc.paused(workload, now))
+            wait_for(f"the end of virtual cluster {self.name}", self._at_rest, self.left())
+        return outcome(changes, namespace=self.namespace, seconds=self.seconds())
+
+    def _scale(self, workload: Object, replicas: int, annotations: dict[str, str | None]) -> None:
+        body = {"metadata": {"annotations": annotations}, "spec": {"replicas": replicas}}
+        self.kube.patch("apps/v1", workload["kind"], self.name, body, self.namespace)
+
+    def _at_rest(self) -> tuple[bool | None, str]:
+        """Whether the control plane has ended, and then the pods that it can no longer bring back."""
+        pods = self._pods()
+        if not pods:
+            pods = self.kube.list("v1", "Pod", self.namespace, f"{vc.MARKER_LABEL}={self.name}")
+            for pod in pods:
+                if "deletionTimestamp" not in pod["metadata"]:
+                    self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace)
+        return (None, ", ".join(pod["metadata"]["name"] for pod in pods)) if pods else (True, "")
 
     # --- absent ---
 
@@ -295,15 +364,18 @@ class VirtualCluster:
         changes: list[Change] = []
         if release:
             changes.append(("release", f"{release.chart}-{release.chart_version}", None))
-        if namespace:
+        keep = self.params["keep_volumes"]
+        if namespace and not keep:
             changes.append(("namespace", self.namespace, None))
         changes += [(f"{kind} {name}", "present", None) for _api, kind, name in self._cluster_scoped()]
         if changes and not check_mode:
             if release:
                 self.helm.uninstall(self.name, self.namespace, self.left())
-            if namespace and not terminating:
+            if keep:
+                wait_for(f"the end of virtual cluster {self.name}", self._at_rest, self.left())
+            elif namespace and not terminating:
                 self.kube.delete("v1", "Namespace", self.namespace)
-            if namespace:
+            if namespace and not keep:
                 self._wait_until_gone()
             for api_version, kind, name in self._cluster_scoped():
                 self.kube.delete(api_version, kind, name)
@@ -361,15 +433,18 @@ def _changes(namespace: str, exists: bool, release: Release | None, version: str
 
 def run(params: t.Mapping[str, t.Any], kube: Kube, helm: Helm, check_mode: bool, ask: Ask = ask) -> Result:
     cluster = VirtualCluster(params, kube, helm, ask)
-    return cluster.present(check_mode) if params["state"] == "present" else cluster.absent(check_mode)
+    reach = {"present": cluster.present, "paused": cluster.paused, "absent": cluster.absent}[params["state"]]
+    return reach(check_mode)
 
 
 def main() -> None:
     module = kube_module(
         argument_spec=HELM_ARG_SPEC
         | {
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "absent", "paused"], "default": "present"},
             "name": {"type": "str", "required": True},
+            "force_version": {"type": "bool", "default": False},
+            "keep_volumes": {"type": "bool", "default": False},
             "namespace": {"type": "str"},
             "version": {"type": "str", "default": "0.36.1"},
             "kubernetes_version": {"type": "str"},

@@ -103,11 +103,11 @@ context:
 
 import os
 import stat
-import tempfile
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import write_file
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, ask, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
@@ -148,7 +148,10 @@ def present(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool, ask: As
         old["mode"], new["mode"] = mode, "0600"
     changed = before != content or mode != "0600"
     if changed and not check_mode:
-        _write(path, content)
+        try:
+            write_file(os.path.abspath(path), content.encode(), 0o600)
+        except TenancyError as exc:
+            raise TenancyError(f"path: {exc.message}") from exc
     return result | {
         "changed": changed,
         "server": config["clusters"][0]["cluster"]["server"],
@@ -193,22 +196,6 @@ def _parsed(content: str | None) -> t.Any:
 def _summary(path: str, content: str | None) -> Object:
     """What a diff may show of a file: no credentials."""
     return {} if content is None else {"path": path} | vc.kubeconfig_summary(_parsed(content))
-
-
-def _write(path: str, content: str) -> None:
-    # AnsibleModule.atomic_move gives a new file the umask's mode for a moment; mkstemp's is 0600 from the start.
-    temporary = None
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=".kubegpu-", dir=os.path.dirname(path) or ".")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as exc:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
-        raise TenancyError(f"path: {path} cannot be written: {exc}") from exc
 
 
 def absent(params: t.Mapping[str, t.Any], check_mode: bool) -> Result:

@@ -247,3 +247,38 @@ def test_summary_holds_no_credentials():
     assert vc.kubeconfig_summary("rubbish") == {}
     assert vc.same_credentials(config, vc.kubeconfig(SECRET, "web", "https://b"))
     assert not vc.same_credentials(config, None)
+
+
+@pytest.mark.parametrize(
+    ("version", "tenant", "host", "refused"),
+    [
+        ("0.36.0", "v1.33.1", "v1.34.0", True),
+        ("0.34.7", "v1.33.9", "v1.35.4", True),
+        ("0.35.2", "v1.33.1", "v1.34.0", True),
+        ("0.35.3", "v1.33.1", "v1.34.0", False),
+        ("0.36.1", "v1.32.0", "v1.36.0", False),
+        ("0.37.0", "v1.33.1", "v1.36.0", False),
+        ("0.34.7", "v1.34.0", "v1.35.4", False),
+        ("0.34.7", "v1.33.9", "v1.33.9", False),
+        ("0.27.0", None, "v1.34.0", True),
+        ("0.34.7", None, "v1.35.4", False),
+        ("0.29.0", None, "v1.35.4", False),
+    ],
+)
+def test_skew(version, tenant, host, refused):
+    if refused:
+        with pytest.raises(TenancyError, match="never become ready on a host"):
+            vc.check_skew(version, tenant, host)
+    else:
+        vc.check_skew(version, tenant, host)
+
+
+@pytest.mark.parametrize(("path", "gone", "_now"), vc.MOVED)
+def test_moved_values_are_refused_with_the_new_name_from_that_version_on(path, gone, _now):
+    values = True
+    for key in reversed(path.split(".")):
+        values = {key: values}
+    vc.check_moved(values, f"{gone[0]}.{gone[1] - 1}.0")
+    vc.check_moved({}, f"{gone[0]}.{gone[1]}.0")
+    with pytest.raises(TenancyError, match=f"values.{path}: vCluster .* Write "):
+        vc.check_moved(values, f"{gone[0]}.{gone[1]}.0")

@@ -23,7 +23,8 @@ def item(api_version, kind, name, namespace="tenant-web", labels=None, **more):
 
 
 def own_namespace(**labels):
-    return item("v1", "Namespace", "tenant-web", None, vc.OWNED_LABELS | {vc.TENANT_LABEL: "web"} | labels)
+    labels = vc.OWNED_LABELS | {vc.TENANT_LABEL: "web"} | labels
+    return item("v1", "Namespace", "tenant-web", None, labels, metadata={"annotations": {vc.TRUST_NOTE: "high"}})
 
 
 def running(state=None):
@@ -74,6 +75,19 @@ class FakeKube:
         ]
         return True
 
+    def patch(self, api_version, kind, name, body, namespace=None):
+        self.writes.append(("patch", kind, name))
+        found = self.get(api_version, kind, name, namespace)
+        found["metadata"]["annotations"] = body["metadata"]["annotations"]
+        if "spec" not in body:
+            return
+        found["spec"]["replicas"] = body["spec"]["replicas"]
+        if found["spec"]["replicas"] == 0:
+            self.delete("v1", "Pod", "web-0")
+
+    def version(self):
+        return "v1.35.4"
+
     def logs(self, name, namespace, container, previous):
         return "starting\nFATAL out of luck\n" if previous else ""
 
@@ -107,13 +121,15 @@ def run(objects, release=None, check_mode=False, **params):
         "name": "web",
         "namespace": None,
         "version": "0.36.1",
+        "force_version": False,
+        "keep_volumes": False,
         "kubernetes_version": None,
         "own_scheduler": False,
         "node_selector": {},
         "trust": "high",
         "values": {},
         "chart_source": "",
-        "timeout": 2,
+        "timeout": 3,
     }
     kube = FakeKube(objects)
     helm = FakeHelm(release, kube)
@@ -265,3 +281,56 @@ def test_absent_waits_for_volumes():
     )
     with pytest.raises(TenancyError, match="volumes pv"):
         run([own_namespace(), volume], state="absent", timeout=0)
+
+
+SYNCED = item("v1", "Pod", "job-x-default-x-web", labels={vc.MARKER_LABEL: "web"})
+
+
+def test_pause_ends_everything_and_keeps_the_data():
+    objects = [own_namespace(), *running(), SYNCED, item("v1", "PersistentVolumeClaim", "data-web-0")]
+    assert run(objects, RELEASE, check_mode=True, state="paused")["changed"]
+    assert run.writes == []
+    result = run(objects, RELEASE, state="paused")
+    assert result["diff"] == {"before": {"state": "running"}, "after": {"state": "paused"}}
+    assert run.writes == [("patch", "StatefulSet", "web"), ("delete", "Pod", "web-0"), ("delete", "Pod", "job-x-default-x-web")]
+    workload = objects[1]
+    assert workload["metadata"]["annotations"] | {vc.PAUSED_DATE: ""} == {
+        vc.PAUSED: "true",
+        vc.PAUSED_REPLICAS: "1",
+        vc.PAUSED_DATE: "",
+    }
+
+    left = [each for each in objects if each["kind"] != "Pod"]
+    assert run(left, RELEASE, state="paused")["changed"] is False
+
+    resumed = run([*left, running()[1]], RELEASE)
+    assert resumed["diff"] == {"before": {"state": "paused"}, "after": {"state": "running"}}
+    assert run.writes == [("patch", "StatefulSet", "web")]
+    assert (workload["spec"]["replicas"], workload["metadata"]["annotations"][vc.PAUSED]) == (1, None)
+
+
+def test_what_is_not_there_cannot_be_paused():
+    with pytest.raises(TenancyError, match="there is no virtual cluster web in namespace tenant-web"):
+        run([], state="paused")
+
+
+def test_removed_with_its_volumes_kept():
+    claim = item("v1", "PersistentVolumeClaim", "data-web-0")
+    result = run([own_namespace(), SYNCED, claim], RELEASE, state="absent", keep_volumes=True)
+    assert result["diff"]["before"] == {"release": "vcluster-0.36.1"}
+    assert run.writes == [("delete", "Pod", "job-x-default-x-web"), "uninstall"]
+
+
+def test_a_skipped_minor_goes_when_told():
+    old = dataclasses.replace(RELEASE, chart_version="0.34.0")
+    with pytest.raises(TenancyError, match=r"skips a minor version.*force_version"):
+        run([own_namespace(), *running()], old)
+    assert run([own_namespace(), *running()], old, force_version=True)["diff"]["before"] == {"version": "0.34.0"}
+
+
+def test_a_changed_trust_is_noted_on_the_namespace():
+    namespace = own_namespace()
+    result = run([namespace, *running()], RELEASE, trust="partial")
+    assert result["diff"]["before"]["trust"] == "high"
+    assert namespace["metadata"]["annotations"] == {vc.TRUST_NOTE: "partial"}
+    assert run.writes == [("patch", "Namespace", "tenant-web"), "upgrade"]

@@ -1,0 +1,177 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.vcluster_info."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: vcluster_info
+short_description: Tell which virtual clusters a host cluster has
+version_added: 0.1.0
+description:
+  - Tells of each virtual cluster on a host cluster what it is and how it is, also of those that others made.
+  - Everything is read from the host cluster. The virtual clusters themselves are not asked.
+author: kubegpu.tenancy contributors (@kubegpu)
+options:
+  name:
+    description:
+      - Name of one virtual cluster. Without it, all are told.
+    type: str
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+attributes:
+  diff_mode:
+    support: none
+notes:
+  - The expiry of kubeconfigs is read by the C(openssl) program of the host where the module runs, and is null without it.
+seealso:
+  - module: kubegpu.tenancy.vcluster
+  - plugin: kubegpu.tenancy.vclusters
+    plugin_type: inventory
+"""
+
+EXAMPLES = r"""
+- name: Look at all virtual clusters
+  kubegpu.tenancy.vcluster_info:
+    kubeconfig: /etc/kubegpu/dc1/cluster.yml
+  register: found
+
+- name: Require that all run
+  ansible.builtin.assert:
+    that: found.vclusters | rejectattr('state', 'in', ['running', 'paused']) | length == 0
+"""
+
+RETURN = r"""
+vclusters:
+  description: One record for each, in order of namespace and name.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its name, which is that of its Helm release.
+      type: str
+      returned: always
+    namespace:
+      description: Namespace on the host cluster.
+      type: str
+      returned: always
+    tenant:
+      description: Tenant it was made for. Null where this collection did not make it.
+      type: str
+      returned: always
+    trust:
+      description: Isolation profile of the tenant.
+      type: str
+      returned: always
+    version:
+      description: Version of vCluster's chart.
+      type: str
+      returned: always
+    state:
+      description: V(running), V(starting), V(crashing) or V(paused).
+      type: str
+      returned: always
+    reason:
+      description: What is not ready.
+      type: str
+      returned: always
+    kubernetes_version:
+      description: Version of its API server's image.
+      type: str
+      returned: always
+    scheduler:
+      description: The scheduler in it, with C(name) and, for KAI Scheduler, C(version). Empty where the host cluster's schedules.
+      type: dict
+      returned: always
+    nodes:
+      description: Labels of the host's nodes that it sees. Null where it sees none of the real ones.
+      type: dict
+      returned: always
+    backing_store:
+      description: What holds its data.
+      type: str
+      returned: always
+    volumes:
+      description: Size of each of its volumes, by claim.
+      type: dict
+      returned: always
+    images:
+      description: Images of its control plane, by container.
+      type: dict
+      returned: always
+    created:
+      description: When it was made.
+      type: str
+      returned: always
+    kubeconfig_expires:
+      description: When the certificate in its kubeconfig ends, in UTC.
+      type: str
+      returned: always
+  sample:
+    - name: team-ml
+      namespace: tenant-team-ml
+      tenant: team-ml
+      trust: high
+      version: 0.36.1
+      state: running
+      reason: ""
+      kubernetes_version: v1.35.4
+      scheduler: {name: kai, version: v0.13.1}
+      nodes: {tenant.kubegpu.tenancy/team-ml: "true"}
+      backing_store: database embedded
+      volumes: {data-team-ml-0: 5Gi}
+      images: {kubernetes: "ghcr.io/loft-sh/kubernetes:v1.35.4", syncer: "ghcr.io/loft-sh/vcluster-oss:0.36.1"}
+      created: "2026-11-21T12:00:00Z"
+      kubeconfig_expires: "2027-11-21T12:00:00Z"
+"""
+
+import base64
+import datetime
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import find
+
+Runner = t.Callable[..., tuple[int, str, str]]
+
+
+def run(name: str | None, kube: Kube, runner: Runner) -> dict[str, t.Any]:
+    found = [item for item in find(kube) if name in (None, item["name"])]
+    return {
+        "changed": False,
+        "vclusters": [
+            item | {"kubeconfig_expires": _expiry(kube.get("v1", "Secret", f"vc-{item['name']}", item["namespace"]), runner)}
+            for item in found
+        ],
+    }
+
+
+def _expiry(secret: Object | None, runner: Runner) -> str | None:
+    certificate = base64.b64decode(((secret or {}).get("data") or {}).get("client-certificate") or "").decode()
+    if not certificate:
+        return None
+    rc, out, _err = runner(["openssl", "x509", "-noout", "-enddate", "-dateopt", "iso_8601"], data=certificate)
+    # As in notAfter=2027-11-21 12:00:00Z
+    ends = out.strip().partition("=")[2] if rc == 0 else ""
+    return datetime.datetime.strptime(ends, "%Y-%m-%d %H:%M:%SZ").strftime("%Y-%m-%dT%H:%M:%SZ") if ends else None
+
+
+def main() -> None:
+    module = kube_module(argument_spec={"name": {"type": "str"}})
+
+    def runner(args: list[str], data: str) -> tuple[int, str, str]:
+        return t.cast("tuple[int, str, str]", module._module.run_command(args, data=data, handle_exceptions=False))
+
+    try:
+        module.exit_json(**run(module.params["name"], Kube.connect(module), runner))
+    except TenancyError as exc:
+        module.fail_json(msg=exc.message, **exc.details)
+
+
+if __name__ == "__main__":
+    main()

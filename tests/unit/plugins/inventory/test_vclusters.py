@@ -1,0 +1,185 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import os
+
+import pytest
+import yaml
+from ansible import constants
+from ansible.errors import AnsibleParserError
+from ansible.inventory.data import InventoryData
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import fragment_loader
+from ansible.utils.plugin_docs import get_docstring
+from ansible_collections.kubegpu.tenancy.plugins.inventory import vclusters
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import find
+
+
+def item(kind, name, namespace="tenant-team-ml", labels=None, **more):
+    metadata = {"name": name, "namespace": namespace, "labels": labels or {}} | more.pop("metadata", {})
+    return {"kind": kind, "metadata": metadata} | more
+
+
+CONFIG = {
+    "sync": {"fromHost": {"nodes": {"enabled": True, "selector": {"labels": {"tenant.kubegpu.tenancy/team-ml": "true"}}}}},
+    "controlPlane": {"distro": {"k8s": {"scheduler": {"enabled": True}}}},
+}
+WORKLOAD = item(
+    "StatefulSet",
+    "team-ml",
+    labels={"app": "vcluster", "chart": "vcluster-0.36.1"},
+    metadata={"generation": 1, "creationTimestamp": "2026-11-21T12:00:00Z"},
+    status={"observedGeneration": 1, "readyReplicas": 1, "updatedReplicas": 1},
+    spec={
+        "replicas": 1,
+        "template": {
+            "spec": {
+                "initContainers": [{"name": "kubernetes", "image": "ghcr.io/loft-sh/kubernetes:v1.35.4"}],
+                "containers": [{"name": "syncer", "image": "ghcr.io/loft-sh/vcluster-oss:0.36.1"}],
+            }
+        },
+    },
+)
+OBJECTS = [
+    WORKLOAD,
+    # An etcd of its own carries the same label.
+    item("StatefulSet", "team-ml-etcd", labels={"app": "vcluster"}),
+    item("Secret", "vc-config-team-ml", data={"config.yaml": base64.b64encode(yaml.safe_dump(CONFIG).encode())}),
+    item(
+        "Namespace",
+        "tenant-team-ml",
+        None,
+        vc.OWNED_LABELS | {vc.TENANT_LABEL: "team-ml"},
+        metadata={"annotations": {vc.TRUST_NOTE: "partial"}},
+    ),
+    item(
+        "Pod",
+        "kai-scheduler-default-1-x-kai-scheduler-x-team-ml",
+        labels={"app": "kai-scheduler-default", "vcluster.loft.sh/namespace": "kai-scheduler"},
+        spec={"containers": [{"image": "registry.example:5000/kai/scheduler:v0.13.1"}]},
+    ),
+    item("PersistentVolumeClaim", "data-team-ml-0", status={"capacity": {"storage": "5Gi"}}),
+]
+
+
+class FakeKube:
+    def __init__(self, objects):
+        self.objects = objects
+
+    def list(self, _api_version, kind, namespace=None, label_selector=None):
+        found = [o for o in self.objects if o["kind"] == kind and namespace in (None, o["metadata"]["namespace"])]
+        return [o for o in found if not label_selector or o["metadata"]["labels"].get("app") == "vcluster"]
+
+    def get(self, _api_version, kind, name, namespace=None):
+        return next((o for o in self.list("", kind, namespace) if o["metadata"]["name"] == name), None)
+
+
+def test_what_is_found():
+    (found,) = find(FakeKube(OBJECTS))
+    assert found == {
+        "name": "team-ml",
+        "namespace": "tenant-team-ml",
+        "tenant": "team-ml",
+        "trust": "partial",
+        "version": "0.36.1",
+        "state": "running",
+        "reason": "",
+        "kubernetes_version": "v1.35.4",
+        "scheduler": {"name": "kai", "version": "v0.13.1"},
+        "nodes": {"tenant.kubegpu.tenancy/team-ml": "true"},
+        "backing_store": "database embedded",
+        "volumes": {"data-team-ml-0": "5Gi"},
+        "images": {"kubernetes": "ghcr.io/loft-sh/kubernetes:v1.35.4", "syncer": "ghcr.io/loft-sh/vcluster-oss:0.36.1"},
+        "created": "2026-11-21T12:00:00Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"status": {"observedGeneration": 1}}, "starting"),
+        (
+            {"metadata": WORKLOAD["metadata"] | {"annotations": {vc.PAUSED: "true"}}, "spec": WORKLOAD["spec"] | {"replicas": 0}},
+            "paused",
+        ),
+    ],
+)
+def test_states(change, state):
+    assert find(FakeKube([WORKLOAD | change, *OBJECTS[1:]]))[0]["state"] == state
+
+
+def test_a_namespace_of_others_has_no_tenant_of_ours():
+    others = [o for o in OBJECTS if o["kind"] != "Namespace"]
+    assert find(FakeKube([*others, item("Namespace", "tenant-team-ml", None)]))[0]["tenant"] is None
+    assert find(FakeKube([])) == []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _options():
+    """As Ansible's loader does it: a plugin's options are what its documentation says."""
+    documented = get_docstring(vclusters.__file__, fragment_loader)[0]
+    constants.config.initialize_plugin_configuration_definitions(
+        "inventory", vclusters.InventoryModule.NAME, documented["options"]
+    )
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "dc1.vclusters.yml"
+    content = {"plugin": "kubegpu.tenancy.vclusters", "cluster": "gpu1", "kubeconfig": "/none"}
+    content |= {"cache": True, "cache_plugin": "jsonfile", "cache_connection": str(tmp_path / "cache")}
+    content |= {"keyed_groups": [{"prefix": "state", "key": "vcluster_tenant_state"}], "compose": {"cores": "1 + 1"}}
+    path.write_text(yaml.safe_dump(content))
+    return str(path)
+
+
+def read(source):
+    inventory = InventoryData()
+    plugin = vclusters.InventoryModule()
+    plugin._load_name = vclusters.InventoryModule.NAME
+    plugin._redirected_names = [vclusters.InventoryModule.NAME]
+    plugin.parse(inventory, DataLoader(), source)
+    plugin.update_cache_if_changed()
+    return inventory
+
+
+def test_tenants_are_hosts_and_the_cluster_is_asked_once(source, monkeypatch):
+    asked = []
+    monkeypatch.setattr(vclusters.Kube, "connect", lambda **auth: asked.append(auth) or FakeKube(OBJECTS))
+    for _time in range(2):
+        inventory = read(source)
+        host = inventory.hosts["gpu1/team-ml"]
+        assert {group.name for group in host.get_groups()} - {"all", "ungrouped"} == {
+            "kubegpu_tenants",
+            "tenant_team_ml",
+            "trust_partial",
+            "vcluster_0_36_1",
+            "scheduler_kai_v0_13_1",
+            "state_running",
+        }
+        assert host.vars["kubegpu_cluster"] == "gpu1"
+        assert host.vars["vcluster_tenant_scheduler"] == {"name": "kai", "version": "v0.13.1"}
+        assert host.vars["cores"] == 2
+    assert asked == [{"kubeconfig": "/none", "context": None}]
+
+
+def test_a_cluster_that_does_not_answer_is_an_error(source, monkeypatch):
+    def refuse(**_auth):
+        raise TenancyError("The Kubernetes API cannot be reached: refused")
+
+    monkeypatch.setattr(vclusters.Kube, "connect", refuse)
+    with pytest.raises(AnsibleParserError, match="cannot be reached: refused"):
+        read(source)
+
+
+def test_only_files_of_its_name_are_its_own(source):
+    plugin = vclusters.InventoryModule()
+    assert plugin.verify_file(source)
+    os.rename(source, other := source.replace("vclusters", "hosts"))
+    assert not plugin.verify_file(other)
