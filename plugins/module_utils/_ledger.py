@@ -13,33 +13,88 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import NODE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import TENANT_LABEL
+
+Object = dict[str, t.Any]
 
 GPU_RESOURCE = "nvidia.com/gpu"
+# Label "app" of the pods by which KAI Scheduler holds a GPU for pods that share it.
+RESERVATION = "kai-resource-reservation"
 
 
-def ledger(nodes: list[dict[str, t.Any]], pods: list[dict[str, t.Any]], resource: str = GPU_RESOURCE) -> list[dict[str, t.Any]]:
-    """One row a node, in name order.
+def ledger(
+    nodes: list[Object], pods: list[Object], namespaces: list[Object], quotas: list[Object], resource: str = GPU_RESOURCE
+) -> Object:
+    """Who is offered, asks for and holds which GPUs; all counts are GPU devices.
 
-    :arg nodes: Node objects of the host cluster.
-    :arg pods: Pod objects of the host cluster; finished ones hold nothing.
-    :returns: rows of C(node), C(tenants) (names, from our labels), C(allocatable) and C(in_use) (GPU devices).
+    :arg nodes: Node objects of the host cluster; pods, namespaces and quotas (ResourceQuota) alike. Finished pods hold nothing.
+    :returns: C(nodes) and C(tenants), one row each in name order, and C(overlaps), sentences about GPUs with more than one owner.
     """
-    used: dict[str, int] = {}
-    for pod in pods:
-        if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
-            node = pod["spec"].get("nodeName", "")
-            used[node] = used.get(node, 0) + gpus_of(pod["spec"], resource)
-    return [
-        {
-            "node": node["metadata"]["name"],
-            "tenants": sorted(
-                key.removeprefix(NODE_LABEL) for key in node["metadata"].get("labels", {}) if key.startswith(NODE_LABEL)
-            ),
-            "allocatable": int(node["status"].get("allocatable", {}).get(resource, 0)),
-            "in_use": used.get(node["metadata"]["name"], 0),
-        }
-        for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
+    tenant_of = {item["metadata"]["name"]: (item["metadata"].get("labels") or {}).get(TENANT_LABEL, "") for item in namespaces}
+    owners = {node["metadata"]["name"]: _owners(node) for node in nodes}
+    names = sorted({*filter(None, tenant_of.values()), *(tenant for found in owners.values() for tenant in found)})
+    offered = {node["metadata"]["name"]: int(node["status"].get("allocatable", {}).get(resource, 0)) for node in nodes}
+    by_node = {name: {"allocatable": count, "in_use": 0} for name, count in offered.items()}
+    by_tenant = {name: {"requested": 0, "reserved": 0, "in_use": 0} for name in names}
+    overlaps = [
+        f"node {name} with {offered[name]} GPUs is offered to {' and '.join(found)}, whose schedulers do not see each other"
+        for name, found in sorted(owners.items())
+        if len(found) > 1 and offered[name]
     ]
+    for pod in pods:
+        gpus = 0 if pod.get("status", {}).get("phase") in ("Succeeded", "Failed") else gpus_of(pod["spec"], resource)
+        if not gpus:
+            continue
+        where, tenant = pod["spec"].get("nodeName", ""), tenant_of.get(pod["metadata"]["namespace"], "")
+        mine = by_tenant.get(tenant, {"requested": 0, "reserved": 0, "in_use": 0})
+        mine["requested"] += gpus
+        if where not in by_node:
+            continue
+        mine["in_use"] += gpus
+        mine["reserved"] += gpus if (pod["metadata"].get("labels") or {}).get("app") == RESERVATION else 0
+        by_node[where]["in_use"] += gpus
+        if owners[where] and tenant not in owners[where]:
+            who = f"tenant {tenant}" if tenant else "no tenant"
+            pod_name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            overlaps.append(
+                f"pod {pod_name} of {who} holds {gpus} GPUs of node {where}, which is {' and '.join(owners[where])}'s"
+            )
+    overlaps += [
+        f"node {name} has {row['allocatable']} GPUs, and its pods hold {row['in_use']}"
+        for name, row in sorted(by_node.items())
+        if row["in_use"] > row["allocatable"]
+    ]
+    bounds = _bounds(quotas, tenant_of, resource)
+    return {
+        "nodes": [{"node": name, "tenants": owners[name]} | row for name, row in sorted(by_node.items())],
+        "tenants": [
+            {
+                "tenant": name,
+                "nodes": sorted(node for node, found in owners.items() if name in found),
+                "promised": sum(offered[node] for node, found in owners.items() if name in found),
+                "quota": bounds.get(name),
+            }
+            | by_tenant[name]
+            for name in names
+        ],
+        "overlaps": overlaps,
+    }
+
+
+def _owners(node: Object) -> list[str]:
+    labels = node["metadata"].get("labels") or {}
+    return sorted(key.removeprefix(NODE_LABEL) for key, value in labels.items() if key.startswith(NODE_LABEL) and value == "true")
+
+
+def _bounds(quotas: list[Object], tenant_of: dict[str, str], resource: str) -> dict[str, int]:
+    """GPUs that a tenant's pods may ask for at most, where a quota of the host cluster says so."""
+    found: dict[str, int] = {}
+    for quota in quotas:
+        tenant, hard = tenant_of.get(quota["metadata"]["namespace"], ""), quota.get("spec", {}).get("hard") or {}
+        if tenant and f"requests.{resource}" in hard:
+            bound = int(hard[f"requests.{resource}"])
+            found[tenant] = min(bound, found.get(tenant, bound))
+    return found
 
 
 def gpus_of(spec: dict[str, t.Any], resource: str = GPU_RESOURCE) -> int:

@@ -8,8 +8,8 @@ module: gpu_ledger_info
 short_description: Tell whose GPUs are whose on a host cluster
 version_added: 0.1.0
 description:
-  - Reads the host cluster's nodes and pods, and tells for each node whose it is, how many GPUs it offers and how many
-    are taken.
+  - Reads the host cluster's nodes, pods and quotas, and tells for each node and each tenant how many GPUs are offered, asked for
+    and held, and where GPUs have more than one owner.
   - A virtual cluster does not see what other tenants take; only the host cluster does.
 author: kubegpu.tenancy contributors (@kubegpu)
 extends_documentation_fragment:
@@ -28,6 +28,11 @@ EXAMPLES = r"""
   kubegpu.tenancy.gpu_ledger_info:
     kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
   register: ledger
+
+- name: Require that every GPU has one owner
+  ansible.builtin.assert:
+    that: ledger.overlaps == []
+    fail_msg: "{{ ledger.overlaps }}"
 """
 
 RETURN = r"""
@@ -52,6 +57,42 @@ nodes:
       type: int
   sample:
     - {node: kubegpu-worker, tenants: [team-ml], allocatable: 4, in_use: 2}
+tenants:
+  description: One row a tenant, in name order. All counts are GPU devices.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    tenant:
+      description: The tenant's name.
+      type: str
+    nodes:
+      description: Names of its nodes.
+      type: list
+      elements: str
+    promised:
+      description: GPUs that its nodes offer.
+      type: int
+    quota:
+      description: GPUs that its pods may ask for at most, by a quota of the host cluster. Null without one.
+      type: int
+    requested:
+      description: GPUs that its pods ask for, those that wait included.
+      type: int
+    reserved:
+      description: GPUs that KAI Scheduler holds for its pods that share one.
+      type: int
+    in_use:
+      description: GPUs that its running or starting pods hold, reserved ones included.
+      type: int
+  sample:
+    - {tenant: team-ml, nodes: [kubegpu-worker], promised: 4, quota: null, requested: 3, reserved: 1, in_use: 2}
+overlaps:
+  description: One sentence for each GPU, node or pod with more than one owner. Empty when all is well.
+  returned: success
+  type: list
+  elements: str
+  sample: ["pod default/old of no tenant holds 1 GPUs of node kubegpu-worker, which is team-ml's"]
 """
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
@@ -63,10 +104,11 @@ def main() -> None:
     module = kube_module({})
     try:
         kube = Kube.connect(module)
-        rows = ledger(kube.list("v1", "Node"), kube.list("v1", "Pod"))
+        nodes, pods, namespaces, quotas = (kube.list("v1", kind) for kind in ("Node", "Pod", "Namespace", "ResourceQuota"))
+        found = ledger(nodes, pods, namespaces, quotas)
     except TenancyError as exc:
         module.fail_json(msg=exc.message, **exc.details)
-    module.exit_json(changed=False, nodes=rows)
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":
