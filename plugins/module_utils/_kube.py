@@ -81,6 +81,10 @@ def ask(kubeconfig: Object, path: str, timeout: float = 5) -> Object:
         raise TenancyError(f"GET {cluster['server']}{path} failed: {reason}", status=None) from exc
 
 
+def _plain(_client: t.Any, answer: Object) -> Object:
+    return answer
+
+
 def _decoded(data: str) -> str:
     return base64.b64decode(data).decode()
 
@@ -134,8 +138,9 @@ class Kube:
         except (CoreException, HTTPError, OSError) as exc:
             raise TenancyError(f"{what} failed: {exc}", status=None) from exc
 
-    def _object(self, what: str, function: t.Callable[[], t.Any]) -> Object:
-        return t.cast(Object, self._call(what, lambda: function().to_dict()))
+    def _object(self, what: str, verb: t.Callable[..., t.Any], *args: t.Any, **kwargs: t.Any) -> Object:
+        """What a verb of the dynamic client answers, as it came: its own objects cost more than the call."""
+        return t.cast(Object, self._call(what, lambda: verb(*args, serializer=_plain, **kwargs)))
 
     def _resource(self, api_version: str, kind: str) -> t.Any:
         try:
@@ -159,7 +164,7 @@ class Kube:
         if resource is None:
             return None
         try:
-            return self._object(f"Reading {kind} {name}", lambda: resource.get(name=name, namespace=namespace))
+            return self._object(f"Reading {kind} {name}", resource.get, name=name, namespace=namespace)
         except TenancyError as exc:
             if exc.details.get("status") == 404:
                 return None
@@ -178,10 +183,9 @@ class Kube:
         if resource is None:
             return []
         try:
-            answer = self._call(
-                f"Listing {kind}",
-                lambda: resource.get(namespace=namespace, label_selector=label_selector, field_selector=field_selector),
-            ).to_dict()
+            answer = self._object(
+                f"Listing {kind}", resource.get, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+            )
         except TenancyError as exc:
             # What the client discovered may be older than the removal of a CRD.
             if exc.details.get("status") == 404:
@@ -195,7 +199,10 @@ class Kube:
         metadata = definition["metadata"]
         return self._object(
             f"Creating {definition['kind']} {metadata.get('name') or metadata.get('generateName')}",
-            lambda: resource.create(definition, namespace=metadata.get("namespace"), field_manager=FIELD_MANAGER),
+            resource.create,
+            definition,
+            namespace=metadata.get("namespace"),
+            field_manager=FIELD_MANAGER,
         )
 
     def apply(self, definition: Object) -> Object:
@@ -204,13 +211,12 @@ class Kube:
         metadata = definition["metadata"]
         return self._object(
             f"Applying {definition['kind']} {metadata['name']}",
-            lambda: resource.server_side_apply(
-                definition,
-                name=metadata["name"],
-                namespace=metadata.get("namespace"),
-                field_manager=FIELD_MANAGER,
-                force_conflicts=True,
-            ),
+            resource.server_side_apply,
+            definition,
+            name=metadata["name"],
+            namespace=metadata.get("namespace"),
+            field_manager=FIELD_MANAGER,
+            force_conflicts=True,
         )
 
     def patch(self, api_version: str, kind: str, name: str, body: Object, namespace: str | None = None) -> Object:
@@ -218,9 +224,12 @@ class Kube:
         resource = self._require(api_version, kind)
         return self._object(
             f"Changing {kind} {name}",
-            lambda: resource.patch(
-                body, name=name, namespace=namespace, content_type="application/merge-patch+json", field_manager=FIELD_MANAGER
-            ),
+            resource.patch,
+            body,
+            name=name,
+            namespace=namespace,
+            content_type="application/merge-patch+json",
+            field_manager=FIELD_MANAGER,
         )
 
     def delete(
@@ -234,7 +243,7 @@ class Kube:
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds
         try:
-            self._call(f"Deleting {kind} {name}", lambda: resource.delete(name=name, namespace=namespace, body=body))
+            self._object(f"Deleting {kind} {name}", resource.delete, name=name, namespace=namespace, body=body)
         except TenancyError as exc:
             if exc.details.get("status") == 404:
                 return False
