@@ -41,6 +41,7 @@ _LIST = "nvidia-smi -L"
 _STAY = "trap 'exit 0' TERM; sleep 3600 & wait"
 # More GPUs than any queue or cluster has.
 _NEVER = 100_000
+_REMOVED = "a pod of the probe was removed by someone else"
 # What authorisation and webhooks that do not work leave in a log.
 _TROUBLE = re.compile(r"Unauthorized|is forbidden|failed calling webhook|x509:")
 
@@ -284,15 +285,14 @@ def judge(check: Check, seen: Seen, room: Room) -> tuple[str | None, str]:
     """The verdict and its reason, or None and what was seen so far."""
     pods = [seen.pods[name] for name in check.pod_names if name in seen.pods]
     if len(pods) < len(check.pods):
-        return FAILED, "a pod of the probe was removed by someone else"
+        return FAILED, _REMOVED
     if check.name == "over_limit":
         return _judge_over_limit(pods[0], seen)
     if check.name == "gang_too_large":
         return _judge_withheld(pods, seen)
-    for pod in pods:
-        verdict, reason = _judge_placement(pod, seen)
-        if verdict != PASSED or check.name == "cpu":
-            return verdict, reason
+    verdict, reason = _judge_placements(pods, seen)
+    if verdict != PASSED or check.name == "cpu":
+        return verdict, reason
     if check.name == "gang":
         return PASSED, f"both placed on {', '.join(sorted({pod['spec']['nodeName'] for pod in pods}))}"
     found = [_UUID.findall(seen.logs.get(name, "")) for name in check.pod_names]
@@ -305,13 +305,18 @@ def judge(check: Check, seen: Seen, room: Room) -> tuple[str | None, str]:
 
 def judge_begun(check: Check, begun: int, seen: Seen) -> tuple[str | None, str]:
     """The same while only the first of its pods were created: passed when all of them run."""
-    for name in check.pod_names[:begun]:
-        if name not in seen.pods:
-            return FAILED, "a pod of the probe was removed by someone else"
-        verdict, reason = _judge_placement(seen.pods[name], seen)
+    pods = [seen.pods[name] for name in check.pod_names[:begun] if name in seen.pods]
+    return _judge_placements(pods, seen) if len(pods) == begun else (FAILED, _REMOVED)
+
+
+def _judge_placements(pods: list[Object], seen: Seen) -> tuple[str | None, str]:
+    """That of the first pod that has not passed, else of the last one."""
+    verdict, reason = None, "there is no pod"
+    for pod in pods:
+        verdict, reason = _judge_placement(pod, seen)
         if verdict != PASSED:
-            return verdict, reason
-    return PASSED, "all run"
+            break
+    return verdict, reason
 
 
 def _judge_placement(pod: Object, seen: Seen) -> tuple[str | None, str]:

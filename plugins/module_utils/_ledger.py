@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import NODE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import owners as owners_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import TENANT_LABEL
 
 Object = dict[str, t.Any]
@@ -31,7 +31,7 @@ def ledger(
     :returns: C(nodes) and C(tenants), one row each in name order, and C(overlaps), sentences about GPUs with more than one owner.
     """
     tenant_of = {item["metadata"]["name"]: (item["metadata"].get("labels") or {}).get(TENANT_LABEL, "") for item in namespaces}
-    owners = {node["metadata"]["name"]: _owners(node) for node in nodes}
+    owners = {node["metadata"]["name"]: owners_of({"labels": node["metadata"].get("labels") or {}}) for node in nodes}
     names = sorted({*filter(None, tenant_of.values()), *(tenant for found in owners.values() for tenant in found)})
     offered = {node["metadata"]["name"]: int(node["status"].get("allocatable", {}).get(resource, 0)) for node in nodes}
     by_node = {name: {"allocatable": count, "in_use": 0} for name, count in offered.items()}
@@ -79,11 +79,6 @@ def ledger(
         ],
         "overlaps": overlaps,
     }
-
-
-def _owners(node: Object) -> list[str]:
-    labels = node["metadata"].get("labels") or {}
-    return sorted(key.removeprefix(NODE_LABEL) for key, value in labels.items() if key.startswith(NODE_LABEL) and value == "true")
 
 
 def _bounds(quotas: list[Object], tenant_of: dict[str, str], resource: str) -> dict[str, int]:

@@ -290,6 +290,12 @@ def _at(values: Values, path: str) -> t.Any:
     return found
 
 
+def _has_own_scheduler(values: Values) -> bool:
+    """By today's key, or by the deprecated one that still counts."""
+    keys = ("controlPlane.distro.k8s.scheduler.enabled", "controlPlane.advanced.virtualScheduler.enabled")
+    return any(_at(values, key) for key in keys)
+
+
 def _refuse(values: Values) -> None:
     for path, feature in LICENSED.items():
         if _at(values, path):
@@ -299,10 +305,7 @@ def _refuse(values: Values) -> None:
     for path in _patches(values.get("sync"), "sync"):
         raise TenancyError(f"values.{path}: patches need a vCluster licence; without one the control plane does not start.")
     # pkg/config/validation.go: the chart installs with these, the pod refuses to start.
-    scheduler = _at(values, "controlPlane.distro.k8s.scheduler.enabled") or _at(
-        values, "controlPlane.advanced.virtualScheduler.enabled"
-    )
-    if scheduler and not _at(values, "sync.fromHost.nodes.enabled"):
+    if _has_own_scheduler(values) and not _at(values, "sync.fromHost.nodes.enabled"):
         raise TenancyError("values.sync.fromHost.nodes.enabled: an own scheduler needs the host's nodes; it cannot be false.")
     for kind in ("storageClasses", "priorityClasses"):
         if _at(values, f"sync.fromHost.{kind}.enabled") in (True, "true") and _at(values, f"sync.toHost.{kind}.enabled"):
@@ -466,10 +469,7 @@ def _scheduler(config: Values, pods: list[Object]) -> Object:
     for pod in pods:
         if _label(pod, SYNCED_FROM_LABEL) == _kai_releases.NAMESPACE and _label(pod, "app") in _kai_releases.SCHEDULERS:
             return {"name": "kai", "version": _tag(pod["spec"]["containers"][0]["image"])}
-    deprecated = "controlPlane.advanced.virtualScheduler.enabled"
-    return (
-        {"name": "kube-scheduler"} if _at(config, "controlPlane.distro.k8s.scheduler.enabled") or _at(config, deprecated) else {}
-    )
+    return {"name": "kube-scheduler"} if _has_own_scheduler(config) else {}
 
 
 def _backing_store(config: Values) -> str:
