@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._sharing import conflict
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import owners as owners_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import TENANT_LABEL
 
 Object = dict[str, t.Any]
 
@@ -23,24 +24,26 @@ RESERVATION = "kai-resource-reservation"
 
 
 def ledger(
-    nodes: list[Object], pods: list[Object], namespaces: list[Object], quotas: list[Object], resource: str = GPU_RESOURCE
+    nodes: list[Object],
+    pods: list[Object],
+    namespaces: list[Object],
+    quotas: list[Object],
+    clusters: dict[str, Object],
+    resource: str = GPU_RESOURCE,
 ) -> Object:
     """Who is offered, asks for and holds which GPUs; all counts are GPU devices.
 
     :arg nodes: Node objects of the host cluster; pods, namespaces and quotas (ResourceQuota) alike. Finished pods hold nothing.
+    :arg clusters: configuration of each virtual cluster, by "namespace/name".
     :returns: C(nodes) and C(tenants), one row each in name order, and C(overlaps), sentences about GPUs with more than one owner.
     """
-    tenant_of = {item["metadata"]["name"]: (item["metadata"].get("labels") or {}).get(TENANT_LABEL, "") for item in namespaces}
+    tenant_of = {item["metadata"]["name"]: (item["metadata"].get("labels") or {}).get(vc.TENANT_LABEL, "") for item in namespaces}
     owners = {node["metadata"]["name"]: owners_of({"labels": node["metadata"].get("labels") or {}}) for node in nodes}
     names = sorted({*filter(None, tenant_of.values()), *(tenant for found in owners.values() for tenant in found)})
     offered = {node["metadata"]["name"]: int(node["status"].get("allocatable", {}).get(resource, 0)) for node in nodes}
     by_node = {name: {"allocatable": count, "in_use": 0} for name, count in offered.items()}
     by_tenant = {name: {"requested": 0, "reserved": 0, "in_use": 0} for name in names}
-    overlaps = [
-        f"node {name} with {offered[name]} GPUs is offered to {' and '.join(found)}, whose schedulers do not see each other"
-        for name, found in sorted(owners.items())
-        if len(found) > 1 and offered[name]
-    ]
+    overlaps = collisions(nodes, clusters, resource)
     for pod in pods:
         gpus = 0 if pod.get("status", {}).get("phase") in ("Succeeded", "Failed") else gpus_of(pod["spec"], resource)
         if not gpus:
@@ -79,6 +82,20 @@ def ledger(
         ],
         "overlaps": overlaps,
     }
+
+
+def collisions(nodes: list[Object], clusters: dict[str, Object], resource: str = GPU_RESOURCE) -> list[str]:
+    """Nodes whose GPUs two virtual clusters would book, each without seeing the other; a sentence each.
+
+    :arg clusters: values or configuration of each, by the name that is told.
+    """
+    told = []
+    for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
+        gpus, labels = int(node["status"].get("allocatable", {}).get(resource, 0)), node["metadata"].get("labels") or {}
+        claims = [vc.claim(name, config) for name, config in sorted(clusters.items()) if vc.uses(config, labels)]
+        if why := conflict(gpus, claims):
+            told.append(f"node {node['metadata']['name']} with {gpus} GPUs: {why}")
+    return told
 
 
 def _bounds(quotas: list[Object], tenant_of: dict[str, str], resource: str) -> dict[str, int]:

@@ -16,17 +16,21 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases, _queues, _vcluster
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._sharing import Claim, conflict
 
 Data = dict[str, t.Any]
 T = t.TypeVar("T")
 
 VARIABLE = "kubegpu_tenants"
-SCHEDULERS = ("kai",)
+SHARED_VARIABLE = "kubegpu_shared_scheduler"
+KAI = "kai"
 # Of a tenant that names none.
 VCLUSTER_VERSION = "0.36.1"
 
 # On a node of the host cluster, with the value "true": "<prefix><tenant>".
 NODE_LABEL = "tenant.kubegpu.tenancy/"
+# On the nodes of a tenant with zero trust, with the tenant's name as value.
+TAINT = _vcluster.DEDICATED_TAINT
 
 # A Service needs a letter first. vCluster and this collection build longer names and labels from a tenant's name,
 # such as "vc-<name>-v-tenant-<name>" cut at 63 characters: up to 40 they stay legal, and distinct.
@@ -34,8 +38,11 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 _TENANT = {"name": str, "trust": str, "gpu_nodes": dict, "vcluster": dict, "scheduler": dict, "queues": list}
 _GPU_NODES = {"count": int, "names": list, "labels": dict}
+_SHARED_GPUS = {"shared_gpus": int}
 _VCLUSTER = {"version": str, "kubernetes_version": str, "values": dict}
-_SCHEDULER = {"name": str, "version": str, "gpu_sharing": bool, "values": dict}
+# The release of a scheduler; KAI's chart is known, another one's is not.
+_RELEASE = {"name": str, "version": str, "gpu_sharing": bool, "values": dict}
+_SCHEDULER = _RELEASE | {"shared": bool, "chart": str, "repository": str}
 
 _TYPE_NAMES = {str: "a string", int: "a whole number", bool: "true or false", dict: "a dictionary", list: "a list"}
 
@@ -95,12 +102,13 @@ class _Problems(list[str]):
 # --- validation --------------------------------------------------------------------------------------------------
 
 
-def plan(tenants: t.Any, workers: t.Any = None, gpus: int | None = None) -> list[Data]:
+def plan(tenants: t.Any, workers: t.Any = None, gpus: int | None = None, shared_scheduler: t.Any = None) -> list[Data]:
     """The tenants with every key there; what was not given is empty.
 
     :arg workers: layout of a cluster that is yet to be made, ``[{"gpus": list} or {"count": number}, ...]``; None where the
         cluster exists and only its API knows.
     :arg gpus: GPU devices of the host, where known; the workers may not ask for more.
+    :arg shared_scheduler: the host cluster's KAI Scheduler, ``{"name": "kai", "version": ...}``; empty or None without one.
     :raises TenancyError: with all ``problems``.
     """
     problems = _Problems()
@@ -108,6 +116,7 @@ def plan(tenants: t.Any, workers: t.Any = None, gpus: int | None = None) -> list
     if problems.typed(tenants, list, VARIABLE):
         planned = [_tenant(tenant, f"{VARIABLE}[{index}]", problems) for index, tenant in enumerate(tenants)]
     _check_rivals(planned, problems)
+    _check_shared(planned, shared_scheduler or {}, problems)
     layout = None if workers is None else _layout(workers, problems)
     if layout is not None and gpus is not None and sum(layout) > gpus:
         problems.add("workers", f"they ask for {sum(layout)} GPUs, the host has {gpus}.")
@@ -127,6 +136,8 @@ def _tenant(given: t.Any, path: str, problems: _Problems) -> Data:
             f"{name!r} is not a name Kubernetes accepts here: a-z, 0-9 and '-', a letter first, no '-' at the end, and at most "
             "40 characters, because names of up to 63 are built from it.",
         )
+    if tenant.get("trust") == "zero" and ("gpu_nodes" not in tenant or "shared_gpus" in tenant["gpu_nodes"]):
+        problems.add(f"{path}.gpu_nodes", "a tenant with zero trust has nodes of its own: give gpu_nodes, without shared_gpus.")
     return {
         "name": name,
         "trust": tenant.get("trust"),
@@ -138,13 +149,18 @@ def _tenant(given: t.Any, path: str, problems: _Problems) -> Data:
 
 
 def _gpu_nodes(given: Data, path: str, problems: _Problems) -> Data:
-    chosen = problems.mapping(given, _GPU_NODES, path)
+    chosen = problems.mapping(given, _GPU_NODES | _SHARED_GPUS, path)
     if len(given.keys() & _GPU_NODES.keys()) != 1:
         problems.add(
             path, f"needs exactly one of {', '.join(_GPU_NODES)}. Without gpu_nodes a tenant gets the nodes without GPUs."
         )
-    if chosen.get("count", 1) < 1:
-        problems.add(f"{path}.count", f"must be at least 1, not {chosen['count']}.")
+    for key in ("count", "shared_gpus"):
+        if chosen.get(key, 1) < 1:
+            problems.add(f"{path}.{key}", f"must be at least 1, not {chosen[key]}.")
+    if "count" in chosen and "shared_gpus" in chosen:
+        problems.add(
+            f"{path}.shared_gpus", "say by names or labels which nodes are shared; by their count all are the tenant's own."
+        )
     for key in ("names", "labels"):
         if key in chosen and not chosen[key]:
             problems.add(f"{path}.{key}", "is empty.")
@@ -173,20 +189,64 @@ def _vcluster_of(tenant: Data, path: str, problems: _Problems) -> Data:
 
 
 def _scheduler_of(tenant: Data, path: str, problems: _Problems) -> Data:
-    """The tenant's own scheduler, with the queues that have to suit its version."""
+    """The tenant's scheduler, with the queues that have to suit its version."""
     queues = tenant.get("queues", [])
     if "scheduler" not in tenant:
         if queues:
-            problems.add(f"{path}.queues", "need a scheduler of the tenant's own: add scheduler with its name, kai, and version.")
+            problems.add(f"{path}.queues", "need a scheduler: add scheduler with its name, kai, and version.")
         return {}
     here = f"{path}.scheduler"
-    scheduler: Data = {"gpu_sharing": False, "values": {}}
-    scheduler |= problems.mapping(tenant["scheduler"], _SCHEDULER, here, required=("name", "version"))
-    known = problems.choice(scheduler, "name", SCHEDULERS, here) and "version" in scheduler
-    release = problems.ask(here, lambda: _kai_releases.release(scheduler["version"])) if known else None
-    levels = (release.queue_levels, release.version) if release else ()
-    problems.ask(path, lambda: _queues.parse(queues, *levels))
+    scheduler: Data = {"gpu_sharing": False, "values": {}, "shared": False, "chart": "", "repository": ""}
+    scheduler |= problems.mapping(tenant["scheduler"], _SCHEDULER, here, required=("name",))
+    if scheduler["shared"]:
+        for key in tenant["scheduler"].keys() & _SCHEDULER.keys() - {"name", "shared"}:
+            problems.add(f"{here}.{key}", f"a shared scheduler is the host cluster's; its release stands in {SHARED_VARIABLE}.")
+        problems.choice(scheduler, "name", (KAI,), here)
+        problems.ask(path, lambda: _queues.parse(queues))
+    elif scheduler.get("name") == KAI:
+        for key in ("chart", "repository"):
+            if scheduler[key]:
+                problems.add(f"{here}.{key}", "KAI Scheduler's chart is known; leave it out.")
+        _check_kai(scheduler, queues, here, path, problems)
+    elif "name" in scheduler:
+        if not _NAME.fullmatch(scheduler["name"]):
+            problems.add(
+                f"{here}.name", f"{scheduler['name']!r} is no name for a Helm release: a-z, 0-9 and '-', a letter first."
+            )
+        for key in ("version", "chart"):
+            if not scheduler.get(key):
+                problems.add(f"{here}.{key}", f"is missing: {scheduler['name']} is not kai, so its chart has to be told.")
+        if queues:
+            problems.add(f"{path}.queues", f"are KAI Scheduler's; {scheduler['name']} does not know them.")
     return scheduler
+
+
+def _check_kai(scheduler: Data, queues: t.Any, here: str, path: str, problems: _Problems) -> None:
+    """A release of KAI Scheduler, and whether it can schedule these queues."""
+    if "version" not in scheduler:
+        problems.add(f"{here}.version", "is missing.")
+        return
+    release = problems.ask(here, lambda: _kai_releases.release(scheduler["version"]))
+    problems.ask(path, lambda: _queues.parse(queues, *((release.queue_levels, release.version) if release else ())))
+
+
+def shared_queues(tenants: list[Data]) -> list[Data]:
+    """The queues of all tenants of the host cluster's scheduler: one tree, in the tenants' order."""
+    return [queue for tenant in tenants if tenant["scheduler"].get("shared") for queue in tenant["queues"]]
+
+
+def _check_shared(tenants: list[Data], given: t.Any, problems: _Problems) -> None:
+    users = [index for index, tenant in enumerate(tenants) if tenant["scheduler"].get("shared")]
+    if not given:
+        for index in users:
+            problems.add(
+                f"{VARIABLE}[{index}].scheduler.shared", f"there is none to share: {SHARED_VARIABLE} names no scheduler."
+            )
+        return
+    scheduler = problems.mapping(given, _RELEASE, SHARED_VARIABLE, required=("name",))
+    if problems.choice(scheduler, "name", (KAI,), SHARED_VARIABLE):
+        # All tenants' trees stand beside each other in it.
+        _check_kai(scheduler, shared_queues(tenants), SHARED_VARIABLE, VARIABLE, problems)
 
 
 def _check_rivals(tenants: list[Data], problems: _Problems) -> None:
@@ -197,15 +257,14 @@ def _check_rivals(tenants: list[Data], problems: _Problems) -> None:
             if tenant["name"] and tenant["name"] == other["name"]:
                 problems.add(f"{path}.name", f"{tenant['name']} is the name of {VARIABLE}[{number}] already.")
             mine, theirs = tenant["gpu_nodes"], other["gpu_nodes"]
+            if "shared_gpus" in mine and "shared_gpus" in theirs:
+                continue
             both = [name for name in mine.get("names", []) if name in theirs.get("names", [])]
+            told = f"claimed by {other['name']} already ({VARIABLE}[{number}]). To share nodes, both give shared_gpus."
             if both:
-                problems.add(
-                    f"{path}.gpu_nodes.names", f"{', '.join(both)} is claimed by {other['name']} already ({VARIABLE}[{number}])."
-                )
+                problems.add(f"{path}.gpu_nodes.names", f"{', '.join(both)} is {told}")
             if mine.get("labels") and mine["labels"] == theirs.get("labels"):
-                problems.add(
-                    f"{path}.gpu_nodes.labels", f"the same nodes are claimed by {other['name']} already ({VARIABLE}[{number}])."
-                )
+                problems.add(f"{path}.gpu_nodes.labels", f"the same nodes are {told}")
 
 
 def _layout(workers: t.Any, problems: _Problems) -> list[int]:
@@ -229,7 +288,12 @@ def _nodes_asked(tenant: Data) -> int:
 
 def _check_layout(tenants: list[Data], layout: list[int], problems: _Problems) -> None:
     have = sorted((gpus for gpus in layout if gpus), reverse=True)
-    asked = {tenant["name"]: _nodes_asked(tenant) for tenant in tenants if tenant["gpu_nodes"]}
+    # What is shared is nobody's alone; tenant_nodes counts it when it knows the nodes.
+    asked = {
+        tenant["name"]: _nodes_asked(tenant)
+        for tenant in tenants
+        if tenant["gpu_nodes"] and "shared_gpus" not in tenant["gpu_nodes"]
+    }
     if sum(asked.values()) > len(have):
         who = ", ".join(f"{name} {count}" for name, count in asked.items())
         problems.add(VARIABLE, f"the tenants ask for {sum(asked.values())} nodes with GPUs ({who}), the cluster has {len(have)}.")
@@ -240,6 +304,7 @@ def _check_layout(tenants: list[Data], layout: list[int], problems: _Problems) -
 
 def _check_quotas(tenant: Data, gpus: int, path: str, problems: _Problems) -> None:
     """What is promised to a queue has to exist; a limit above it is harmless."""
+    gpus = min(gpus, tenant["gpu_nodes"].get("shared_gpus", gpus))
     try:
         queues = _queues.parse(tenant["queues"])
     except TenancyError:
@@ -247,9 +312,7 @@ def _check_quotas(tenant: Data, gpus: int, path: str, problems: _Problems) -> No
     for queue in queues.values():
         quota = queue.spec["resources"]["gpu"]["quota"]
         if quota > gpus:
-            problems.add(
-                f"{path}.queues", f"queue {queue.name} is promised {quota} GPUs, the tenant's nodes have {gpus} at most."
-            )
+            problems.add(f"{path}.queues", f"queue {queue.name} is promised {quota} GPUs, the tenant has {gpus} at most.")
 
 
 # --- nodes -------------------------------------------------------------------------------------------------------
@@ -286,9 +349,11 @@ def assign(tenants: list[Data], nodes: list[Data]) -> dict[str, list[str]]:
         for name in _fixed(tenant["gpu_nodes"], by_name, list(claims), f"{VARIABLE}[{index}].gpu_nodes", problems):
             claims[name].append(tenant["name"])
     _count(tenants, by_name, claims, problems)
+    known = {tenant["name"]: _claim(tenant) for tenant in tenants}
     for name, claimants in claims.items():
-        if len(claimants) > 1:
-            problems.add(VARIABLE, f"node {name} would belong to {' and '.join(claimants)}. GPU nodes are never shared.")
+        told = _refusal([known.get(claimant, Claim(claimant, own_scheduler=True)) for claimant in claimants], by_name[name])
+        if told:
+            problems.add(VARIABLE, f"node {name} would belong to {' and '.join(claimants)}: {told}.")
 
     assigned: dict[str, list[str]] = {}
     for index, tenant in enumerate(tenants):
@@ -306,6 +371,19 @@ def assign(tenants: list[Data], nodes: list[Data]) -> dict[str, list[str]]:
         assigned[tenant["name"]] = theirs
     problems.raise_if_any("the assignment of nodes")
     return assigned
+
+
+def _claim(tenant: Data) -> Claim:
+    scheduler = tenant["scheduler"]
+    shared = bool(scheduler.get("shared"))
+    return Claim(tenant["name"], bool(scheduler) and not shared, shared, tenant["gpu_nodes"].get("shared_gpus"))
+
+
+def _refusal(claims: list[Claim], node: Data) -> str:
+    unasked = [claim.tenant for claim in claims if claim.bound is None]
+    if len(claims) > 1 and unasked:
+        return f"{' and '.join(unasked)} did not say that the node is shared, by gpu_nodes.shared_gpus"
+    return conflict(node["gpus"], claims)
 
 
 def _count(tenants: list[Data], nodes: dict[str, Data], claims: dict[str, list[str]], problems: _Problems) -> None:
@@ -373,4 +451,25 @@ def relabel(
         }
         if ours != wanted:
             changes[node["name"]] = dict.fromkeys(ours.keys() - wanted.keys()) | wanted
+    return changes
+
+
+def retaint(
+    nodes: list[Data], assigned: dict[str, list[str]], tenants: t.Container[str] | None, dedicated: t.Container[str]
+) -> dict[str, list[Data]]:
+    """By node, all of its taints, where ours has to change for nobody else's pods to come to the nodes of ``dedicated`` tenants.
+
+    :arg tenants: whose taints may be removed; None for everybody's.
+    """
+    changes: dict[str, list[Data]] = {}
+    for node in nodes:
+        taints = node["taints"]
+        wanted = [
+            {"key": TAINT, "value": tenant, "effect": "NoSchedule"}
+            for tenant, theirs in assigned.items()
+            if tenant in dedicated and node["name"] in theirs
+        ]
+        ours = [taint for taint in taints if taint["key"] == TAINT and (tenants is None or taint.get("value") in tenants)]
+        if [{key: taint.get(key) for key in ("key", "value", "effect")} for taint in ours] != wanted:
+            changes[node["name"]] = [taint for taint in taints if taint not in ours] + wanted
     return changes

@@ -19,6 +19,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._sharing import Claim
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Values, deep_merge
 
 Object = dict[str, t.Any]
@@ -31,6 +32,11 @@ OWNED_LABELS = {"app.kubernetes.io/managed-by": MANAGER}
 TENANT_LABEL = "kubegpu.tenancy/tenant"
 # Annotation of a tenant's namespace.
 TRUST_NOTE = "kubegpu.tenancy/trust"
+# Label of a tenant's namespace whose pods a scheduler of the host cluster places, with that scheduler's name.
+HOST_SCHEDULER_LABEL = "kubegpu.tenancy/scheduler"
+# Taint of nodes that one tenant has for itself, with the tenant's name.
+DEDICATED_TAINT = "kubegpu.tenancy/dedicated"
+GPU_QUOTA = "requests.nvidia.com/gpu"
 # Label of every control plane (chart/templates/statefulset.yaml).
 CONTROL_PLANE = "app=vcluster"
 
@@ -233,10 +239,21 @@ def marker(name: str, namespace: str) -> str:
 
 
 def tenant_values(
-    own_scheduler: bool, node_selector: dict[str, str], trust: str, kubernetes_version: str | None, values: Values
+    own_scheduler: bool,
+    node_selector: dict[str, str],
+    trust: str,
+    kubernetes_version: str | None,
+    values: Values,
+    *,
+    host_kai: bool = False,
+    gpu_quota: int | None = None,
+    dedicated_to: str = "",
 ) -> Values:
     """The Helm values of a tenant: ours, its trust profile's, then the user's own.
 
+    :arg host_kai: the host cluster's KAI Scheduler places the tenant's pods.
+    :arg gpu_quota: GPU devices that its pods hold at most.
+    :arg dedicated_to: whose dedicated nodes' taint its pods tolerate.
     :raises TenancyError: for values the chart accepts and the control plane then dies of.
     """
     nodes: Values = {"enabled": bool(own_scheduler or node_selector)}
@@ -261,7 +278,16 @@ def tenant_values(
         "sync": {"fromHost": {"nodes": nodes, "runtimeClasses": {"enabled": True}}},
         "telemetry": {"enabled": False},
     }
-    merged = deep_merge(deep_merge(ours, TRUST_PROFILES[trust]), values)
+    merged = deep_merge(ours, TRUST_PROFILES[trust])
+    if gpu_quota is not None:
+        merged = deep_merge(deep_merge(merged, _BOUNDED), {"policies": {"resourceQuota": {"quota": {GPU_QUOTA: gpu_quota}}}})
+    if host_kai:
+        # KAI follows a pod's owners, and may not read the Service that vCluster makes the owner of all it syncs.
+        merged = deep_merge(merged, {"experimental": {"syncSettings": {"setOwner": False}}})
+    if dedicated_to:
+        tolerated = [f"{DEDICATED_TAINT}={dedicated_to}:NoSchedule"]
+        merged = deep_merge(merged, {"sync": {"toHost": {"pods": {"enforceTolerations": tolerated}}}})
+    merged = deep_merge(merged, values)
     _refuse(merged)
     return merged
 
@@ -281,6 +307,20 @@ def check_moved(values: Values, version: str) -> None:
 def has_dns(values: Values) -> bool:
     """Whether the virtual cluster gets a CoreDNS of its own, as it does by default."""
     return bool(({"enabled": True} | (_at(values, "controlPlane.coredns") or {}))["enabled"])
+
+
+def claim(tenant: str, config: Values) -> Claim:
+    """What a virtual cluster with these values may take of the nodes that it uses."""
+    quota = _at(config, "policies.resourceQuota") or {}
+    bound = (quota.get("quota") or {}).get(GPU_QUOTA) if quota.get("enabled") in (True, "true") else None
+    host_kai = _at(config, "experimental.syncSettings.setOwner") is False
+    return Claim(tenant, _has_own_scheduler(config), host_kai, None if bound is None else int(bound))
+
+
+def uses(config: Values, labels: dict[str, str]) -> bool:
+    """Whether a virtual cluster with these values knows a node with these labels."""
+    nodes = _at(config, "sync.fromHost.nodes") or {}
+    return bool(nodes.get("enabled")) and (_at(nodes, "selector.labels") or {}).items() <= labels.items()
 
 
 def _at(values: Values, path: str) -> t.Any:

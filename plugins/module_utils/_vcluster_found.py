@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The virtual clusters of a host cluster, as the module vcluster_info and the inventory plugin vclusters read them."""
+"""The virtual clusters of a host cluster, whoever made them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ except ImportError:
 
 def find(kube: Kube) -> list[Object]:
     """All of them as _vcluster.describe tells them, in order of namespace and name; five listings and one Secret each."""
-    workloads = kube.list("apps/v1", "StatefulSet", None, vc.CONTROL_PLANE) + kube.list(
-        "apps/v1", "Deployment", None, vc.CONTROL_PLANE
-    )
-    # A control plane's etcd may carry the same label, but has no configuration of its own.
-    found = [(item, config) for item in workloads if (config := _config(kube, item)) is not None]
+    found = _with_config(kube)
     if not found:
         return []
     namespaces = {item["metadata"]["name"]: item for item in kube.list("v1", "Namespace")}
@@ -36,6 +32,18 @@ def find(kube: Kube) -> list[Object]:
         where = item["metadata"]["namespace"]
         described.append(vc.describe(item, namespaces.get(where), config, pods.get(where, []), volumes.get(where, [])))
     return sorted(described, key=lambda item: (item["namespace"], item["name"]))
+
+
+def configs(kube: Kube) -> dict[str, Object]:
+    """The whole configuration of each, by "namespace/name"."""
+    found = _with_config(kube)
+    return {f"{item['metadata']['namespace']}/{item['metadata']['name']}": config for item, config in found}
+
+
+def _with_config(kube: Kube) -> list[tuple[Object, Object]]:
+    workloads = [item for kind in ("StatefulSet", "Deployment") for item in kube.list("apps/v1", kind, None, vc.CONTROL_PLANE)]
+    # A control plane's etcd may carry the same label, but has no configuration of its own.
+    return [(item, config) for item in workloads if (config := _config(kube, item)) is not None]
 
 
 def _config(kube: Kube, workload: Object) -> Object | None:

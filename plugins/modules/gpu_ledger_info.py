@@ -8,7 +8,7 @@ module: gpu_ledger_info
 short_description: Tell whose GPUs are whose on a host cluster
 version_added: 0.1.0
 description:
-  - Reads the host cluster's nodes, pods and quotas, and tells for each node and each tenant how many GPUs are offered, asked for
+  - Reads the host cluster's nodes, pods, quotas and virtual clusters, and tells for each node and each tenant how many GPUs are offered, asked for
     and held, and where GPUs have more than one owner.
   - A virtual cluster does not see what other tenants take; only the host cluster does.
 author: kubegpu.tenancy contributors (@kubegpu)
@@ -98,6 +98,7 @@ overlaps:
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import ledger
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import configs
 
 
 def main() -> None:
@@ -105,7 +106,7 @@ def main() -> None:
     try:
         kube = Kube.connect(module)
         nodes, pods, namespaces, quotas = (kube.list("v1", kind) for kind in ("Node", "Pod", "Namespace", "ResourceQuota"))
-        found = ledger(nodes, pods, namespaces, quotas)
+        found = ledger(nodes, pods, namespaces, quotas, configs(kube))
     except TenancyError as exc:
         module.fail_json(msg=exc.message, **exc.details)
     module.exit_json(changed=False, **found)

@@ -41,6 +41,11 @@ options:
         M(kubegpu.tenancy.tenant_nodes) can tell what the cluster has.
     type: list
     elements: dict
+  shared_scheduler:
+    description:
+      - The host cluster's own KAI Scheduler, normally the variable C(kubegpu_shared_scheduler), with the keys C(name), V(kai),
+        C(version), C(gpu_sharing) and C(values). Tenants with C(scheduler.shared) submit to its queues. Empty without one.
+    type: raw
   gpus:
     description:
       - GPU devices of the host that the cluster is made on, where that is known beforehand. The workers may not ask for more.
@@ -88,6 +93,12 @@ tenants:
       vcluster: {version: 0.36.1, kubernetes_version: '', values: {}}
       scheduler: {}
       queues: []
+shared_queues:
+  description: Queues of the tenants with C(scheduler.shared), one tree for the host cluster's KAI Scheduler.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 problems:
   description: Everything that is wrong with the desired state.
   returned: failure
@@ -99,7 +110,7 @@ problems:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import plan, shared_queues
 
 
 def main() -> None:
@@ -109,15 +120,16 @@ def main() -> None:
             "provider": {"type": "str", "choices": ["nvkind", "existing"], "default": "nvkind"},
             "workers": {"type": "list", "elements": "dict"},
             "gpus": {"type": "int"},
+            "shared_scheduler": {"type": "raw"},
         },
         supports_check_mode=True,
     )
     try:
         workers = module.params["workers"] if module.params["provider"] == "nvkind" else None
-        tenants = plan(module.params["tenants"], workers, module.params["gpus"])
+        tenants = plan(module.params["tenants"], workers, module.params["gpus"], module.params["shared_scheduler"])
     except TenancyError as exc:
         module.fail_json(msg=exc.message, **exc.details)
-    module.exit_json(changed=False, tenants=tenants)
+    module.exit_json(changed=False, tenants=tenants, shared_queues=shared_queues(tenants))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Labels nodes of the host cluster with C(tenant.kubegpu.tenancy/<tenant>=true), for all tenants at once.
   - A node stays with the tenant it is labelled for. Tenants that ask for a number of nodes get free ones in the order of
-    their names. A node with GPUs belongs to one tenant only.
+    their names. A node with GPUs belongs to one tenant only, unless all of its tenants have C(gpu_nodes.shared_gpus).
+  - Tenants whose schedulers do not see each other's pods share a node only where their quotas fit on it together.
+  - Nodes of a tenant with C(trust=zero) get the taint C(kubegpu.tenancy/dedicated=<tenant>:NoSchedule).
   - Tenants without C(gpu_nodes) share the nodes without GPUs. Control-plane nodes count only where there are no others.
   - Nodes labelled for a tenant that is not listed are left alone and are not free, because that tenant's pods may still
     run there. Use O(state=absent) after the tenant was removed.
@@ -31,7 +33,7 @@ options:
   state:
     description:
       - V(present) gives each tenant its nodes.
-      - V(absent) takes the nodes from the O(tenants), or every label of this collection from all nodes.
+      - V(absent) takes the nodes from the O(tenants), or every label and taint of this collection from all nodes.
     type: str
     choices: [present, absent]
     default: present
@@ -69,7 +71,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import Data, assign, owners, relabel
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import TAINT, Data, assign, owners, relabel, retaint
 
 GPU_RESOURCE = "nvidia.com/gpu"
 
@@ -80,6 +82,7 @@ def plain(node: Data) -> Data:
         "name": node["metadata"]["name"],
         "gpus": int(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)),
         "labels": node["metadata"].get("labels", {}),
+        "taints": node["spec"].get("taints") or [],
     }
 
 
@@ -88,16 +91,26 @@ def run(params: Data, kube: Kube, check_mode: bool) -> Data:
     present = params["state"] == "present"
     assigned = assign(params["tenants"], nodes) if present else {}
     names = None if params["tenants"] is None else {tenant["name"] for tenant in params["tenants"]}
-    changes = relabel(nodes, assigned, names)
+    dedicated = [tenant["name"] for tenant in params["tenants"] or [] if tenant.get("trust") == "zero"]
+    labels, taints = relabel(nodes, assigned, names), retaint(nodes, assigned, names, dedicated)
     before, after = {}, {}
     for node in nodes:
-        if labels := changes.get(node["name"]):
-            before[node["name"]] = owners(node)
-            after[node["name"]] = owners({"labels": node["labels"] | labels})
+        name = node["name"]
+        body: Data = {"metadata": {"labels": labels[name]}} if name in labels else {}
+        if name in taints:
+            body["spec"] = {"taints": taints[name]}
+        if body:
+            before[name] = _owned(node)
+            after[name] = _owned({"labels": node["labels"] | labels.get(name, {}), "taints": taints.get(name, node["taints"])})
             if not check_mode:
-                kube.patch("v1", "Node", node["name"], {"metadata": {"labels": labels}})
-    result: Data = {"changed": bool(changes), "diff": {"before": before, "after": after}}
+                kube.patch("v1", "Node", name, body)
+    result: Data = {"changed": bool(after), "diff": {"before": before, "after": after}}
     return result | ({"assignments": assigned} if present else {})
+
+
+def _owned(node: Data) -> list[str]:
+    """Whose a node is, and for whom it is tainted."""
+    return owners(node) + [f"taint {TAINT}={taint['value']}" for taint in node["taints"] if taint["key"] == TAINT]
 
 
 def main() -> None:

@@ -65,9 +65,21 @@ options:
     description:
       - Labels of the host's nodes that the virtual cluster sees and uses.
       - When empty, the virtual cluster sees all nodes if O(own_scheduler=true), and none of the real ones otherwise.
-      - Virtual clusters do not see each other's GPUs as taken, so two of them with own schedulers need different nodes.
+      - Virtual clusters do not see each other's GPUs as taken. Nodes on which two of them would book the same ones are refused.
     type: dict
     default: {}
+  host_scheduler:
+    description:
+      - A scheduler of the host cluster, other than its default one, that the tenant's pods name. V(kai) is KAI Scheduler.
+      - Objects on the host get no owner then, because KAI follows owners and may not read those of vCluster, and the namespace gets the
+        label C(kubegpu.tenancy/scheduler=kai), to which a KAI Scheduler can be limited by C(global.namespaceLabelSelector).
+    type: str
+    choices: [kai]
+  gpu_quota:
+    description:
+      - GPU devices that the tenant's pods hold at most, by a quota of the host cluster, and with it the quotas of O(trust=partial).
+      - Virtual clusters with schedulers of their own share a node only where their quotas fit on it together.
+    type: int
   trust:
     description:
       - Isolation profile. V(high) adds nothing.
@@ -176,7 +188,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
     find_chart,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, ask, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import collisions
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, differences, outcome
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import configs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
 Object = dict[str, t.Any]
@@ -225,7 +239,14 @@ class VirtualCluster:
         vc.check_skew(params["version"], params["kubernetes_version"], self.kube.version())
         vc.check_moved(params["values"], params["version"])
         values = vc.tenant_values(
-            params["own_scheduler"], params["node_selector"], params["trust"], params["kubernetes_version"], params["values"]
+            params["own_scheduler"],
+            params["node_selector"],
+            params["trust"],
+            params["kubernetes_version"],
+            params["values"],
+            host_kai=params["host_scheduler"] == "kai",
+            gpu_quota=params["gpu_quota"],
+            dedicated_to=self.name if params["trust"] == "zero" else "",
         )
         upstream = Chart(vc.CHART, params["version"], vc.REPOSITORY)
         chart = find_chart(params["chart_source"], vc.CHART, params["version"], upstream)
@@ -239,15 +260,15 @@ class VirtualCluster:
             vc.check_upgrade(release.chart_version, params["version"])
 
         changes = _changes(self.namespace, exists, release, params["version"], values)
-        noted = (namespace["metadata"].get("annotations") or {}).get(vc.TRUST_NOTE) if exists and namespace else params["trust"]
-        if noted != params["trust"]:
-            changes.append(("trust", noted, params["trust"]))
-            if not check_mode:
-                self.kube.patch("v1", "Namespace", self.namespace, {"metadata": {"annotations": self._notes()}})
         if changes:
+            self._refuse_rivals(values)
             self.helm.template(self.name, self.namespace, chart, values)
-            if not check_mode:
-                self._install(exists, terminating, release, chart, values)
+        notes = self._notes_to_change(namespace) if exists and namespace else []
+        if notes and not check_mode:
+            self.kube.patch("v1", "Namespace", self.namespace, {"metadata": self._notes()})
+        if changes and not check_mode:
+            self._install(exists, terminating, release, chart, values)
+        changes += notes
         workload = self._workload() if release else None
         if workload and vc.is_paused(workload):
             changes.append(("state", "paused", "running"))
@@ -258,8 +279,31 @@ class VirtualCluster:
             result |= wait_for(f"virtual cluster {self.name}", self._ready, self.left())
         return result | {"seconds": self.seconds()}
 
-    def _notes(self) -> dict[str, str]:
-        return {vc.TRUST_NOTE: self.params["trust"]}
+    def _notes(self) -> Object:
+        """Metadata of the namespace by which others know what the tenant is."""
+        return {
+            "annotations": {vc.TRUST_NOTE: self.params["trust"]},
+            "labels": {vc.HOST_SCHEDULER_LABEL: self.params["host_scheduler"]},
+        }
+
+    def _notes_to_change(self, namespace: Object) -> list[Change]:
+        return [
+            (key.rpartition("/")[2], found, wanted)
+            for kind, notes in self._notes().items()
+            for key, wanted in notes.items()
+            if (found := (namespace["metadata"].get(kind) or {}).get(key)) != wanted
+        ]
+
+    def _refuse_rivals(self, values: Object) -> None:
+        """Refuse GPUs that another virtual cluster books without seeing this one."""
+        me = f"{self.namespace}/{self.name}"
+        clusters = configs(self.kube) | {me: values}
+        told = [line for line in collisions(self.kube.list("v1", "Node"), clusters) if me in line]
+        if told:
+            raise TenancyError(
+                "node_selector: " + "; ".join(told) + ". Give them different nodes, or a gpu_quota each that fit together.",
+                overlaps=told,
+            )
 
     def _refuse_others(self) -> None:
         for found in self.kube.list("apps/v1", "StatefulSet", self.namespace, vc.CONTROL_PLANE):
@@ -270,8 +314,11 @@ class VirtualCluster:
         if terminating:
             self._wait_until_gone()
         if not exists:
-            labels = vc.OWNED_LABELS | {vc.TENANT_LABEL: self.name}
-            metadata = {"name": self.namespace, "labels": labels, "annotations": self._notes()}
+            notes = self._notes()
+            labels = (
+                vc.OWNED_LABELS | {vc.TENANT_LABEL: self.name} | {key: value for key, value in notes["labels"].items() if value}
+            )
+            metadata = {"name": self.namespace, "labels": labels, "annotations": notes["annotations"]}
             self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         if release and release.status in ("pending-install", "uninstalling"):
             self.helm.uninstall(self.name, self.namespace, self.left())
@@ -450,6 +497,8 @@ def main() -> None:
             "kubernetes_version": {"type": "str"},
             "own_scheduler": {"type": "bool", "default": False},
             "node_selector": {"type": "dict", "default": {}},
+            "host_scheduler": {"type": "str", "choices": ["kai"]},
+            "gpu_quota": {"type": "int"},
             "trust": {"type": "str", "choices": ["high", "partial", "zero"], "default": "high"},
             "timeout": {"type": "int", "default": 300},
         }

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import gpus_of, ledger
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import collisions, gpus_of, ledger
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import tenant_values
 
 
 def node(name, gpus, *tenants):
@@ -43,7 +44,7 @@ def test_all_in_order():
         pod("done", "tenant-b", 4, "n2", "Succeeded"),
         pod("web", "tenant-b", 0, "cp"),
     ]
-    assert ledger(nodes, pods, NAMESPACES, QUOTAS) == {
+    assert ledger(nodes, pods, NAMESPACES, QUOTAS, {}) == {
         "nodes": [
             {"node": "cp", "tenants": ["a", "b"], "allocatable": 0, "in_use": 0},
             {"node": "n1", "tenants": ["a"], "allocatable": 4, "in_use": 3},
@@ -60,7 +61,6 @@ def test_all_in_order():
 @pytest.mark.parametrize(
     ("nodes", "pods", "told"),
     [
-        ([node("n1", 4, "a", "b")], [], "node n1 with 4 GPUs is offered to a and b, whose schedulers do not see each other"),
         (
             [node("n1", 4, "a")],
             [pod("p", "tenant-b", 2, "n1")],
@@ -79,7 +79,7 @@ def test_all_in_order():
     ],
 )
 def test_every_overlap_is_told(nodes, pods, told):
-    assert ledger(nodes, pods, NAMESPACES, [])["overlaps"] == [told]
+    assert ledger(nodes, pods, NAMESPACES, [], {})["overlaps"] == [told]
 
 
 def test_a_pod_holds_its_sum_or_its_largest_init_container():
@@ -89,3 +89,36 @@ def test_a_pod_holds_its_sum_or_its_largest_init_container():
     assert gpus_of({"containers": [container("1"), container("2"), {}]}) == 3
     assert gpus_of({"containers": [container("1")], "initContainers": [container("2"), container("1")]}) == 2
     assert gpus_of({"containers": [{}]}) == 0
+
+
+def cluster(own_scheduler, tenant, **more):
+    return tenant_values(own_scheduler, {f"tenant.kubegpu.tenancy/{tenant}": "true"} if tenant else {}, "high", None, {}, **more)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (cluster(True, "a"), cluster(True, "b"), "x and y do not see each other's pods, and no quota bounds x and y"),
+        (cluster(True, "a"), cluster(True, None), "x and y do not see each other's pods, and no quota bounds x and y"),
+        (cluster(True, "a", gpu_quota=2), cluster(True, "b"), "x and y do not see each other's pods, and no quota bounds y"),
+        (cluster(True, "a", gpu_quota=2), cluster(True, "b", gpu_quota=2), None),
+        (
+            cluster(True, "a", gpu_quota=2),
+            cluster(False, "b", gpu_quota=3),
+            "x 2 and y 3 may hold 5 GPUs together, and the node has 4",
+        ),
+        (
+            cluster(True, "a", gpu_quota=2),
+            cluster(False, "b", gpu_quota=2, host_kai=True),
+            "the host cluster's KAI Scheduler places y's pods, x brings a scheduler of its own, and neither leaves the other's pods alone",
+        ),
+        (cluster(False, "a", host_kai=True), cluster(False, "b", host_kai=True), None),
+        (cluster(True, "a"), cluster(True, "c"), None),
+        (cluster(True, "a"), cluster(False, None), None),
+    ],
+)
+def test_virtual_clusters_that_book_the_same_gpus(one, other, told):
+    nodes = [node("n1", 4, "a", "b"), node("cp", 0, "a", "b", "c")]
+    expected = [f"node n1 with 4 GPUs: {told}"] if told else []
+    assert collisions(nodes, {"x": one, "y": other}) == expected
+    assert ledger(nodes, [], NAMESPACES, [], {"x": one, "y": other})["overlaps"] == expected

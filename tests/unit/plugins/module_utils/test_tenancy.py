@@ -6,7 +6,17 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import NODE_LABEL, VARIABLE, assign, plan, relabel
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import (
+    NODE_LABEL,
+    SHARED_VARIABLE,
+    TAINT,
+    VARIABLE,
+    assign,
+    plan,
+    relabel,
+    retaint,
+    shared_queues,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,9 +27,14 @@ WEB = {"name": "web", "trust": "partial"}
 ML = {"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}, "scheduler": KAI, "queues": QUEUES}
 
 
-def problems(tenants, workers=None):
+CLAIMED = f"claimed by ml already ({VARIABLE}[0]). To share nodes, both give shared_gpus."
+SHARED = {"name": "kai", "shared": True}
+NOT_SHARED = {"shared": False, "chart": "", "repository": ""}
+
+
+def problems(tenants, workers=None, shared_scheduler=None):
     with pytest.raises(TenancyError) as caught:
-        plan(tenants, workers)
+        plan(tenants, workers, shared_scheduler=shared_scheduler)
     found = caught.value.details["problems"]
     assert all(problem in caught.value.message for problem in found)
     return found
@@ -47,7 +62,7 @@ def test_the_given_is_kept():
         tenant
         | {
             "vcluster": {"version": "0.34.0", "kubernetes_version": "", "values": values},
-            "scheduler": KAI | {"gpu_sharing": True, "values": {}},
+            "scheduler": KAI | {"gpu_sharing": True, "values": {}} | NOT_SHARED,
         }
     ]
 
@@ -79,14 +94,33 @@ def test_the_given_is_kept():
         ({"gpu_nodes": {"count": 0}}, "[0].gpu_nodes.count: must be at least 1, not 0."),
         ({"gpu_nodes": {"names": []}}, "[0].gpu_nodes.names: is empty."),
         ({"gpu_nodes": {"names": ["a", "a"]}}, "[0].gpu_nodes.names[1]: a stands here twice."),
-        ({"scheduler": {"name": "volcano", "version": "v1"}}, "[0].scheduler.name: 'volcano' is not one of kai."),
+        ({"scheduler": {"name": "volcano", "version": "1.2.3"}}, "[0].scheduler.chart: is missing: volcano is not kai, so its "),
+        ({"scheduler": {"name": "volcano", "chart": "volcano"}}, "[0].scheduler.version: is missing: volcano is not kai, "),
+        (
+            {"scheduler": {"name": "Volcano", "chart": "v", "version": "1"}},
+            "[0].scheduler.name: 'Volcano' is no name for a Helm ",
+        ),
+        (
+            {"scheduler": {"name": "volcano", "chart": "volcano", "version": "1.2.3"}, "queues": QUEUES},
+            "[0].queues: are KAI Scheduler's; volcano does not know them.",
+        ),
+        ({"scheduler": KAI | {"chart": "kai"}}, "[0].scheduler.chart: KAI Scheduler's chart is known; leave it out."),
+        ({"scheduler": SHARED | {"version": "v0.13.1"}}, "[0].scheduler.version: a shared scheduler is the host cluster's; its "),
+        ({"scheduler": SHARED}, "[0].scheduler.shared: there is none to share: kubegpu_shared_scheduler names no scheduler."),
+        ({"gpu_nodes": {"count": 1, "shared_gpus": 1}}, "[0].gpu_nodes.shared_gpus: say by names or labels which nodes are "),
+        ({"gpu_nodes": {"names": ["a"], "shared_gpus": 0}}, "[0].gpu_nodes.shared_gpus: must be at least 1, not 0."),
+        ({"trust": "zero"}, "[0].gpu_nodes: a tenant with zero trust has nodes of its own: give gpu_nodes, without shared_gpus."),
+        (
+            {"trust": "zero", "gpu_nodes": {"names": ["a"], "shared_gpus": 1}},
+            "[0].gpu_nodes: a tenant with zero trust has nodes ",
+        ),
         ({"scheduler": {"name": "kai"}}, "[0].scheduler.version: is missing."),
         ({"scheduler": {"version": "v0.13.1"}}, "[0].scheduler.name: is missing."),
-        ({"scheduler": {}}, "[0].scheduler.version: is missing."),
+        ({"scheduler": {}}, "[0].scheduler.name: is missing."),
         ({"scheduler": {"name": "kai", "version": "v0.11.0"}}, "[0].scheduler.version: there is no KAI Scheduler v0.11.0"),
         ({"scheduler": {"name": "kai", "version": "latest"}}, "[0].scheduler.version: 'latest' is not a version"),
         ({"scheduler": {"name": "kai", "version": "v0.20.1"}}, "[0].scheduler.version: v0.20.1 of KAI Scheduler was retracted"),
-        ({"queues": QUEUES}, "[0].queues: need a scheduler of the tenant's own: "),
+        ({"queues": QUEUES}, "[0].queues: need a scheduler: add scheduler with its name"),
         ({"scheduler": KAI, "queues": [{"name": "a", "gpus": {}}]}, "[0].queues.a.gpus: unknown key."),
         ({"scheduler": KAI | {"version": "v0.12.0"}, "queues": [{"name": "a"}]}, "[0].queues.a: has no child"),
         ({"vcluster": {"version": "latest"}}, "[0].vcluster.version: 'latest' is not a vCluster version"),
@@ -123,12 +157,12 @@ def test_everything_at_once():
         (
             ML | {"gpu_nodes": {"names": ["x", "y"]}},
             WEB | {"gpu_nodes": {"names": ["y"]}},
-            f"{VARIABLE}[1].gpu_nodes.names: y is claimed by ml already ({VARIABLE}[0]).",
+            f"{VARIABLE}[1].gpu_nodes.names: y is {CLAIMED}",
         ),
         (
             ML | {"gpu_nodes": {"labels": {"pool": "a"}}},
             WEB | {"gpu_nodes": {"labels": {"pool": "a"}}},
-            f"{VARIABLE}[1].gpu_nodes.labels: the same nodes are claimed by ml already ({VARIABLE}[0]).",
+            f"{VARIABLE}[1].gpu_nodes.labels: the same nodes are {CLAIMED}",
         ),
     ],
 )
@@ -144,14 +178,53 @@ def test_more_nodes_than_there_are():
     assert len(plan(tenants)) == 3
 
 
+def sharing(name, gpus, scheduler=KAI, queues=()):
+    return {
+        "name": name,
+        "trust": "partial",
+        "gpu_nodes": {"names": ["n1"], "shared_gpus": gpus},
+        "scheduler": scheduler,
+        "queues": list(queues),
+    }
+
+
+def test_nodes_are_shared_when_both_say_so():
+    assert plan([sharing("a", 2), sharing("b", 2)], WORKERS)
+    assert problems([sharing("a", 2), sharing("b", 2) | {"gpu_nodes": {"names": ["n1"]}}])
+    assert problems([sharing("a", 2, queues=[{"name": "q", "gpu": {"quota": 3}}])], WORKERS) == [
+        f"{VARIABLE}[0].queues: queue q is promised 3 GPUs, the tenant has 2 at most."
+    ]
+
+
+def test_the_shared_scheduler_has_all_tenants_queues():
+    tenants = [
+        sharing("a", 4, SHARED, [{"name": "a", "children": [{"name": "x"}]}]),
+        sharing("b", 4, SHARED, [{"name": "b", "children": [{"name": "x"}]}]),
+    ]
+    assert problems(tenants, None, KAI) == [
+        f"{VARIABLE}.queues.b.x: there are two queues x. Names are unique in a cluster, wherever in the tree."
+    ]
+    tenants[1]["queues"] = [{"name": "b"}]
+    assert problems(tenants, None, KAI | {"version": "v0.12.0"})[0].startswith(f"{VARIABLE}.queues.b: has no child")
+    assert shared_queues(plan(tenants, None, None, KAI)) == [tenants[0]["queues"][0], {"name": "b"}]
+    assert problems([WEB], None, {"name": "volcano", "version": "v1"}) == [
+        f"{SHARED_VARIABLE}.name: 'volcano' is not one of kai."
+    ]
+    assert problems([WEB], None, {"name": "kai"}) == [f"{SHARED_VARIABLE}.version: is missing."]
+
+
+def test_another_scheduler_comes_by_its_chart():
+    scheduler = {"name": "volcano", "version": "1.12.0", "chart": "volcano", "repository": "https://charts.example"}
+    (planned,) = plan([WEB | {"scheduler": scheduler}])
+    assert planned["scheduler"] == scheduler | {"gpu_sharing": False, "values": {}, "shared": False}
+
+
 @pytest.mark.parametrize(("gpu_nodes", "have"), [({"count": 1}, 4), ({"names": ["a"]}, 4), (None, 0)])
 def test_more_gpus_than_there_are(gpu_nodes, have):
     tenant = (
         WEB | {"scheduler": KAI, "queues": [{"name": "q", "gpu": {"quota": 5}}]} | ({"gpu_nodes": gpu_nodes} if gpu_nodes else {})
     )
-    assert problems([tenant], WORKERS) == [
-        f"{VARIABLE}[0].queues: queue q is promised 5 GPUs, the tenant's nodes have {have} at most."
-    ]
+    assert problems([tenant], WORKERS) == [f"{VARIABLE}[0].queues: queue q is promised 5 GPUs, the tenant has {have} at most."]
 
 
 def test_the_layout_is_checked_too():
@@ -169,7 +242,7 @@ def node(name, gpus=0, *tenants, **labels):
 
 
 def tenant(name, queues=(), **gpu_nodes):
-    return {"name": name, "gpu_nodes": gpu_nodes, "queues": list(queues)}
+    return {"name": name, "gpu_nodes": gpu_nodes, "scheduler": {}, "queues": list(queues)}
 
 
 def refused(tenants, nodes):
@@ -247,19 +320,19 @@ def test_assignments(tenants, nodes, expected):
         pytest.param(
             [tenant("a", names=["n1"])],
             [node("n1", 4, "gone")],
-            f"{VARIABLE}: node n1 would belong to gone and a. GPU nodes are never shared.",
+            f"{VARIABLE}: node n1 would belong to gone and a: gone and a did not say that the node is shared, by gpu_nodes.",
             id="claimed from a tenant that is not listed",
         ),
         pytest.param(
             [tenant("a", count=1), tenant("b", names=["n1"])],
             [node("n1", 4, "a"), node("n2", 4)],
-            f"{VARIABLE}: node n1 would belong to b and a. GPU nodes are never shared.",
+            f"{VARIABLE}: node n1 would belong to b and a: b and a did not say that the node is shared, by gpu_nodes.",
             id="never moved under a running tenant",
         ),
         pytest.param(
             [tenant("a", labels={"x": "1"}), tenant("b", labels={"y": "1"})],
             [node("n1", 4, x="1", y="1")],
-            f"{VARIABLE}: node n1 would belong to a and b.",
+            f"{VARIABLE}: node n1 would belong to a and b: a and b did not say",
             id="labels that overlap",
         ),
         pytest.param(
@@ -278,7 +351,7 @@ def test_assignments(tenants, nodes, expected):
         pytest.param(
             [tenant("a", [{"name": "q", "gpu": {"quota": 5}}], count=1)],
             [node("n1", 4)],
-            f"{VARIABLE}[0].queues: queue q is promised 5 GPUs, the tenant's nodes have 4 at most.",
+            f"{VARIABLE}[0].queues: queue q is promised 5 GPUs, the tenant has 4 at most.",
             id="quota",
         ),
     ],
@@ -318,3 +391,33 @@ def test_labels():
     }
     assert relabel(nodes, {}, ["b"]) == {"n3": {f"{NODE_LABEL}b": None}, "n4": {f"{NODE_LABEL}b": None}}
     assert relabel(nodes, {}, None).keys() == {"n1", "n2", "n3", "n4"}
+
+
+def test_shared_nodes_are_assigned_where_the_quotas_fit():
+    nodes = [node("n1", 4)]
+    assert assign(plan([sharing("a", 2), sharing("b", 2)]), nodes) == {"a": ["n1"], "b": ["n1"]}
+    (problem,) = refused(plan([sharing("a", 2), sharing("b", 3)]), nodes)
+    assert problem.endswith("node n1 would belong to a and b: a 2 and b 3 may hold 5 GPUs together, and the node has 4.")
+
+
+def test_one_scheduler_may_promise_its_gpus_twice_but_no_other_may_come_beside_it():
+    nodes = [node("n1", 4)]
+    shared = [sharing("a", 4, SHARED), sharing("b", 4, SHARED)]
+    assert assign(plan(shared, None, None, KAI), nodes) == {"a": ["n1"], "b": ["n1"]}
+    (problem,) = refused(plan([shared[0], sharing("c", 1)], None, None, KAI), nodes)
+    assert "the host cluster's KAI Scheduler places a's pods, c brings a scheduler of its own" in problem
+
+
+def test_taints():
+    def tainted(name, *taints):
+        return node(name, 4) | {"taints": list(taints)}
+
+    def ours(tenant):
+        return {"key": TAINT, "value": tenant, "effect": "NoSchedule"}
+
+    other = {"key": "other", "effect": "NoExecute"}
+    nodes = [tainted("n1"), tainted("n2", other, ours("gone")), tainted("n3", ours("a")), tainted("n4", ours("b"))]
+    assigned = {"a": ["n1", "n3"], "b": ["n4"]}
+    assert retaint(nodes, assigned, ["a", "b"], ["a"]) == {"n1": [ours("a")], "n4": []}
+    assert retaint(nodes, {}, None, []) == {"n2": [other], "n3": [], "n4": []}
+    assert retaint(nodes, {}, ["gone"], []) == {"n2": [other]}

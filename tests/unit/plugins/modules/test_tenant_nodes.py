@@ -10,8 +10,8 @@ from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes
 
 LABEL = "tenant.kubegpu.tenancy/"
 TENANTS = (
-    {"name": "ml", "gpu_nodes": {"count": 1}, "queues": []},
-    {"name": "web", "gpu_nodes": {}, "queues": []},
+    {"name": "ml", "gpu_nodes": {"count": 1}, "scheduler": {}, "queues": []},
+    {"name": "web", "gpu_nodes": {}, "scheduler": {}, "queues": []},
 )
 
 
@@ -22,6 +22,7 @@ class FakeKube:
         self.nodes = {
             name: {
                 "metadata": {"name": name, "labels": {"a": "b"}},
+                "spec": {},
                 "status": {"capacity": {"nvidia.com/gpu": str(gpus)} if gpus else {}},
             }
             for name, gpus in nodes.items()
@@ -34,7 +35,8 @@ class FakeKube:
 
     def patch(self, api_version: str, kind: str, name: str, body: dict) -> None:
         self.calls.append(f"patch {name}")
-        labels = self.nodes[name]["metadata"]["labels"] | body["metadata"]["labels"]
+        self.nodes[name]["spec"] |= body.get("spec", {})
+        labels = self.nodes[name]["metadata"]["labels"] | body.get("metadata", {}).get("labels", {})
         self.nodes[name]["metadata"]["labels"] = {key: value for key, value in labels.items() if value is not None}
 
     def labels(self) -> dict[str, list[str]]:
@@ -75,6 +77,18 @@ def test_life_of_an_assignment():
     assert call(kube, "absent", None) == {"changed": True, "diff": {"before": {"w1": ["web"]}, "after": {"w1": []}}}
     assert not call(kube, "absent", None)["changed"]
     assert all(node["metadata"]["labels"] == {"a": "b"} for node in kube.nodes.values())
+
+
+def test_nodes_of_a_tenant_with_zero_trust_are_its_own():
+    kube = FakeKube(w1=0, w2=4)
+    zero = (TENANTS[0] | {"trust": "zero"}, TENANTS[1])
+    taint = "taint kubegpu.tenancy/dedicated=ml"
+    assert call(kube, tenants=zero)["diff"]["after"] == {"w1": ["web"], "w2": ["ml", taint]}
+    assert not call(kube, tenants=zero)["changed"]
+    assert call(kube)["diff"] == {"before": {"w2": ["ml", taint]}, "after": {"w2": ["ml"]}}
+    call(kube, tenants=zero)
+    assert call(kube, "absent", [{"name": "ml"}])["diff"] == {"before": {"w2": ["ml", taint]}, "after": {"w2": []}}
+    assert kube.nodes["w2"]["spec"]["taints"] == []
 
 
 def test_a_label_with_another_value_is_mended():

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 
 import pytest
+import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Release
@@ -78,7 +80,8 @@ class FakeKube:
     def patch(self, api_version, kind, name, body, namespace=None):
         self.writes.append(("patch", kind, name))
         found = self.get(api_version, kind, name, namespace)
-        found["metadata"]["annotations"] = body["metadata"]["annotations"]
+        for notes, change in body["metadata"].items():
+            found["metadata"][notes] = (found["metadata"].get(notes) or {}) | change
         if "spec" not in body:
             return
         found["spec"]["replicas"] = body["spec"]["replicas"]
@@ -126,6 +129,8 @@ def run(objects, release=None, check_mode=False, **params):
         "kubernetes_version": None,
         "own_scheduler": False,
         "node_selector": {},
+        "host_scheduler": None,
+        "gpu_quota": None,
         "trust": "high",
         "values": {},
         "chart_source": "",
@@ -334,3 +339,26 @@ def test_a_changed_trust_is_noted_on_the_namespace():
     assert result["diff"]["before"]["trust"] == "high"
     assert namespace["metadata"]["annotations"] == {vc.TRUST_NOTE: "partial"}
     assert run.writes == [("patch", "Namespace", "tenant-web"), "upgrade"]
+
+
+def test_the_host_schedulers_name_is_noted_on_the_namespace():
+    namespace = own_namespace()
+    changed = run([namespace, *running()], RELEASE, host_scheduler="kai")
+    assert changed["diff"]["after"] == {"scheduler": "kai", "values.experimental": {"syncSettings": {"setOwner": False}}}
+    assert namespace["metadata"]["labels"][vc.HOST_SCHEDULER_LABEL] == "kai"
+    assert run([namespace, *running()], RELEASE)["diff"]["before"] == {"scheduler": "kai"}
+    assert namespace["metadata"]["labels"][vc.HOST_SCHEDULER_LABEL] is None
+
+
+def test_gpus_that_another_virtual_cluster_books_are_refused_before_anything_is_written():
+    selector = {"pool": "a"}
+    config = yaml.safe_dump(vc.tenant_values(True, selector, "high", None, {}))
+    rival = [
+        item("apps/v1", "StatefulSet", "ml", "vcluster-ml", {"app": "vcluster"}),
+        item("v1", "Secret", "vc-config-ml", "vcluster-ml", data={"config.yaml": base64.b64encode(config.encode()).decode()}),
+        item("v1", "Node", "n1", None, selector, status={"allocatable": {"nvidia.com/gpu": "4"}}),
+    ]
+    with pytest.raises(TenancyError, match="node_selector: node n1 with 4 GPUs: tenant-web/web and vcluster-ml/ml do not see"):
+        run(rival, own_scheduler=True, node_selector=selector)
+    assert run.writes == []
+    assert run(rival, own_scheduler=True, node_selector={"pool": "b"})["changed"]
