@@ -9,60 +9,26 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import OWNED_LABELS, pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import is_ready, page_spec, pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import pod_state
 
 Object = dict[str, t.Any]
 
+NAME = "kubegpu-web-probe"
 SCHEDULER = "default-scheduler"
 PORT = 8080
-LABELS = OWNED_LABELS | {"app.kubernetes.io/name": "kubegpu-web-probe"}
 
 
-def _pod_spec(image: str, script: str, **container: t.Any) -> Object:
-    # Satisfies the pod security standard `restricted` and a quota, so that one probe serves every trust profile.
-    return {
-        "terminationGracePeriodSeconds": 1,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65534,
-            "runAsGroup": 65534,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [
-            {
-                "name": "probe",
-                "image": image,
-                "command": ["/bin/sh", "-c", script],
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}},
-            }
-            | container
-        ],
-    }
-
-
-def manifests(name: str, namespace: str, image: str, token: str, timeout: int) -> list[Object]:
+def manifests(namespace: str, image: str, token: str, timeout: int) -> list[Object]:
     """Deployment and Service of the page, and the pod that fetches it.
 
-    :arg name: of all three, and label ``app.kubernetes.io/instance`` of everything.
     :arg token: what the page says.
     :arg timeout: seconds the client tries.
     """
-    labels = LABELS | {"app.kubernetes.io/instance": name}
-    server = labels | {"app.kubernetes.io/component": "server"}
-    serve = f"echo {token} > /page/index.html && exec httpd -f -p {PORT} -h /page"
-    page = _pod_spec(
-        image,
-        serve,
-        ports=[{"containerPort": PORT}],
-        readinessProbe={"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 1},
-        volumeMounts=[{"name": "page", "mountPath": "/page"}],
-    ) | {"volumes": [{"name": "page", "emptyDir": {}}]}
+    server = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": "server"}
     # The answer travels in the container's termination message: no log, so no kubelet, has to be reached.
     fetch = (
-        f"tries=0; until page=$(wget -q -T 2 -O - http://{name}.{namespace}.svc:{PORT}/ 2>&1); do "
+        f"tries=0; until page=$(wget -q -T 2 -O - http://{NAME}.{namespace}.svc:{PORT}/ 2>&1); do "
         f'tries=$((tries + 1)); if [ $tries -ge {timeout} ]; then echo "$page" > /dev/termination-log; exit 1; fi; '
         'sleep 1; done; echo "$page" > /dev/termination-log'
     )
@@ -70,58 +36,49 @@ def manifests(name: str, namespace: str, image: str, token: str, timeout: int) -
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "metadata": {"name": NAME, "namespace": namespace},
             "spec": {
                 "replicas": 1,
                 "selector": {"matchLabels": server},
-                "template": {"metadata": {"labels": server}, "spec": page},
+                "template": {"metadata": {"labels": server}, "spec": page_spec(image, token, PORT)},
             },
         },
         {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "metadata": {"name": NAME, "namespace": namespace},
             "spec": {"selector": server, "ports": [{"port": PORT, "targetPort": PORT}]},
         },
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": labels | {"app.kubernetes.io/component": "client"},
-            },
-            "spec": _pod_spec(image, fetch) | {"restartPolicy": "Never"},
+            "metadata": {"name": NAME, "namespace": namespace},
+            "spec": pod_spec(image, fetch) | {"restartPolicy": "Never"},
         },
     ]
 
 
-def outcome(pods: list[Object], name: str, token: str) -> tuple[str | None, str]:
+def outcome(pods: list[Object], token: str) -> tuple[str | None, str]:
     """("passed" or "failed", reason) once the client has ended; before that (None, what is seen)."""
-    client = next((pod for pod in pods if pod["metadata"]["name"] == name), None)
+    client = next((pod for pod in pods if pod["metadata"]["name"] == NAME), None)
     if client is None:
         return None, "the client pod does not exist"
     phase = client.get("status", {}).get("phase")
     if phase not in ("Succeeded", "Failed"):
-        waiting = [pod for pod in pods if not _is_ready(pod)]
+        waiting = [pod for pod in pods if not is_ready(pod)]
         return None, "; ".join(map(pod_state, waiting)) or "the client is still fetching the page"
     said = _last_words(client)
     if phase == "Succeeded" and said == token:
-        return "passed", f"fetched through Service {name}"
+        return "passed", f"fetched through Service {NAME}"
     if phase == "Succeeded":
         return "failed", f"another page was served: {said[:80]!r}"
-    others = [pod_state(pod) for pod in pods if pod is not client and not _is_ready(pod)]
+    others = [pod_state(pod) for pod in pods if pod is not client and not is_ready(pod)]
     return "failed", "; ".join([f"the client could not fetch the page: {said or pod_state(client)}", *others])
 
 
 def foreign_schedulers(pods: list[Object]) -> list[str]:
     """Schedulers other than the default one that the pods name."""
     return sorted({pod["spec"].get("schedulerName", SCHEDULER) for pod in pods} - {SCHEDULER})
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or []
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _last_words(pod: Object) -> str:

@@ -176,6 +176,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_releases impo
     when_webhook_answers,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
     API_VERSION,
     KIND,
@@ -221,57 +222,21 @@ class Probe:
 
     def run(self) -> None:
         start = time.monotonic()
-        self._make_namespace()
-        self.deadline = time.monotonic() + self.timeout
-        try:
-            wait_for("the checks", self._step, self.timeout)
-        except TenancyError as exc:
-            # Anything but the end of the wait is no verdict.
-            if "waited" not in exc.details:
-                raise
-            self._give_up()
-        finally:
-            self._remove_namespace()
+        with own_namespace(self.kube, self.namespace, self.timeout):
+            self.deadline = time.monotonic() + self.timeout
+            try:
+                wait_for("the checks", self._step, self.timeout)
+            except TenancyError as exc:
+                # Anything but the end of the wait is no verdict.
+                if "waited" not in exc.details:
+                    raise
+                self._give_up()
         self.results.append(probe.judge_logs(self._logs_of_kai(time.monotonic() - start)))
 
     def _logs_of_kai(self, seconds: float) -> dict[str, str]:
         pods = self.kube.list("v1", "Pod", NAMESPACE, f"app in ({', '.join([OPERATOR, *SCHEDULERS])})")
         names = [pod["metadata"]["name"] for pod in pods]
         return {name: self.kube.logs(name, NAMESPACE, lines=10_000, seconds=int(seconds)) for name in names}
-
-    def _make_namespace(self) -> None:
-        found = self.kube.get("v1", "Namespace", self.namespace)
-        if found:
-            if not OWNED_LABELS.items() <= (found["metadata"].get("labels") or {}).items():
-                raise TenancyError(f"namespace: {self.namespace} exists and is not ours. Name one that the probe may delete.")
-            self._remove_namespace()
-        metadata = {"name": self.namespace, "labels": OWNED_LABELS}
-        self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        # Pods are refused before it is there.
-        wait_for(
-            "the namespace's service account",
-            lambda: (self.kube.get("v1", "ServiceAccount", "default", self.namespace), "it does not exist"),
-            self.timeout,
-            interval=0.2,
-        )
-
-    def _remove_namespace(self) -> None:
-        # Emptied first: deleted with pods in it, it would be looked at again only after many seconds.
-        try:
-            wait_for(f"the end of the pods in namespace {self.namespace}", self._pods_gone, self.timeout, interval=0.3)
-        finally:
-            self.kube.delete("v1", "Namespace", self.namespace)
-        wait_for(f"the removal of namespace {self.namespace}", self._namespace_gone, self.timeout, interval=0.3)
-
-    def _pods_gone(self) -> tuple[bool | None, str]:
-        pods = self.kube.list("v1", "Pod", self.namespace)
-        for pod in pods:
-            if "deletionTimestamp" not in pod["metadata"]:
-                self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace)
-        return (None, ", ".join(pod["metadata"]["name"] for pod in pods)) if pods else (True, "")
-
-    def _namespace_gone(self) -> tuple[bool | None, str]:
-        return (None, "it still exists") if self.kube.get("v1", "Namespace", self.namespace) else (True, "")
 
     def _step(self) -> tuple[bool | None, str]:
         """One look, verdicts, and the start of what there is room for now."""

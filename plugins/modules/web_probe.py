@@ -11,17 +11,17 @@ module: web_probe
 short_description: Prove that a cluster runs ordinary workloads
 version_added: 0.1.0
 description:
-  - Serves a web page with a random text by a Deployment, fetches it from another pod through its Service's DNS name, and removes
-    both. One probe at a time runs in a namespace.
+  - Serves a web page with a random text by a Deployment, fetches it from another pod through its Service's DNS name, in a namespace
+    of its own that is removed with them.
   - What it proves are scheduling by the default scheduler, image pulls, the cluster's DNS and its Services.
   - Its pods satisfy the pod security standard V(restricted) and have small limits.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   namespace:
     description:
-      - Namespace of the workload, which has to exist.
+      - Namespace that is made for the workload and deleted.
     type: str
-    default: default
+    default: kubegpu-web-probe
   image:
     description:
       - An image with busybox's C(sh), C(httpd) and C(wget).
@@ -29,7 +29,7 @@ options:
     default: docker.io/library/busybox:1.37.0
   timeout:
     description:
-      - Seconds until the page has to be fetched.
+      - Seconds until the page has to be fetched, and again for the removal of the namespace.
     type: int
     default: 90
 extends_documentation_fragment:
@@ -44,6 +44,7 @@ attributes:
     details: Nothing is left in the cluster, so nothing ever counts as changed.
 seealso:
   - module: kubegpu.tenancy.kai_probe
+  - module: kubegpu.tenancy.network_policy_probe
 """
 
 EXAMPLES = r"""
@@ -76,7 +77,7 @@ results:
       type: float
       returned: always
   sample:
-    - {name: page, verdict: passed, reason: fetched through Service kubegpu-web-probe-4f0c2a, seconds: 3.9}
+    - {name: page, verdict: passed, reason: fetched through Service kubegpu-web-probe, seconds: 3.9}
     - {name: scheduler, verdict: passed, reason: default-scheduler, seconds: 3.9}
 seconds:
   description: How long everything took, the removal of the workload included.
@@ -91,9 +92,10 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import PODS, own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._web_probe import (
-    LABELS,
+    NAME,
     SCHEDULER,
     foreign_schedulers,
     manifests,
@@ -102,8 +104,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._web_probe import 
 
 Object = dict[str, t.Any]
 
-KINDS = (("apps/v1", "Deployment"), ("v1", "Service"), ("apps/v1", "ReplicaSet"), ("v1", "Pod"))
-
 
 class Probe:
     def __init__(self, params: t.Mapping[str, t.Any], kube: Kube) -> None:
@@ -111,19 +111,14 @@ class Probe:
         self.kube = kube
         self.namespace: str = params["namespace"]
         self.token = secrets.token_hex(16)
-        self.name = f"kubegpu-web-probe-{self.token[:6]}"
 
     def run(self) -> list[Object]:
-        # What a killed run left would stay for ever.
-        self._remove(LABELS)
         start = time.monotonic()
-        try:
+        with own_namespace(self.kube, self.namespace, self.params["timeout"], (("apps/v1", "Deployment"), *PODS)):
             return self._observe(start)
-        finally:
-            self._remove(LABELS | {"app.kubernetes.io/instance": self.name})
 
     def _observe(self, start: float) -> list[Object]:
-        for manifest in manifests(self.name, self.namespace, self.params["image"], self.token, self.params["timeout"]):
+        for manifest in manifests(self.namespace, self.params["image"], self.token, self.params["timeout"]):
             self.kube.create(manifest)
         try:
             verdict, reason = wait_for("the web page", self._look, self.params["timeout"], interval=0.5)
@@ -138,24 +133,11 @@ class Probe:
         ]
 
     def _look(self) -> tuple[tuple[str, str] | None, str]:
-        verdict, reason = outcome(self._pods(), self.name, self.token)
+        verdict, reason = outcome(self._pods(), self.token)
         return ((verdict, reason) if verdict else None), reason
 
     def _pods(self) -> list[Object]:
-        return self.kube.list("v1", "Pod", self.namespace, f"app.kubernetes.io/instance={self.name}")
-
-    def _remove(self, labels: dict[str, str]) -> None:
-        selector = ",".join(f"{key}={value}" for key, value in labels.items())
-
-        def gone() -> tuple[bool | None, str]:
-            left = [(api, kind, item) for api, kind in KINDS for item in self.kube.list(api, kind, self.namespace, selector)]
-            for api_version, kind, item in left:
-                # What has an owner goes with it; deleted first, it would only come back.
-                if not item["metadata"].keys() & {"deletionTimestamp", "ownerReferences"}:
-                    self.kube.delete(api_version, kind, item["metadata"]["name"], self.namespace)
-            return (None, ", ".join(f"{kind} {item['metadata']['name']}" for _api, kind, item in left)) if left else (True, "")
-
-        wait_for("the removal of the probe's objects", gone, 30, interval=0.5)
+        return self.kube.list("v1", "Pod", self.namespace)
 
 
 def _result(name: str, verdict: str, reason: str, start: float) -> Object:
@@ -177,7 +159,7 @@ def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> Object:
 def main() -> None:
     module = kube_module(
         argument_spec={
-            "namespace": {"type": "str", "default": "default"},
+            "namespace": {"type": "str", "default": NAME},
             "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
             "timeout": {"type": "int", "default": 90},
         }

@@ -12,7 +12,7 @@ from ansible_collections.kubegpu.tenancy.plugins.modules import web_probe
 
 def client(phase, message="", ready=False):
     return {
-        "metadata": {"name": "probe"},
+        "metadata": {"name": web.NAME},
         "spec": {"schedulerName": "default-scheduler"},
         "status": {
             "phase": phase,
@@ -37,7 +37,7 @@ SERVER = {
 @pytest.mark.parametrize(
     ("pods", "verdict", "reason"),
     [
-        ([client("Succeeded", "abc\n")], "passed", "through Service probe"),
+        ([client("Succeeded", "abc\n")], "passed", "through Service kubegpu-web-probe"),
         ([client("Succeeded", "nginx")], "failed", "another page was served: 'nginx'"),
         (
             [client("Failed", "wget: bad address"), SERVER],
@@ -50,7 +50,7 @@ SERVER = {
     ],
 )
 def test_outcome(pods, verdict, reason):
-    found, why = web.outcome(pods, "probe", "abc")
+    found, why = web.outcome(pods, "abc")
     assert found == verdict
     assert reason in why
 
@@ -61,13 +61,12 @@ def test_foreign_schedulers():
 
 
 def test_manifests_belong_together_and_are_restricted():
-    deployment, service, pod = web.manifests("probe", "default", "busybox", "abc", 20)
+    deployment, service, pod = web.manifests("apart", "busybox", "abc", 20)
     template = deployment["spec"]["template"]
     assert service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
-    assert service["spec"]["selector"].items() > web.LABELS.items()
     # The Service must not reach the client itself.
-    assert pod["metadata"]["labels"]["app.kubernetes.io/component"] == "client"
-    assert "http://probe.default.svc:8080/" in pod["spec"]["containers"][0]["command"][2]
+    assert "labels" not in pod["metadata"]
+    assert "http://kubegpu-web-probe.apart.svc:8080/" in pod["spec"]["containers"][0]["command"][2]
     for spec in (template["spec"], pod["spec"]):
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}
@@ -81,6 +80,11 @@ class FakeKube:
         self.fetches = fetches
         self.scheduler = scheduler
 
+    def get(self, _api_version, kind, name, _namespace=None):
+        if kind == "ServiceAccount":
+            return {"metadata": {"name": name}}
+        return next((o for o in self.objects if (o["kind"], o["metadata"]["name"]) == (kind, name)), None)
+
     def create(self, definition):
         if definition["kind"] == "Pod":
             said = self.token if self.fetches else "wget: bad address"
@@ -91,20 +95,21 @@ class FakeKube:
             self.token = script.split()[1]
         self.objects.append(definition)
 
-    def list(self, api_version, kind, namespace, label_selector):
-        wanted = dict(pair.split("=") for pair in label_selector.split(","))
-        return [o for o in self.objects if o["kind"] == kind and wanted.items() <= o["metadata"]["labels"].items()]
+    def list(self, _api_version, kind, namespace):
+        return [o for o in self.objects if o["kind"] == kind and o["metadata"].get("namespace") == namespace]
 
-    def delete(self, api_version, kind, name, namespace):
+    def delete(self, _api_version, kind, name, _namespace=None):
+        if kind == "Namespace":
+            assert {o["kind"] for o in self.objects} <= {"Namespace", "Service"}
+            self.objects.clear()
         self.objects = [o for o in self.objects if (o["kind"], o["metadata"]["name"]) != (kind, name)]
 
 
-PARAMS = {"namespace": "default", "image": "busybox", "timeout": 1}
+PARAMS = {"namespace": "kubegpu-web-probe", "image": "busybox", "timeout": 1}
 
 
 def test_probe_passes_and_leaves_nothing():
     kube = FakeKube(fetches=True)
-    kube.objects.append({"kind": "Service", "metadata": {"name": "kubegpu-web-probe-old", "labels": web.LABELS}})
     result = web_probe.run(PARAMS, kube, check_mode=False)
     assert [(found["name"], found["verdict"]) for found in result["results"]] == [("page", "passed"), ("scheduler", "passed")]
     assert kube.objects == []
