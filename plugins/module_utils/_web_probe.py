@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import is_ready, page_spec, pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import pod_state
 
 Object = dict[str, t.Any]
@@ -19,13 +20,19 @@ SCHEDULER = "default-scheduler"
 PORT = 8080
 
 
-def manifests(namespace: str, image: str, token: str, timeout: int) -> list[Object]:
+def manifests(
+    namespace: str, image: str, token: str, timeout: int, scheduler_name: str = SCHEDULER, queue: str = ""
+) -> list[Object]:
     """Deployment and Service of the page, and the pod that fetches it.
 
     :arg token: what the page says.
     :arg timeout: seconds the client tries.
+    :arg scheduler_name: which scheduler places the pods; ``queue``, to which of KAI Scheduler's queues they are submitted.
     """
     server = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": "server"}
+    # Of the lowest class, which may be placed above its queue's quota.
+    submitted = {QUEUE_LABEL: queue, "priorityClassName": "train"} if queue else {}
+    placed = {"schedulerName": scheduler_name}
     # The answer travels in the container's termination message: no log, so no kubelet, has to be reached.
     fetch = (
         f"tries=0; until page=$(wget -q -T 2 -O - http://{NAME}.{namespace}.svc:{PORT}/ 2>&1); do "
@@ -40,7 +47,7 @@ def manifests(namespace: str, image: str, token: str, timeout: int) -> list[Obje
             "spec": {
                 "replicas": 1,
                 "selector": {"matchLabels": server},
-                "template": {"metadata": {"labels": server}, "spec": page_spec(image, token, PORT)},
+                "template": {"metadata": {"labels": server | submitted}, "spec": page_spec(image, token, PORT) | placed},
             },
         },
         {
@@ -52,8 +59,8 @@ def manifests(namespace: str, image: str, token: str, timeout: int) -> list[Obje
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": NAME, "namespace": namespace},
-            "spec": pod_spec(image, fetch) | {"restartPolicy": "Never"},
+            "metadata": {"name": NAME, "namespace": namespace} | ({"labels": submitted} if submitted else {}),
+            "spec": pod_spec(image, fetch) | placed | {"restartPolicy": "Never"},
         },
     ]
 
@@ -76,9 +83,9 @@ def outcome(pods: list[Object], token: str) -> tuple[str | None, str]:
     return "failed", "; ".join([f"the client could not fetch the page: {said or pod_state(client)}", *others])
 
 
-def foreign_schedulers(pods: list[Object]) -> list[str]:
-    """Schedulers other than the default one that the pods name."""
-    return sorted({pod["spec"].get("schedulerName", SCHEDULER) for pod in pods} - {SCHEDULER})
+def foreign_schedulers(pods: list[Object], wanted: str) -> list[str]:
+    """Schedulers other than the wanted one that the pods name."""
+    return sorted({pod["spec"].get("schedulerName", SCHEDULER) for pod in pods} - {wanted})
 
 
 def _last_words(pod: Object) -> str:

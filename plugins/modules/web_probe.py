@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Serves a web page with a random text by a Deployment, fetches it from another pod through its Service's DNS name, in a namespace
     of its own that is removed with them.
-  - What it proves are scheduling by the default scheduler, image pulls, the cluster's DNS and its Services.
+  - What it proves are scheduling, by the default scheduler or the one that is named, image pulls, the cluster's DNS and its Services.
   - Its pods satisfy the pod security standard V(restricted) and have small limits.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
@@ -27,6 +27,17 @@ options:
       - An image with busybox's C(sh), C(httpd) and C(wget).
     type: str
     default: docker.io/library/busybox:1.37.0
+  scheduler_name:
+    description:
+      - The scheduler that has to place the pods, as pods name it.
+    type: str
+    default: default-scheduler
+  queues:
+    description:
+      - Tree of queues of KAI Scheduler, as M(kubegpu.tenancy.kai_queues) takes it. The pods are submitted to its first leaf.
+    type: list
+    elements: dict
+    default: []
   timeout:
     description:
       - Seconds until the page has to be fetched, and again for the removal of the namespace.
@@ -51,6 +62,12 @@ EXAMPLES = r"""
 - name: See a web page served in the tenant's cluster
   kubegpu.tenancy.web_probe:
     kubeconfig: /etc/kubegpu/dc1/web.yml
+
+- name: See one served by pods that the host cluster's KAI Scheduler places
+  kubegpu.tenancy.web_probe:
+    kubeconfig: /etc/kubegpu/dc1/team-vision.yml
+    scheduler_name: kai-scheduler
+    queues: [{name: vision, children: [{name: training}]}]
 """
 
 RETURN = r"""
@@ -93,6 +110,7 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import PODS, own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import leaves, parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._web_probe import (
     NAME,
@@ -118,7 +136,10 @@ class Probe:
             return self._observe(start)
 
     def _observe(self, start: float) -> list[Object]:
-        for manifest in manifests(self.namespace, self.params["image"], self.token, self.params["timeout"]):
+        params, queues = self.params, leaves(parse(self.params["queues"]))
+        queue = queues[0].name if queues else ""
+        scheduler = params["scheduler_name"]
+        for manifest in manifests(self.namespace, params["image"], self.token, params["timeout"], scheduler, queue):
             self.kube.create(manifest)
         try:
             verdict, reason = wait_for("the web page", self._look, self.params["timeout"], interval=0.5)
@@ -126,10 +147,10 @@ class Probe:
             if "last_seen" not in exc.details:
                 raise
             verdict, reason = "failed", exc.message
-        foreign = foreign_schedulers(self._pods())
+        foreign = foreign_schedulers(self._pods(), scheduler)
         return [
             _result("page", verdict, reason, start),
-            _result("scheduler", "failed" if foreign else "passed", ", ".join(foreign) or SCHEDULER, start),
+            _result("scheduler", "failed" if foreign else "passed", ", ".join(foreign) or scheduler, start),
         ]
 
     def _look(self) -> tuple[tuple[str, str] | None, str]:
@@ -161,6 +182,8 @@ def main() -> None:
         argument_spec={
             "namespace": {"type": "str", "default": NAME},
             "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
+            "scheduler_name": {"type": "str", "default": SCHEDULER},
+            "queues": {"type": "list", "elements": "dict", "default": []},
             "timeout": {"type": "int", "default": 90},
         }
     )

@@ -56,8 +56,18 @@ def test_outcome(pods, verdict, reason):
 
 
 def test_foreign_schedulers():
-    assert web.foreign_schedulers([client("Running"), SERVER]) == []
-    assert web.foreign_schedulers([{"spec": {"schedulerName": "kai-scheduler"}}]) == ["kai-scheduler"]
+    assert web.foreign_schedulers([client("Running"), SERVER], web.SCHEDULER) == []
+    assert web.foreign_schedulers([{"spec": {"schedulerName": "kai-scheduler"}}], web.SCHEDULER) == ["kai-scheduler"]
+    assert web.foreign_schedulers([{"spec": {"schedulerName": "kai-scheduler"}}], "kai-scheduler") == []
+
+
+def test_pods_are_submitted_to_a_queue():
+    deployment, _service, pod = web.manifests("n", "busybox", "token", 1, "kai-scheduler", "training")
+    template = deployment["spec"]["template"]
+    submitted = {"kai.scheduler/queue": "training", "priorityClassName": "train"}
+    assert [template["spec"]["schedulerName"], pod["spec"]["schedulerName"]] == ["kai-scheduler"] * 2
+    assert pod["metadata"]["labels"] == submitted
+    assert template["metadata"]["labels"].items() >= submitted.items()
 
 
 def test_manifests_belong_together_and_are_restricted():
@@ -105,7 +115,7 @@ class FakeKube:
         self.objects = [o for o in self.objects if (o["kind"], o["metadata"]["name"]) != (kind, name)]
 
 
-PARAMS = {"namespace": "kubegpu-web-probe", "image": "busybox", "timeout": 1}
+PARAMS = {"namespace": "kubegpu-web-probe", "image": "busybox", "timeout": 1, "scheduler_name": web.SCHEDULER, "queues": []}
 
 
 def test_probe_passes_and_leaves_nothing():
