@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A lab, and the playbooks on it."""
+"""A lab, the playbooks on it, and its cluster."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Helm
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
+
 ROOT = Path(__file__).resolve().parents[2]
+CONTROL_PLANE = "kubegpu-control-plane"
 
 
 class Lab:
@@ -74,6 +80,45 @@ class Lab:
             ]
             found += subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
         return found
+
+
+class Cluster:
+    """A lab's cluster, for the modules' own functions to be called as the modules call them."""
+
+    def __init__(self, lab: Lab, cache: Path) -> None:
+        self.lab = lab
+        self.charts = cache / "charts"
+        self.kubeconfig = Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()
+        self.helm_binary = next(cache.glob("programs/helm-*/helm"))
+        self.kube = Kube.connect(kubeconfig=str(self.kubeconfig))
+        self.helm = Helm(self.run_helm, str(self.helm_binary), str(self.kubeconfig))
+
+    def run_helm(
+        self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
+    ) -> tuple[int, str, str]:
+        environment = os.environ | (environ_update or {})
+        done = subprocess.run(args, input=data, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def on_node(self, node: str, *command: str) -> str:
+        """Run a program on a node."""
+        return self.lab.run("docker", "exec", node, *command)
+
+    def restart_api_server(self, seconds: float) -> threading.Timer:
+        """End the API server in so many seconds; the kubelet starts it again."""
+        timer = threading.Timer(seconds, self.on_node, args=(CONTROL_PLANE, "pkill", "-KILL", "kube-apiserver"))
+        timer.start()
+        return timer
+
+    def wait_for_api_server(self) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.kube.list("v1", "Namespace")
+                return
+            except TenancyError:
+                assert time.monotonic() < deadline
+                time.sleep(1)
 
 
 def changed(said: str) -> int:

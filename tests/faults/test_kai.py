@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe, kai_queues, kai_scheduler
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
 
 OLD, NEW = "v0.12.0", "v0.13.1"
 QUEUES = [
@@ -62,23 +61,8 @@ class Killed(BaseException):
     """The process ends here, as by SIGKILL: nothing catches it."""
 
 
-class Cluster:
-    """The lab's cluster and the modules' own functions on it, as the modules call them."""
-
-    def __init__(self, lab: Lab, cache: Path) -> None:
-        self.lab = lab
-        self.charts = cache / "charts"
-        self.kubeconfig = Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()
-        self.helm_binary = next(cache.glob("programs/helm-*/helm"))
-        self.kube = Kube.connect(kubeconfig=str(self.kubeconfig))
-        self.helm = Helm(self.run_helm, str(self.helm_binary), str(self.kubeconfig))
-
-    def run_helm(
-        self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
-    ) -> tuple[int, str, str]:
-        environment = os.environ | (environ_update or {})
-        done = subprocess.run(args, input=data, env=environment, capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout, done.stderr
+class Scheduler(Cluster):
+    """KAI Scheduler and pods that it placed."""
 
     def scheduler(self, version: str, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
         params = {
@@ -127,11 +111,11 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[Scheduler]:
     lab = Lab("kubegpu-faults-kai", f"--extra-vars={json.dumps(VARIABLES)}")
     try:
         lab.site()
-        made = Cluster(lab, Path(os.environ["KUBEGPU_CACHE"]))
+        made = Scheduler(lab, Path(os.environ["KUBEGPU_CACHE"]))
         made.scheduler(OLD)
         made.queues()
         made.start_work()
@@ -141,7 +125,7 @@ def cluster() -> Iterator[Cluster]:
         assert (lab.code, lab.everything()) == (0, []), said[-4000:]
 
 
-def kill_before_every_step(cluster: Cluster, version: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def kill_before_every_step(cluster: Scheduler, version: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Change the version, killed once before each step, every run going on where the last one ended; the steps."""
     take, killed = kai_scheduler.Installation._take, []
 
@@ -162,14 +146,14 @@ def kill_before_every_step(cluster: Cluster, version: str, monkeypatch: pytest.M
     return killed
 
 
-def test_killed_before_every_step_of_an_upgrade(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_before_every_step_of_an_upgrade(cluster: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kill_before_every_step(cluster, NEW, monkeypatch) == ["apply the CRDs", f"upgrade to {NEW}", "restart the scheduler"]
     cluster.settle(NEW)
     # The run that was killed before the restart left a scheduler without rights; probes would not be placed.
     cluster.probe()
 
 
-def test_killed_before_every_step_of_the_way_back(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_before_every_step_of_the_way_back(cluster: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = ["export queues, Config and values", f"remove {NEW}", "apply the CRDs", f"install {OLD}", "write back the queues"]
     assert kill_before_every_step(cluster, OLD, monkeypatch) == steps
     cluster.settle(OLD)
@@ -177,14 +161,14 @@ def test_killed_before_every_step_of_the_way_back(cluster: Cluster, monkeypatch:
     assert cluster.kube.get("v1", "Secret", *kai_scheduler.EXPORT) is None
 
 
-def test_an_operator_whose_image_is_missing_is_named_and_the_next_run_goes_on(cluster: Cluster) -> None:
+def test_an_operator_whose_image_is_missing_is_named_and_the_next_run_goes_on(cluster: Scheduler) -> None:
     nowhere = {"global": {"registry": "registry.invalid/kai"}}
     with pytest.raises(TenancyError, match=r"registry\.invalid/kai"):
         cluster.scheduler(OLD, values=nowhere, timeout=40)
     cluster.settle(OLD)
 
 
-def test_a_webhook_without_its_backend_comes_back(cluster: Cluster) -> None:
+def test_a_webhook_without_its_backend_comes_back(cluster: Scheduler) -> None:
     cluster.kube.patch("apps/v1", "Deployment", kai.OPERATOR, {"spec": {"replicas": 0}}, kai.NAMESPACE)
     time.sleep(5)
     cluster.kube.delete("apps/v1", "Deployment", "admission", kai.NAMESPACE)
@@ -192,7 +176,7 @@ def test_a_webhook_without_its_backend_comes_back(cluster: Cluster) -> None:
     cluster.probe()
 
 
-def test_a_release_that_helm_left_pending_is_finished(cluster: Cluster) -> None:
+def test_a_release_that_helm_left_pending_is_finished(cluster: Scheduler) -> None:
     def kill_when_pending() -> None:
         kube = Kube.connect(kubeconfig=str(cluster.kubeconfig))
         deadline = time.monotonic() + 60
@@ -210,26 +194,18 @@ def test_a_release_that_helm_left_pending_is_finished(cluster: Cluster) -> None:
     assert cluster.settle(OLD)["steps"][0]["step"] == "forget the unfinished revision"
 
 
-def test_a_crd_that_is_missing_comes_back(cluster: Cluster) -> None:
+def test_a_crd_that_is_missing_comes_back(cluster: Scheduler) -> None:
     name = "topologies.kai.scheduler"
     cluster.kube.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", name)
     assert cluster.settle(OLD)["diff"]["after"]["CRD"] == name
 
 
-def test_the_api_server_restarts_during_an_upgrade(cluster: Cluster) -> None:
-    node = ["docker", "exec", cluster.lab.name, "docker", "exec", "kubegpu-control-plane"]
-    stop = threading.Timer(3, subprocess.run, args=([*node, "pkill", "-KILL", "kube-apiserver"],))
-    stop.start()
+def test_the_api_server_restarts_during_an_upgrade(cluster: Scheduler) -> None:
+    cluster.restart_api_server(3)
     # The run may be past what needs the API, or fail; it must not hang.
     with contextlib.suppress(TenancyError):
         cluster.scheduler(NEW)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            cluster.kube.list("v1", "Namespace")
-            break
-        except TenancyError:
-            time.sleep(1)
+    cluster.wait_for_api_server()
     cluster.settle(NEW)
     cluster.probe()
     server = cluster.kube.get("v1", "Pod", "kube-apiserver-kubegpu-control-plane", "kube-system")
@@ -237,7 +213,7 @@ def test_the_api_server_restarts_during_an_upgrade(cluster: Cluster) -> None:
     assert server["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
-def test_nothing_is_left_when_all_images_are_missing(cluster: Cluster) -> None:
+def test_nothing_is_left_when_all_images_are_missing(cluster: Scheduler) -> None:
     """A removal needs no hook of the chart, so no image either, and pods at work go on."""
     cluster.lab.run("systemctl", "stop", "docker-registry")
     try:
