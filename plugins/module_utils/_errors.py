@@ -21,3 +21,25 @@ class TenancyError(Exception):
         super().__init__(message)
         self.message = message
         self.details = details
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that is wrong, each with its path."""
+        return list(self.details.get("problems", [self.message]))
+
+
+def refuse(problems: t.Iterable[str]) -> None:
+    """Raise once for all problems; without any, go on."""
+    if found := list(dict.fromkeys(problems)):
+        raise TenancyError("\n".join(found), problems=found)
+
+
+def check_all(*checks: t.Callable[[], object]) -> None:
+    """Run every check, so that a user mends in one go what any of them refuses."""
+    problems: list[str] = []
+    for check in checks:
+        try:
+            check()
+        except TenancyError as exc:
+            problems += exc.problems
+    refuse(problems)

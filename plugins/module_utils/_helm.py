@@ -11,12 +11,14 @@ Values go to helm by its standard input, never into a file or an argument list: 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import json
 import os
+import re
 import tarfile
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Values
 
 try:
@@ -130,6 +132,51 @@ def _described(path: str) -> dict[str, t.Any]:
         raise TenancyError(f"chart_source: {path} is no chart: {str(exc) or 'it has no Chart.yaml'}.") from exc
 
 
+# How helm 3.18 and later tell what a chart's schema refuses, with a JSON pointer, and what its templates `fail` of.
+_VIOLATION = re.compile(r"^ *- at '((?:[^'\\]|\\.)*)': (.+)$", re.MULTILINE)
+_UNKNOWN_KEYS = "additional properties "
+_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
+_WRONG_TYPE = re.compile(r"got (\w+), want (.+)")
+# The lines below these say it.
+_HEADING = re.compile(r"validation failed|'\w+' failed, .*")
+_FAILED = re.compile(r"^Error: execution error at \(.*?\): (.+)$", re.MULTILINE)
+
+
+def violations(words: str, known: Values) -> list[str]:
+    """What a chart has against its values, each with the value's path; empty where helm failed for another reason.
+
+    :arg words: helm's.
+    :arg known: the chart's own values, to guess what an unknown key was meant to be.
+    """
+    problems = [f"values: {said.rstrip('.')}." for said in _FAILED.findall(words)]
+    types: dict[tuple[str, str], list[str]] = {}
+    for pointer, said in _VIOLATION.findall(words):
+        keys = [_plain(key).replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
+        path = "values" + "".join(f"[{key}]" if key.isdigit() else f".{key}" for key in keys)
+        if said.startswith(_UNKNOWN_KEYS):
+            problems += [_unknown(path, _plain(key), _keys_at(known, keys)) for key in _QUOTED.findall(said)]
+        elif wrong := _WRONG_TYPE.fullmatch(said):
+            types.setdefault((path, wrong[1]), []).append(wrong[2])
+        elif not _HEADING.fullmatch(said):
+            problems.append(f"{path}: {said}.")
+    return problems + [f"{path}: must be of type {' or '.join(wanted)}, not {got}." for (path, got), wanted in types.items()]
+
+
+def _plain(quoted: str) -> str:
+    return re.sub(r"\\(.)", r"\1", quoted)
+
+
+def _unknown(path: str, key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"{path}.{key}: the chart has no such key." + (f" Did you mean {close[0]}?" if close else "")
+
+
+def _keys_at(values: t.Any, keys: list[str]) -> list[str]:
+    for key in keys:
+        values = values.get(key) if isinstance(values, dict) else None
+    return list(values) if isinstance(values, dict) else []
+
+
 class Helm:
     """Verbs over one cluster. Every method raises TenancyError with helm's own words."""
 
@@ -184,8 +231,16 @@ class Helm:
         return self._helm(*args, *([] if hooks else ["--no-hooks"]), *self._cluster)
 
     def template(self, name: str, namespace: str, chart: Chart, values: Values) -> str:
-        """The chart's manifests; fails as an installation would on values its schema refuses."""
-        return self._helm("template", name, *chart.args(), "--namespace", namespace, "--values", "-", data=json.dumps(values))
+        """The chart's manifests; fails as an installation would on values that its schema or its templates refuse."""
+        try:
+            return self._helm("template", name, *chart.args(), "--namespace", namespace, "--values", "-", data=json.dumps(values))
+        except TenancyError as exc:
+            words: str = exc.details["stderr"]
+            refuse(violations(words, self._defaults(chart) if _UNKNOWN_KEYS in words else {}))
+            raise
+
+    def _defaults(self, chart: Chart) -> Values:
+        return yaml.safe_load(self._helm("show", "values", *chart.args())) or {}
 
     def crds(self, chart: Chart) -> list[Values]:
         """The chart's CRDs, which helm installs once and never upgrades."""

@@ -15,7 +15,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases, _queues, _vcluster
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError, check_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._sharing import Claim, conflict
 
 Data = dict[str, t.Any]
@@ -95,7 +95,7 @@ class _Problems(list[str]):
         try:
             return check()
         except TenancyError as exc:
-            self.extend(f"{path}.{problem}" for problem in exc.details.get("problems", [exc.message]))
+            self.extend(f"{path}.{problem}" for problem in exc.problems)
             return None
 
 
@@ -178,13 +178,18 @@ def _vcluster_of(tenant: Data, path: str, problems: _Problems) -> Data:
     vcluster: Data = {"version": VCLUSTER_VERSION, "kubernetes_version": "", "values": {}}
     vcluster |= problems.mapping(tenant.get("vcluster", {}), _VCLUSTER, here)
     kubernetes = vcluster["kubernetes_version"] or None
-    problems.ask(here, lambda: _vcluster.check_version(vcluster["version"], kubernetes))
-    if problems.choice(tenant, "trust", _vcluster.TRUST_PROFILES, path):
-        selector = {NODE_LABEL + tenant.get("name", ""): "true"}
-        problems.ask(
-            here,
-            lambda: _vcluster.tenant_values("scheduler" in tenant, selector, tenant["trust"], kubernetes, vcluster["values"]),
-        )
+    # What is wrong with the values does not depend on the trust.
+    trust = tenant["trust"] if problems.choice(tenant, "trust", _vcluster.TRUST_PROFILES, path) else "high"
+    selector = {NODE_LABEL + tenant.get("name", ""): "true"}
+    own_scheduler = "scheduler" in tenant and not tenant["scheduler"].get("shared")
+    problems.ask(
+        here,
+        lambda: check_all(
+            lambda: _vcluster.check_version(vcluster["version"], kubernetes),
+            lambda: _vcluster.check_moved(vcluster["values"], vcluster["version"]),
+            lambda: _vcluster.tenant_values(own_scheduler, selector, trust, kubernetes, vcluster["values"]),
+        ),
+    )
     return vcluster
 
 
@@ -316,6 +321,19 @@ def _check_quotas(tenant: Data, gpus: int, path: str, problems: _Problems) -> No
 
 
 # --- nodes -------------------------------------------------------------------------------------------------------
+
+
+def check_planned(tenants: list[Data], keys: t.Sequence[str]) -> None:
+    """Refuse tenants that did not come from ``plan``: what follows reads these keys without asking."""
+    problems = _Problems()
+    for index, tenant in enumerate(tenants):
+        path = f"{VARIABLE}[{index}]"
+        for key in keys:
+            if key not in tenant:
+                problems.add(f"{path}.{key}", "is missing. Give the tenants as kubegpu.tenancy.tenancy_plan returns them.")
+            elif problems.typed(tenant[key], _TENANT[key], f"{path}.{key}") and key == "gpu_nodes" and tenant[key]:
+                _gpu_nodes(tenant[key], f"{path}.{key}", problems)
+    problems.raise_if_any("the tenants")
 
 
 def has_gpus(node: Data) -> bool:

@@ -16,13 +16,15 @@ import datetime
 import hashlib
 import re
 import typing as t
+import urllib.parse
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._sharing import Claim
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Values, deep_merge
 
 Object = dict[str, t.Any]
+T = t.TypeVar("T")
 
 CHART = "vcluster"
 REPOSITORY = "https://charts.loft.sh"
@@ -82,22 +84,30 @@ MOVED: tuple[tuple[str, tuple[int, int], str], ...] = (
     ("sync.toHost.volumeSnapshots", (0, 36), "nothing: it was removed"),
     ("sync.toHost.volumeSnapshotContents", (0, 36), "nothing: it was removed"),
     ("sync.fromHost.volumeSnapshotClasses", (0, 36), "nothing: it was removed"),
+    # Still in the schema, refused by chart/templates/_validate.tpl.
+    ("deploy.volumeSnapshotController", (0, 36), "nothing: it was removed"),
+    ("rbac.enableVolumeSnapshotRules", (0, 36), "nothing: it was removed"),
 )
 
 # Values that need a licence or a login to the vendor's platform: without it the control plane crashes on start
-# (config/config.go IsProFeatureEnabled, pkg/pro, and the vendor's table of products).
+# (config/config.go IsProFeatureEnabled, pkg/pro, the vendor's table of products, and its list of licensed features in
+# loft-sh/admin-apis pkg/licenseapi/features.go).
 LICENSED = {
     "controlPlane.advanced.kubeVip.enabled": "kube-vip",
     "controlPlane.backingStore.database.external.enabled": "external database",
     "controlPlane.backingStore.etcd.embedded.enabled": "embedded etcd",
     "controlPlane.coredns.embedded": "embedded CoreDNS",
     "controlPlane.hostPathMapper.central": "central hostPath mapper",
+    "controlPlane.standalone.enabled": "standalone mode",
     "deletion": "automatic deletion",
     "experimental.denyProxyRequests": "denial of proxy requests",
     "experimental.proxy.customResources": "proxied custom resources",
+    "integrations.argoCD.enabled": "Argo CD integration",
     "integrations.certManager.enabled": "cert-manager integration",
     "integrations.externalSecrets.enabled": "External Secrets integration",
     "integrations.istio.enabled": "Istio integration",
+    "integrations.kubeVirt.enabled": "KubeVirt integration",
+    "integrations.netris.enabled": "Netris integration",
     "networking.resolveDNS": "DNS resolution rules",
     "platform": "platform connection",
     "policies.centralAdmission.mutatingWebhooks": "central admission",
@@ -118,7 +128,33 @@ LICENSED = {
 READY_PATH = "/api/v1/namespaces/default/serviceaccounts/default"
 DNS_PATH = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
 
+# From which store the control plane goes to which (config/config.go ValidateStoreChanges).
+STORE_MOVES = (("database embedded", "etcd deploy"), ("etcd external", "etcd deploy"))
+
 POD_SECURITY_LEVELS = ("privileged", "baseline", "restricted")
+
+# What else the control plane does not start with, though the chart installs it. The syntax is Kubernetes' own, except for
+# tolerations (pkg/util/toleration), mappings (pkg/config/validation.go) and services (pkg/controllers/register.go).
+_LABEL = r"[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?"
+_NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_OBJECT = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+_LABEL_KEY = re.compile(rf"({_OBJECT}/)?{_LABEL}", re.ASCII)
+_LABEL_VALUE = re.compile(rf"({_LABEL})?", re.ASCII)
+_TOLERATION = re.compile(rf"\*|[^:=]*(=({_LABEL})?)?(:(NoSchedule|PreferNoSchedule|NoExecute)?)?", re.ASCII)
+# Both sides of a mapping from the host, with "=" between. Without a namespace on the left, it is the tenant's own one.
+_MAPPINGS = {
+    "configMaps": re.compile(
+        rf"({_NAMESPACE})?/({_OBJECT})?={_NAMESPACE}/({_OBJECT}|\*)?|({_NAMESPACE})?/\*={_NAMESPACE}/\*"
+        rf"|={_NAMESPACE}(/({_OBJECT}|\*)?)?"
+    ),
+    "gateways": re.compile(rf"{_NAMESPACE}/{_OBJECT}={_NAMESPACE}/{_OBJECT}|{_NAMESPACE}/\*={_NAMESPACE}/\*"),
+}
+_MAPPINGS["secrets"] = _MAPPINGS["configMaps"]
+_SERVICES = {
+    "fromHost": {"from": re.compile(r"[^/]+(/[^/]+)?"), "to": re.compile(r"[^/]+/[^/]+")},
+    "toHost": {"from": re.compile(r"[^/]+/[^/]+"), "to": re.compile(r"[^/]+")},
+}
+_SELECTED = ("runtimeClasses", "ingressClasses", "gatewayClasses", "priorityClasses", "storageClasses")
 
 # A quota counts everything in the tenant's namespace on the host: the control plane (limit 4Gi), CoreDNS, about
 # ten KAI pods, then the tenant's own. The control plane's Service takes two node ports, so a tenant gets none.
@@ -176,21 +212,56 @@ def check_name(name: str) -> None:
         )
 
 
+def check_namespace(namespace: str | None) -> None:
+    """Without one, it follows from the name."""
+    if namespace and not re.fullmatch(_NAMESPACE, namespace):
+        raise TenancyError(
+            f"namespace: {namespace!r} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9 and '-', no '-' at the ends."
+        )
+
+
+def check_node_selector(labels: dict[str, t.Any]) -> None:
+    def problems() -> t.Iterator[str]:
+        for key, value in labels.items():
+            if not _LABEL_KEY.fullmatch(key):
+                yield f"node_selector.{key}: is not the name of a label."
+            if not isinstance(value, str):
+                yield f"node_selector.{key}: must be a string, not {value!r}; quote it."
+            elif not _LABEL_VALUE.fullmatch(value):
+                yield f"node_selector.{key}: {value!r} is not the value of a label."
+
+    refuse(problems())
+
+
+def check_url(option: str, url: str | None, schemes: tuple[str, ...]) -> None:
+    """Refuse what no client could use as an address; none is fine."""
+    try:
+        parts = urllib.parse.urlsplit(url or "")
+        # Asking for a port that is none raises.
+        right = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        right = False
+    if url and not right:
+        raise TenancyError(f"{option}: {url!r} is not an address such as {schemes[0]}://host.example:6443.")
+
+
 def parse_version(version: str) -> tuple[int, int, int]:
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)(-|$)", version)
+    found = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)(-[-.0-9A-Za-z]+)?", version)
     if not found:
         raise TenancyError(f"version: {version!r} is not a vCluster version such as 0.36.1 (three numbers, no leading v).")
     return int(found[1]), int(found[2]), int(found[3])
 
 
 def check_version(version: str, kubernetes_version: str | None = None) -> None:
+    problems = []
     if parse_version(version)[:2] < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
-        raise TenancyError(f"version: vCluster {version} is older than {oldest}, the oldest one this collection can drive.")
+        problems.append(f"version: vCluster {version} is older than {oldest}, the oldest one this collection can drive.")
     if version in BAD_VERSIONS:
-        raise TenancyError(f"version: vCluster {version} is refused: {BAD_VERSIONS[version]}.")
+        problems.append(f"version: vCluster {version} is refused: {BAD_VERSIONS[version]}.")
     if kubernetes_version and not re.fullmatch(r"v1\.\d+\.\d+", kubernetes_version):
-        raise TenancyError(f"kubernetes_version: {kubernetes_version!r} is not a Kubernetes version such as v1.35.4.")
+        problems.append(f"kubernetes_version: {kubernetes_version!r} is not a Kubernetes version such as v1.35.4.")
+    refuse(problems)
 
 
 def check_upgrade(current: str, wanted: str) -> None:
@@ -288,20 +359,27 @@ def tenant_values(
         tolerated = [f"{DEDICATED_TAINT}={dedicated_to}:NoSchedule"]
         merged = deep_merge(merged, {"sync": {"toHost": {"pods": {"enforceTolerations": tolerated}}}})
     merged = deep_merge(merged, values)
-    _refuse(merged)
+    refuse(_refused(merged))
     return merged
 
 
 def check_moved(values: Values, version: str) -> None:
     """Refuse a user's values that the version's chart has under another name, or not at all."""
     at = parse_version(version)[:2]
-    problems = [
+    refuse(
         f"values.{path}: vCluster {version} does not have it any more. Write {now}."
         for path, gone, now in MOVED
         if at >= gone and _at(values, path) is not None
-    ]
-    if problems:
-        raise TenancyError("\n".join(problems), problems=problems)
+    )
+
+
+def check_store(current: Values, wanted: Values) -> None:
+    """A control plane that ran refuses most other stores; the ways to licensed ones are not listed here."""
+    have, want = _backing_store(current), _backing_store(wanted)
+    if have != want and (have, want) not in STORE_MOVES:
+        raise TenancyError(
+            f"values.controlPlane.backingStore: the store is {have}; the control plane does not start when it becomes {want}."
+        )
 
 
 def has_dns(values: Values) -> bool:
@@ -336,23 +414,95 @@ def _has_own_scheduler(values: Values) -> bool:
     return any(_at(values, key) for key in keys)
 
 
-def _refuse(values: Values) -> None:
+def _refused(values: Values) -> t.Iterator[str]:
+    """What the chart installs, and the pod then refuses to start with: without a licence, or at all."""
     for path, feature in LICENSED.items():
-        if _at(values, path):
-            raise TenancyError(
-                f"values.{path}: {feature} needs a vCluster licence; without one the control plane does not start."
-            )
+        found = _at(values, path)
+        # A section on the first level counts by being there, even empty.
+        if found or (found == {} and "." not in path):
+            yield f"values.{path}: {feature} needs a vCluster licence; without one the control plane does not start."
     for path in _patches(values.get("sync"), "sync"):
-        raise TenancyError(f"values.{path}: patches need a vCluster licence; without one the control plane does not start.")
-    # pkg/config/validation.go: the chart installs with these, the pod refuses to start.
+        yield f"values.{path}: patches need a vCluster licence; without one the control plane does not start."
+    yield from _conflicts(values)
+    yield from _illegible(values)
+
+
+def _conflicts(values: Values) -> t.Iterator[str]:
+    """Values that contradict each other (pkg/config/validation.go)."""
     if _has_own_scheduler(values) and not _at(values, "sync.fromHost.nodes.enabled"):
-        raise TenancyError("values.sync.fromHost.nodes.enabled: an own scheduler needs the host's nodes; it cannot be false.")
+        yield "values.sync.fromHost.nodes.enabled: an own scheduler needs the host's nodes; it cannot be false."
     for kind in ("storageClasses", "priorityClasses"):
         if _at(values, f"sync.fromHost.{kind}.enabled") in (True, "true") and _at(values, f"sync.toHost.{kind}.enabled"):
-            raise TenancyError(f"values.sync.toHost.{kind}.enabled: {kind} are synced either from the host or to it, not both.")
+            yield f"values.sync.toHost.{kind}.enabled: {kind} are synced either from the host or to it, not both."
+    replicas = _at(values, "controlPlane.statefulSet.highAvailability.replicas")
+    if isinstance(replicas, int) and replicas > 1 and _backing_store(values) == "database embedded":
+        yield (
+            "values.controlPlane.statefulSet.highAvailability.replicas: the embedded database has one writer, so it cannot be "
+            f"{replicas}. More need controlPlane.backingStore.etcd.deploy."
+        )
+    if _at(values, "controlPlane.endpoint"):
+        yield "values.controlPlane.endpoint: is only for private nodes, which need a vCluster licence."
+    budget = _at(values, "controlPlane.advanced.podDisruptionBudget") or {}
+    if all(_at(budget, key) is not None for key in ("minAvailable", "maxUnavailable")) and _at(budget, "enabled"):
+        yield "values.controlPlane.advanced.podDisruptionBudget: takes minAvailable or maxUnavailable, not both."
+
+
+def _illegible(values: Values) -> t.Iterator[str]:
+    """Texts the control plane cannot read; of wrong types the chart's schema tells."""
     level = _at(values, "policies.podSecurityStandard")
     if level and level not in POD_SECURITY_LEVELS:
-        raise TenancyError(f"values.policies.podSecurityStandard: {level!r} is not one of {', '.join(POD_SECURITY_LEVELS)}.")
+        yield f"values.policies.podSecurityStandard: {level!r} is not one of {', '.join(POD_SECURITY_LEVELS)}."
+    for index, text in enumerate(_entries(values, "sync.toHost.pods.enforceTolerations", str)):
+        if not _TOLERATION.fullmatch(text):
+            yield f"values.sync.toHost.pods.enforceTolerations[{index}]: {text!r} is not a toleration such as key=value:NoSchedule."
+    server = _at(values, "exportKubeConfig.server")
+    if isinstance(server, str) and server and not server.startswith(("https://", "http://")):
+        yield f"values.exportKubeConfig.server: {server!r} does not start with https://."
+    grants = _at(values, "sync.toHost.gatewayApi.referenceGrants.enabled")
+    if grants not in (None, "", True, False, "auto", "true", "false"):
+        yield f"values.sync.toHost.gatewayApi.referenceGrants.enabled: {grants!r} is not one of auto, true, false."
+    for kind in _MAPPINGS:
+        yield from _bad_mappings(values, kind)
+    for way, patterns in _SERVICES.items():
+        path = f"networking.replicateServices.{way}"
+        for index, service in enumerate(_entries(values, path, dict)):
+            for end, pattern in patterns.items():
+                if not pattern.fullmatch(str(service.get(end, ""))):
+                    wanted = "namespace/service" if pattern.fullmatch("a/b") else "service, without a namespace"
+                    yield f"values.{path}[{index}].{end}: {service.get(end)!r} does not have the form {wanted}."
+    for kind in _SELECTED:
+        yield from _bad_selector(values, f"sync.fromHost.{kind}.selector")
+
+
+def _bad_mappings(values: Values, kind: str) -> t.Iterator[str]:
+    path = f"sync.fromHost.{kind}.mappings.byName"
+    if _at(values, f"sync.fromHost.{kind}.enabled"):
+        mappings = _at(values, path)
+        if not mappings:
+            yield f"values.{path}: is empty. Say what is synced, such as a/*: b/* for what is in the host's namespace a."
+        for source, target in mappings.items() if isinstance(mappings, dict) else ():
+            if not _MAPPINGS[kind].fullmatch(f"{source}={target}"):
+                yield f"values.{path}: {source!r} to {target!r} is not a mapping such as a/name: b/name or a/*: b/*."
+
+
+def _bad_selector(values: Values, path: str) -> t.Iterator[str]:
+    """The schema takes any text for an operator, and values with each of them."""
+    for index, expression in enumerate(_entries(values, f"{path}.matchExpressions", dict)):
+        operator, listed = expression.get("operator"), bool(expression.get("values"))
+        if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            yield f"values.{path}.matchExpressions[{index}].operator: {operator!r} is not one of In, NotIn, Exists, DoesNotExist."
+        elif listed != (operator in ("In", "NotIn")):
+            yield f"values.{path}.matchExpressions[{index}].values: In and NotIn need some, Exists and DoesNotExist take none."
+    labels = _at(values, f"{path}.matchLabels")
+    for label, value in labels.items() if isinstance(labels, dict) else ():
+        if isinstance(value, str) and not _LABEL_VALUE.fullmatch(value):
+            yield f"values.{path}.matchLabels.{label}: {value!r} is not the value of a label."
+
+
+def _entries(values: Values, path: str, kind: type[T]) -> list[T]:
+    """A list of one type; what else is there, the chart's schema refuses."""
+    found = _at(values, path)
+    return found if isinstance(found, list) and all(isinstance(item, kind) for item in found) else []
 
 
 def _patches(tree: t.Any, path: str) -> t.Iterator[str]:

@@ -65,13 +65,27 @@ assignments:
   returned: O(state=present)
   type: dict
   sample: {team-ml: [lab-worker], web: [lab-worker3]}
+problems:
+  description: Everything that is wrong with the tenants, or with what they ask of the nodes.
+  returned: failure
+  type: list
+  elements: str
+  sample: ["kubegpu_tenants[0].gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: lab-worker."]
 """
 
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import TAINT, Data, assign, owners, relabel, retaint
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import (
+    TAINT,
+    Data,
+    assign,
+    check_planned,
+    owners,
+    relabel,
+    retaint,
+)
 
 GPU_RESOURCE = "nvidia.com/gpu"
 
@@ -87,8 +101,9 @@ def plain(node: Data) -> Data:
 
 
 def run(params: Data, kube: Kube, check_mode: bool) -> Data:
-    nodes = [plain(node) for node in kube.list("v1", "Node")]
     present = params["state"] == "present"
+    check_planned(params["tenants"] or [], ("name", "gpu_nodes", "scheduler", "queues") if present else ("name",))
+    nodes = [plain(node) for node in kube.list("v1", "Node")]
     assigned = assign(params["tenants"], nodes) if present else {}
     names = None if params["tenants"] is None else {tenant["name"] for tenant in params["tenants"]}
     dedicated = [tenant["name"] for tenant in params["tenants"] or [] if tenant.get("trust") == "zero"]

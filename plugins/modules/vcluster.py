@@ -171,6 +171,12 @@ seconds:
   returned: success
   type: float
   sample: 31.4
+problems:
+  description: Everything that is wrong with what was asked for, each with its path. Nothing was changed then.
+  returned: when options were refused
+  type: list
+  elements: str
+  sample: ["values.controlPlane.statefulset: the chart has no such key. Did you mean statefulSet?"]
 """
 
 import datetime
@@ -178,7 +184,7 @@ import time
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError, check_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
     HELM_ARG_SPEC,
     UNFINISHED,
@@ -234,20 +240,16 @@ class VirtualCluster:
 
     def present(self, check_mode: bool) -> Result:
         params = self.params
-        vc.check_name(self.name)
-        vc.check_version(params["version"], params["kubernetes_version"])
-        vc.check_skew(params["version"], params["kubernetes_version"], self.kube.version())
-        vc.check_moved(params["values"], params["version"])
-        values = vc.tenant_values(
-            params["own_scheduler"],
-            params["node_selector"],
-            params["trust"],
-            params["kubernetes_version"],
-            params["values"],
-            host_kai=params["host_scheduler"] == "kai",
-            gpu_quota=params["gpu_quota"],
-            dedicated_to=self.name if params["trust"] == "zero" else "",
+        check_all(
+            lambda: vc.check_name(self.name),
+            lambda: vc.check_namespace(params["namespace"]),
+            lambda: vc.check_version(params["version"], params["kubernetes_version"]),
+            lambda: vc.check_node_selector(params["node_selector"]),
+            lambda: vc.check_moved(params["values"], params["version"]),
+            self._values,
         )
+        vc.check_skew(params["version"], params["kubernetes_version"], self.kube.version())
+        values = self._values()
         upstream = Chart(vc.CHART, params["version"], vc.REPOSITORY)
         chart = find_chart(params["chart_source"], vc.CHART, params["version"], upstream)
         namespace = self.own_namespace()
@@ -258,10 +260,13 @@ class VirtualCluster:
             self._refuse_others()
         if release and release.status != "pending-install" and not params["force_version"]:
             vc.check_upgrade(release.chart_version, params["version"])
+        if release and release.status == "deployed":
+            vc.check_store(release.values, values)
 
         changes = _changes(self.namespace, exists, release, params["version"], values)
         if changes:
             self._refuse_rivals(values)
+            # The last check; everything below writes.
             self.helm.template(self.name, self.namespace, chart, values)
         notes = self._notes_to_change(namespace) if exists and namespace else []
         if notes and not check_mode:
@@ -278,6 +283,19 @@ class VirtualCluster:
         if not check_mode:
             result |= wait_for(f"virtual cluster {self.name}", self._ready, self.left())
         return result | {"seconds": self.seconds()}
+
+    def _values(self) -> Object:
+        params = self.params
+        return vc.tenant_values(
+            params["own_scheduler"],
+            params["node_selector"],
+            params["trust"],
+            params["kubernetes_version"],
+            params["values"],
+            host_kai=params["host_scheduler"] == "kai",
+            gpu_quota=params["gpu_quota"],
+            dedicated_to=self.name if params["trust"] == "zero" else "",
+        )
 
     def _notes(self) -> Object:
         """Metadata of the namespace by which others know what the tenant is."""

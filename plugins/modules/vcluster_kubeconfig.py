@@ -99,6 +99,12 @@ context:
   returned: when O(state=present)
   type: str
   sample: team-ml
+problems:
+  description: Everything that is wrong with the options, each with its path.
+  returned: when options were refused
+  type: list
+  elements: str
+  sample: ["server: 'team-ml.example' is not an address such as https://host.example:6443."]
 """
 
 import os
@@ -106,7 +112,7 @@ import stat
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError, check_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import write_file
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, ask, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
@@ -125,6 +131,15 @@ Ask = t.Callable[[Object, str], Object]
 def present(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool, ask: Ask = ask) -> Result:
     name, path = params["name"], params["path"]
     namespace, context = params["namespace"] or f"tenant-{name}", params["context_name"] or name
+    check_all(
+        lambda: vc.check_name(name),
+        lambda: vc.check_namespace(params["namespace"]),
+        lambda: vc.check_url("server", params["server"], ("https",)),
+        lambda: vc.check_url("proxy_url", params["proxy_url"], ("http", "https", "socks5")),
+    )
+    folder = os.path.dirname(os.path.abspath(path))
+    if not check_mode and not os.path.isdir(folder):  # In check mode an earlier task would have made it.
+        raise TenancyError(f"path: there is no folder {folder}.")
     before, mode = _read(path)
     result: Result = {"path": path, "context": context}
 

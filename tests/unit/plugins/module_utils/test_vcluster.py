@@ -134,6 +134,75 @@ def test_values_the_pod_refuses(own_scheduler, mine, match):
         values(own_scheduler=own_scheduler, values=mine)
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (
+            "sync.toHost.pods.enforceTolerations",
+            ["*", "a", "a=b", "a:NoSchedule", "b.example/a=b:NoExecute", ":NoSchedule", "a="],
+        ),
+        ("sync.fromHost.storageClasses.enabled", "true"),
+        ("sync.fromHost.configMaps", {"enabled": False}),
+        (
+            "sync.fromHost.secrets",
+            {"enabled": True, "mappings": {"byName": {"": "here", "/a": "b/c", "/*": "b/*", "a/*": "b/*", "a/b.c": "d/e"}}},
+        ),
+        ("sync.fromHost.gateways", {"enabled": True, "mappings": {"byName": {"a/*": "b/*", "c/d": "e/f"}}}),
+        ("sync.toHost.gatewayApi.referenceGrants.enabled", True),
+        ("networking.replicateServices.fromHost", [{"from": "a/b", "to": "c/d"}, {"from": "b", "to": "c/d"}]),
+        ("networking.replicateServices.toHost", [{"from": "a/b", "to": "c"}]),
+        (
+            "sync.fromHost.runtimeClasses.selector",
+            {
+                "matchLabels": {"a": "b", "c": ""},
+                "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}, {"key": "c", "operator": "Exists"}],
+            },
+        ),
+        (
+            "controlPlane",
+            {"statefulSet": {"highAvailability": {"replicas": 3}}, "backingStore": {"etcd": {"deploy": {"enabled": True}}}},
+        ),
+        ("controlPlane.advanced.podDisruptionBudget", {"enabled": True, "minAvailable": 1}),
+        ("exportKubeConfig.server", "https://web.example"),
+        # Of wrong types the chart's schema tells.
+        ("sync", 1),
+        ("sync.toHost.pods.enforceTolerations", [1]),
+        ("networking.replicateServices.toHost", {"a/b": "c"}),
+        ("sync.fromHost.secrets", {"enabled": True, "mappings": {"byName": [1]}}),
+        ("sync.fromHost.runtimeClasses.selector", {"matchExpressions": 1, "matchLabels": {"a": 1}}),
+        ("controlPlane.statefulSet.highAvailability.replicas", "3"),
+        ("controlPlane.advanced.podDisruptionBudget", 1),
+        ("policies", []),
+    ],
+)
+def test_values_that_are_not_ours_to_refuse(path, value):
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    values(values=value)
+
+
+@pytest.mark.parametrize(
+    ("have", "want", "refused"),
+    [
+        (None, None, False),
+        (None, "etcd.deploy", False),
+        ("etcd.external", "etcd.deploy", False),
+        ("etcd.deploy", None, True),
+        (None, "etcd.external", True),
+    ],
+)
+def test_changes_of_the_store(have, want, refused):
+    def store(path):
+        kind, way = path.split(".") if path else ("database", "embedded")
+        return {"controlPlane": {"backingStore": {kind: {way: {"enabled": True}}}}}
+
+    if refused:
+        with pytest.raises(TenancyError, match=r"^values\.controlPlane\.backingStore: "):
+            vc.check_store(store(have), store(want))
+    else:
+        vc.check_store(store(have), store(want))
+
+
 def workload(ready=1, generation=1, seen=1, revision="r1"):
     return {
         "metadata": {"generation": generation},

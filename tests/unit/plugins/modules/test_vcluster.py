@@ -206,6 +206,13 @@ def test_unfinished_releases_are_repaired(status, writes):
         ([own_namespace()], dataclasses.replace(RELEASE, chart_version="0.34.0"), {}, "skips a minor"),
         ([], None, {"values": {"unknown": 1}}, "'unknown' not allowed"),
         ([], None, {"values": {"privateNodes": {"enabled": True}}}, "licence"),
+        (
+            [own_namespace(), *running()],
+            RELEASE,
+            {"values": {"controlPlane": {"backingStore": {"etcd": {"external": {"enabled": True}}}}}},
+            "^values.controlPlane.backingStore: the store is database embedded; .* etcd external",
+        ),
+        ([own_namespace(), *running()], RELEASE, {"trust": "partial", "values": {"unknown": 1}}, "'unknown' not allowed"),
         ([], None, {"chart_source": "/nowhere"}, "/nowhere/vcluster-0.36.1.tgz"),
         ([], None, {"name": "No"}, "^name: "),
         ([item("v1", "Namespace", "tenant-web", None)], None, {"state": "absent"}, "not made by this collection"),

@@ -125,8 +125,16 @@ def test_unverified(params):
 
 
 def test_missing_folder(params):
+    missing = params | {"path": "/nowhere/web.yml"}
+    with pytest.raises(TenancyError, match=r"^path: there is no folder /nowhere\.$"):
+        module.present(missing, FakeKube(), False, refuse)
+    assert module.present(missing, FakeKube(), True, ask)["changed"]
+
+
+def test_unwritable(params, tmp_path):
+    (tmp_path / ".web.yml.kubegpu").mkdir()
     with pytest.raises(TenancyError, match=r"^path: .*cannot be written"):
-        module.present(params | {"path": "/nowhere/web.yml"}, FakeKube(), False, ask)
+        module.present(params, FakeKube(), False, ask)
 
 
 def test_absent(params):

@@ -1,0 +1,507 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What users get wrong, where it enters: each is refused before the first write, by the path of what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Helm
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import VARIABLE, plan
+from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes, vcluster, vcluster_kubeconfig
+
+TENANT = VARIABLE + "[0]"
+
+# --- shorthands ---------------------------------------------------------------------------------------------------
+
+
+def tree(path, value):
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return value
+
+
+def tenants(**change):
+    return [{"name": "ml", "trust": "high"} | change]
+
+
+def values(path, value):
+    """For the plan."""
+    return tenants(vcluster={"values": tree(path, value)})
+
+
+def queues(*given, version="v0.13.1"):
+    return tenants(scheduler={"name": "kai", "version": version}, queues=list(given))
+
+
+def assigned(*chosen):
+    """What the plan hands on, with the choice of nodes of each tenant."""
+    return [
+        {"name": f"t{number}", "gpu_nodes": gpu_nodes, "scheduler": {}, "queues": []} for number, gpu_nodes in enumerate(chosen)
+    ]
+
+
+def said(*lines, before=""):
+    """As helm 3.19.5 answered to these values with the chart vcluster 0.36.1."""
+    head = "Error: values don't meet the specifications of the schema(s) in the following chart(s):\nvcluster:\n"
+    return before + head + "".join(f"{line}\n" for line in lines) + "\n"
+
+
+def failed(words, where):
+    return f"Error: execution error at (vcluster/templates/{where}): {words}\n\nUse --debug flag to render out invalid YAML\n"
+
+
+# An extract of what `helm show values` prints.
+DEFAULTS = "controlPlane:\n  distro:\n    k8s:\n      scheduler:\n        enabled: false\n  statefulSet: {}\nsync: {}\n"
+TYPE = "sync.fromHost.csiDrivers"
+
+# --- the table: where it enters, what, the path that is named, a part of the reason ---------------------------------
+
+ROWS = [
+    # Names.
+    ("plan", tenants(name="Team"), f"{TENANT}.name", "a letter first"),
+    ("plan", tenants(name="a" * 41), f"{TENANT}.name", "at most 40 characters"),
+    ("plan", tenants(name="team_ml"), f"{TENANT}.name", "not a name Kubernetes accepts"),
+    ("plan", tenants(name="1st"), f"{TENANT}.name", "a letter first"),
+    ("plan", tenants(name="team-"), f"{TENANT}.name", "no '-' at the end"),
+    ("plan", tenants(name=7), f"{TENANT}.name", "must be a string, not 7; quote it"),
+    ("plan", [*tenants(), *tenants()], f"{VARIABLE}[1].name", "the name of kubegpu_tenants[0] already"),
+    ("plan", [{"trust": "high"}], f"{TENANT}.name", "is missing"),
+    ("plan", tenants(trsut="high"), f"{TENANT}.trsut", "Did you mean trust?"),
+    ("plan", tenants(trust="full"), f"{TENANT}.trust", "not one of high, partial, zero"),
+    ("vcluster", {"name": "Team"}, "name", "at most 52"),
+    ("vcluster", {"name": "a" * 53}, "name", "at most 52"),
+    ("vcluster", {"name": "team_ml"}, "name", "at most 52"),
+    ("vcluster", {"namespace": "Tenants"}, "namespace", "at most 63"),
+    ("vcluster_kubeconfig", {"name": "team."}, "name", "at most 52"),
+    ("vcluster_kubeconfig", {"namespace": "-"}, "namespace", "at most 63"),
+    # Where clients go and what they get.
+    ("vcluster_kubeconfig", {"server": "team-ml.example"}, "server", "such as https://"),
+    ("vcluster_kubeconfig", {"server": "http://team-ml.example"}, "server", "such as https://"),
+    ("vcluster_kubeconfig", {"server": "https://team-ml.example:https"}, "server", "such as https://"),
+    ("vcluster_kubeconfig", {"proxy_url": "proxy:3128"}, "proxy_url", "such as http://"),
+    ("vcluster_kubeconfig", {"path": "/nowhere/ml.yml"}, "path", "there is no folder /nowhere"),
+    ("vcluster_kubeconfig", {"path": "/"}, "path", "cannot be read"),
+    # Versions.
+    ("plan", tenants(vcluster={"version": "v0.36.1"}), f"{TENANT}.vcluster.version", "no leading v"),
+    ("plan", tenants(vcluster={"version": 0.36}), f"{TENANT}.vcluster.version", "must be a string, not 0.36; quote it"),
+    ("plan", tenants(vcluster={"version": "0.36.0"}), f"{TENANT}.vcluster.version", "is refused"),
+    ("plan", tenants(vcluster={"version": "0.25.2"}), f"{TENANT}.vcluster.version", "older than 0.26"),
+    ("plan", tenants(vcluster={"version": "latest"}), f"{TENANT}.vcluster.version", "such as 0.36.1"),
+    ("plan", tenants(vcluster={"kubernetes_version": "1.35.4"}), f"{TENANT}.vcluster.kubernetes_version", "such as v1.35.4"),
+    ("vcluster", {"version": "0.36"}, "version", "three numbers"),
+    ("vcluster", {"version": "0.36.1-"}, "version", "three numbers"),
+    ("vcluster", {"version": "0.36.0"}, "version", "is refused"),
+    ("vcluster", {"kubernetes_version": "v1.35"}, "kubernetes_version", "such as v1.35.4"),
+    ("vcluster", {"version": "0.34.0", "kubernetes_version": "v1.33.1"}, "kubernetes_version", "never become ready on a host"),
+    ("vcluster", {"chart_source": "/nowhere"}, "chart_source", "there is no /nowhere/vcluster-0.36.1.tgz"),
+    # Values that moved, or need a licence.
+    ("plan", values("external.platform", {}), f"{TENANT}.vcluster.values.external", "Write platform, sleep"),
+    ("plan", values("controlPlane.distro.k3s.enabled", True), f"{TENANT}.vcluster.values.controlPlane.distro.k3s", "distro.k8s"),
+    ("plan", values("sleep", {}), f"{TENANT}.vcluster.values.sleep", "sleep mode needs a vCluster licence"),
+    ("plan", values("privateNodes.enabled", True), f"{TENANT}.vcluster.values.privateNodes.enabled", "private nodes needs"),
+    (
+        "vcluster",
+        {"values": tree("policies.networkPolicy.outgoingConnections.ipBlock", {})},
+        "values.policies.networkPolicy.outgoingConnections",
+        "Write policies.networkPolicy.workload.publicEgress",
+    ),
+    ("vcluster", {"values": tree("rbac.enableVolumeSnapshotRules", {})}, "values.rbac.enableVolumeSnapshotRules", "was removed"),
+    (
+        "vcluster",
+        {"values": tree("sync.toHost.pods.hybridScheduling.enabled", True)},
+        "values.sync.toHost.pods.hybridScheduling.enabled",
+        "hybrid scheduling needs a vCluster licence",
+    ),
+    (
+        "vcluster",
+        {"values": tree("sync.fromHost.nodes.patches", [{"path": "x"}])},
+        "values.sync.fromHost.nodes.patches",
+        "need a vCluster licence",
+    ),
+    # Values the chart installs and the control plane does not start with.
+    (
+        "plan",
+        tenants(scheduler={"name": "kai", "version": "v0.13.1"}, vcluster={"values": tree("sync.fromHost.nodes.enabled", False)}),
+        f"{TENANT}.vcluster.values.sync.fromHost.nodes.enabled",
+        "an own scheduler needs the host's nodes",
+    ),
+    (
+        "vcluster",
+        {"values": tree("controlPlane.advanced.virtualScheduler.enabled", True)},
+        "values.sync.fromHost.nodes.enabled",
+        "an own scheduler needs the host's nodes",
+    ),
+    (
+        "plan",
+        values("policies.podSecurityStandard", "strict"),
+        f"{TENANT}.vcluster.values.policies.podSecurityStandard",
+        "not one of privileged, baseline, restricted",
+    ),
+    (
+        "vcluster",
+        {
+            "values": {
+                "sync": {"fromHost": {"priorityClasses": {"enabled": True}}, "toHost": {"priorityClasses": {"enabled": True}}}
+            }
+        },
+        "values.sync.toHost.priorityClasses.enabled",
+        "not both",
+    ),
+    (
+        "vcluster",
+        {"values": tree("controlPlane.statefulSet.highAvailability.replicas", 3)},
+        "values.controlPlane.statefulSet.highAvailability.replicas",
+        "one writer",
+    ),
+    ("vcluster", {"values": tree("controlPlane.endpoint", "a:1")}, "values.controlPlane.endpoint", "only for private nodes"),
+    (
+        "vcluster",
+        {
+            "values": tree(
+                "controlPlane.advanced.podDisruptionBudget", {"enabled": True, "minAvailable": 1, "maxUnavailable": "50%"}
+            )
+        },
+        "values.controlPlane.advanced.podDisruptionBudget",
+        "not both",
+    ),
+    (
+        "vcluster",
+        {"values": tree("sync.toHost.pods.enforceTolerations", ["*", "a=b:NoSchedule", "a=b=c"])},
+        "values.sync.toHost.pods.enforceTolerations[2]",
+        "such as key=value:NoSchedule",
+    ),
+    ("vcluster", {"values": tree("exportKubeConfig.server", "a.example")}, "values.exportKubeConfig.server", "https://"),
+    (
+        "vcluster",
+        {"values": tree("sync.toHost.gatewayApi.referenceGrants.enabled", "yes")},
+        "values.sync.toHost.gatewayApi.referenceGrants.enabled",
+        "not one of auto, true, false",
+    ),
+    (
+        "vcluster",
+        {"values": tree("sync.fromHost.secrets.enabled", True)},
+        "values.sync.fromHost.secrets.mappings.byName",
+        "is empty",
+    ),
+    (
+        "vcluster",
+        {"values": tree("sync.fromHost.configMaps", {"enabled": True, "mappings": {"byName": {"a/*": "b/c"}}})},
+        "values.sync.fromHost.configMaps.mappings.byName",
+        "'a/*' to 'b/c' is not a mapping",
+    ),
+    (
+        "vcluster",
+        {"values": tree("networking.replicateServices.toHost", [{"from": "web", "to": "web"}])},
+        "values.networking.replicateServices.toHost[0].from",
+        "namespace/service",
+    ),
+    (
+        "vcluster",
+        {"values": tree("sync.fromHost.runtimeClasses.selector.matchExpressions", [{"key": "a", "operator": "in"}])},
+        "values.sync.fromHost.runtimeClasses.selector.matchExpressions[0].operator",
+        "not one of In,",
+    ),
+    (
+        "vcluster",
+        {"values": tree("sync.fromHost.storageClasses.selector.matchExpressions", [{"key": "a", "operator": "In"}])},
+        "values.sync.fromHost.storageClasses.selector.matchExpressions[0].values",
+        "In and NotIn need some",
+    ),
+    (
+        "vcluster",
+        {"values": tree("sync.fromHost.runtimeClasses.selector.matchLabels", {"a": "b c"})},
+        "values.sync.fromHost.runtimeClasses.selector.matchLabels.a",
+        "not the value of a label",
+    ),
+    # Values the chart's own schema and templates refuse.
+    (
+        "vcluster",
+        {
+            "values": tree("controlPlane.foo", 1),
+            "helm": said("- at '/controlPlane': additional properties 'foo' not allowed"),
+        },
+        "values.controlPlane.foo",
+        "the chart has no such key.",
+    ),
+    (
+        "vcluster",
+        {
+            "values": tree("controlPlane.statefulset", {}),
+            "helm": said("- at '/controlPlane': additional properties 'statefulset' not allowed"),
+        },
+        "values.controlPlane.statefulset",
+        "Did you mean statefulSet?",
+    ),
+    (
+        "vcluster",
+        {
+            "values": {
+                "controlPlan": {},
+                "controlPlane": {"statefulSett": {}, "service": {"httpsNodePort": "abc"}},
+            },
+            "helm": said(
+                "- at '/controlPlane': validation failed",
+                "  - at '/controlPlane/service/httpsNodePort': got string, want integer",
+                "  - at '/controlPlane': additional properties 'statefulSett' not allowed",
+                "- at '': additional properties 'controlPlan' not allowed",
+            ),
+        },
+        ["values.controlPlane.statefulSett", "values.controlPlan", "values.controlPlane.service.httpsNodePort"],
+        ["Did you mean statefulSet?", "Did you mean controlPlane?", "must be of type integer, not string."],
+    ),
+    (
+        "vcluster",
+        {
+            "values": tree(TYPE, "auto"),
+            "helm": said(
+                "- at '/sync/fromHost/csiDrivers': got string, want object",
+                before="coalesce.go:303: warning: cannot overwrite table with non table for vcluster.sync.fromHost.csiDrivers "
+                "(map[enabled:auto])\n",
+            ),
+        },
+        f"values.{TYPE}",
+        "must be of type object, not string.",
+    ),
+    (
+        "vcluster",
+        {
+            "values": tree(f"{TYPE}.enabled", 3),
+            "helm": said(
+                "- at '/sync/fromHost/csiDrivers/enabled': 'oneOf' failed, none matched",
+                "  - at '/sync/fromHost/csiDrivers/enabled': got number, want string",
+                "  - at '/sync/fromHost/csiDrivers/enabled': got number, want boolean",
+            ),
+        },
+        f"values.{TYPE}.enabled",
+        "must be of type string or boolean, not number.",
+    ),
+    (
+        "vcluster",
+        {
+            "values": tree("sync.toHost.pods.enforceTolerations", [3, "a"]),
+            "helm": said("- at '/sync/toHost/pods/enforceTolerations/0': got number, want string"),
+        },
+        "values.sync.toHost.pods.enforceTolerations[0]",
+        "must be of type string, not number.",
+    ),
+    (
+        "vcluster",
+        {
+            "values": tree("controlPlane", {"a/b": 1, "c~d": 2, "e'f": 3}),
+            "helm": said(r"- at '/controlPlane': additional properties 'e\'f', 'a/b', 'c~d' not allowed"),
+        },
+        ["values.controlPlane.e'f", "values.controlPlane.a/b", "values.controlPlane.c~d"],
+        ["no such key"] * 3,
+    ),
+    (
+        "vcluster",
+        {
+            "values": tree("controlPlane.distro.k8s.version", 1.35),
+            "helm": said("- at '/controlPlane/distro/k8s/version': got number, want string"),
+        },
+        "values.controlPlane.distro.k8s.version",
+        "must be of type string, not number.",
+    ),
+    (
+        "vcluster",
+        {
+            "values": {"exportKubeConfig": {"secret": {"name": "a"}, "additionalSecrets": [{"name": "b"}]}},
+            "helm": failed(
+                "exportKubeConfig.secret and exportKubeConfig.additionalSecrets cannot be set at the same time",
+                "statefulset.yaml:1:4",
+            ),
+        },
+        "values",
+        "exportKubeConfig.secret and exportKubeConfig.additionalSecrets cannot be set at the same time.",
+    ),
+    # Selectors.
+    ("plan", tenants(gpu_nodes={}), f"{TENANT}.gpu_nodes", "exactly one of count, names, labels"),
+    ("plan", tenants(gpu_nodes={"count": 1, "names": ["g1"]}), f"{TENANT}.gpu_nodes", "exactly one of count, names, labels"),
+    ("plan", tenants(gpu_nodes={"count": 0}), f"{TENANT}.gpu_nodes.count", "must be at least 1"),
+    ("plan", tenants(gpu_nodes={"count": "1"}), f"{TENANT}.gpu_nodes.count", "must be a whole number"),
+    ("plan", tenants(gpu_nodes={"names": []}), f"{TENANT}.gpu_nodes.names", "is empty"),
+    ("plan", tenants(gpu_nodes={"names": ["g1", "g1"]}), f"{TENANT}.gpu_nodes.names[1]", "stands here twice"),
+    ("plan", tenants(gpu_nodes={"labels": {"pool": 1}}), f"{TENANT}.gpu_nodes.labels.pool", "must be a string"),
+    (
+        "plan",
+        [{"name": name, "trust": "high", "gpu_nodes": {"names": ["g1"]}} for name in ("a", "b")],
+        f"{VARIABLE}[1].gpu_nodes.names",
+        "is claimed by a already",
+    ),
+    ("vcluster", {"node_selector": {"pool": True}}, "node_selector.pool", "must be a string, not True; quote it"),
+    ("vcluster", {"node_selector": {"pool": "a b"}}, "node_selector.pool", "not the value of a label"),
+    ("vcluster", {"node_selector": {"my pool": "a"}}, "node_selector.my pool", "not the name of a label"),
+    ("tenant_nodes", assigned({"labels": {"pool": "x"}}), f"{TENANT}.gpu_nodes.labels", "no node with GPUs has them all"),
+    ("tenant_nodes", assigned({"names": ["g9"]}), f"{TENANT}.gpu_nodes.names[0]", "is not a node of the cluster"),
+    ("tenant_nodes", assigned({"names": ["w1"]}), f"{TENANT}.gpu_nodes.names[0]", "has no GPUs"),
+    ("tenant_nodes", assigned({"count": 3}), f"{TENANT}.gpu_nodes.count", "2 of all 2 are free"),
+    ("tenant_nodes", assigned({"count": "1"}), f"{TENANT}.gpu_nodes.count", "must be a whole number"),
+    ("tenant_nodes", assigned({"names": ["g1"]}, {"labels": {"pool": "a"}}), VARIABLE, "g1 would belong to t0 and t1"),
+    ("tenant_nodes", [{"name": "ml"}], f"{TENANT}.gpu_nodes", "as kubegpu.tenancy.tenancy_plan returns them"),
+    # Schedulers.
+    ("plan", tenants(scheduler={"name": "volcano", "version": "v1"}), f"{TENANT}.scheduler.chart", "its chart has to be told"),
+    ("plan", tenants(scheduler={"name": "kai", "shared": True}), f"{TENANT}.scheduler.shared", "there is none to share"),
+    ("plan", tenants(gpu_nodes={"count": 1, "shared_gpus": 2}), f"{TENANT}.gpu_nodes.shared_gpus", "by names or labels"),
+    ("plan", tenants(trust="zero"), f"{TENANT}.gpu_nodes", "nodes of its own"),
+    ("plan", tenants(scheduler={"name": "kai"}), f"{TENANT}.scheduler.version", "is missing"),
+    (
+        "plan",
+        tenants(scheduler={"name": "kai", "version": "v0.13.1", "gpu_sharin": True}),
+        f"{TENANT}.scheduler.gpu_sharin",
+        "Did you mean gpu_sharing?",
+    ),
+    ("plan", queues(version="v0.20.1"), f"{TENANT}.scheduler.version", "was retracted"),
+    ("plan", queues(version="v0.11.0"), f"{TENANT}.scheduler.version", "Known are"),
+    # Queues.
+    ("plan", tenants(queues=[{"name": "a"}]), f"{TENANT}.queues", "need a scheduler"),
+    (
+        "plan",
+        queues({"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}),
+        f"{TENANT}.queues.a.parent",
+        "its parents lead in a circle",
+    ),
+    ("plan", queues({"name": "a"}, {"name": "a"}), f"{TENANT}.queues.a", "there are two queues a"),
+    ("plan", queues({"name": "a", "parent": "b"}), f"{TENANT}.queues.a.parent", "there is no queue b"),
+    ("plan", queues({"name": "a", "gpu": {"quota": 2, "limit": 1}}), f"{TENANT}.queues.a.gpu.limit", "below the quota"),
+    ("plan", queues({"name": "a", "gpu": {"quota": -1}}), f"{TENANT}.queues.a.gpu.quota", "is negative"),
+    ("plan", queues({"name": "a", "memory": {"quota": "64GB"}}), f"{TENANT}.queues.a.memory.quota", "such as 64Gi"),
+    ("plan", queues({"name": "a", "cpu": {"quota": "8 cores"}}), f"{TENANT}.queues.a.cpu.quota", "an amount of CPU"),
+    ("plan", queues({"name": "a"}, version="v0.12.0"), f"{TENANT}.queues.a", "has no child"),
+]
+
+
+# --- a world in which every write fails the test -------------------------------------------------------------------
+
+
+class FakeKube:
+    """A cluster with one node without GPUs, two with them, and nothing else."""
+
+    def version(self):
+        return "v1.35.4"
+
+    def get(self, api_version, kind, name, namespace=None):
+        return None
+
+    def list(self, api_version, kind, namespace=None, label_selector=None):
+        if kind != "Node":
+            return []
+        return [
+            {
+                "metadata": {"name": name, "labels": labels},
+                "spec": {},
+                "status": {"capacity": {"nvidia.com/gpu": gpus} if gpus else {}},
+            }
+            for name, gpus, labels in (("w1", None, {}), ("g1", "4", {"pool": "a"}), ("g2", "4", {}))
+        ]
+
+    def create(self, *args):
+        pytest.fail(f"wrote: {args}")
+
+    patch = apply = delete = create
+
+
+def helm(answer):
+    """The adapter over a helm that answers what was recorded."""
+
+    def run(args, *, data=None, environ_update=None):
+        if args[1] == "template":
+            return (1, "", answer) if answer else (0, "", "")
+        if args[1:3] == ["show", "values"]:
+            return 0, DEFAULTS, ""
+        pytest.fail(f"wrote: {args}")
+
+    return Helm(run, "helm", "")
+
+
+def enter_vcluster(given, tmp_path):
+    params = {
+        "state": "present",
+        "name": "ml",
+        "namespace": None,
+        "version": "0.36.1",
+        "force_version": False,
+        "kubernetes_version": None,
+        "own_scheduler": False,
+        "node_selector": {},
+        "host_scheduler": None,
+        "gpu_quota": None,
+        "trust": "high",
+        "values": {},
+        "chart_source": "",
+        "timeout": 1,
+    }
+    answer = given.get("helm", "")
+    given = {key: value for key, value in given.items() if key != "helm"}
+    vcluster.run(params | given, FakeKube(), helm(answer), False)
+
+
+def enter_vcluster_kubeconfig(given, tmp_path):
+    params = {
+        "name": "ml",
+        "namespace": None,
+        "path": str(tmp_path / "ml.yml"),
+        "server": None,
+        "proxy_url": None,
+        "context_name": None,
+        "verify": False,
+        "timeout": 1,
+    }
+    vcluster_kubeconfig.present(params | given, FakeKube(), False)
+
+
+ENTRANCES = {
+    "plan": lambda given, tmp_path: plan(given),
+    "tenant_nodes": lambda given, tmp_path: tenant_nodes.run({"state": "present", "tenants": given}, FakeKube(), False),
+    "vcluster": enter_vcluster,
+    "vcluster_kubeconfig": enter_vcluster_kubeconfig,
+}
+
+
+@pytest.mark.parametrize(("entrance", "given", "paths", "reasons"), ROWS)
+def test_refused_before_the_first_write(monkeypatch, tmp_path, entrance, given, paths, reasons):
+    monkeypatch.setattr(vcluster_kubeconfig, "write_file", lambda *args: pytest.fail(f"wrote: {args}"))
+    with pytest.raises(TenancyError) as caught:
+        ENTRANCES[entrance](given, tmp_path)
+    problems = caught.value.problems
+    assert all(problem in caught.value.message for problem in problems)
+    paths, reasons = ([paths], [reasons]) if isinstance(paths, str) else (paths, reasons)
+    for path, reason in zip(paths, reasons, strict=True):
+        assert [problem for problem in problems if problem.startswith(f"{path}: ") and reason in problem], problems
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_mistake_nothing_is_refused(monkeypatch, tmp_path):
+    """Otherwise the table would prove nothing: the same entrances reach their first write."""
+    assert plan(tenants())
+    for entrance, given in (("tenant_nodes", assigned({"count": 2})), ("vcluster", {})):
+        with pytest.raises(pytest.fail.Exception, match="wrote: "):
+            ENTRANCES[entrance](given, tmp_path)
+    with pytest.raises(TenancyError, match="its Secret vc-ml does not exist"):
+        enter_vcluster_kubeconfig({}, tmp_path)
+
+
+def test_all_problems_of_one_input_at_once():
+    with pytest.raises(TenancyError) as caught:
+        enter_vcluster(
+            {
+                "name": "Team",
+                "version": "latest",
+                "node_selector": {"pool": 1},
+                "values": {"sleep": {}, "policies": {"podSecurityStandard": "x"}},
+            },
+            None,
+        )
+    assert [problem.split(": ")[0] for problem in caught.value.problems] == [
+        "name",
+        "version",
+        "node_selector.pool",
+        "values.sleep",
+        "values.policies.podSecurityStandard",
+    ]
+
+
+def test_other_words_of_helm_stay_as_they_are():
+    with pytest.raises(TenancyError, match=r"^helm template failed: Error: no such host$"):
+        enter_vcluster({"helm": "Error: no such host\n"}, None)
