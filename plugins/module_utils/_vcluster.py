@@ -190,14 +190,42 @@ _BOUNDED: Values = {
 }
 
 
-# What each level of trust adds to a virtual cluster. None of them is a boundary against someone who breaks out
-# of a container: tenants share kernels. Network policies are in none of them, because whether they are enforced
-# depends on the host cluster's CNI.
+# The chart's network policies let a tenant's pods reach each other, their own API server, their DNS and public addresses.
+# Its own list of exceptions leaves out the address at which clouds hand the node's credentials to whoever asks.
+_NOT_PUBLIC = ["10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.169.254/32", "172.16.0.0/12", "192.168.0.0/16"]
+
+_PARTIAL: Values = deep_merge(
+    _BOUNDED,
+    {
+        "policies": {
+            "podSecurityStandard": "baseline",
+            "networkPolicy": {"enabled": True, "workload": {"publicEgress": {"except": _NOT_PUBLIC}}},
+        },
+        # Otherwise a pod's token for the tenant's API server is an annotation, for all who may read pods on the host.
+        "sync": {"toHost": {"pods": {"useSecretsForSATokens": True}}},
+    },
+)
+
+# Label of the host's classes that tenants of trust zero may use: the chart's selectors know classes by their labels only.
+LISTED_CLASS = {"kubegpu.tenancy/trust-zero": "allowed"}
+_LISTED_ONLY: Values = {"enabled": True, "selector": {"matchLabels": LISTED_CLASS}}
+
+# What each level of trust adds to a virtual cluster, as docs/trust.md tells. None of them is a boundary against someone
+# who breaks out of a container: tenants share kernels.
 TRUST_PROFILES: dict[str, Values] = {
     "high": {},
-    "partial": deep_merge(_BOUNDED, {"policies": {"podSecurityStandard": "baseline"}}),
-    "zero": deep_merge(_BOUNDED, {"policies": {"podSecurityStandard": "restricted"}}),
+    "partial": _PARTIAL,
+    "zero": deep_merge(
+        _PARTIAL,
+        {
+            "policies": {"podSecurityStandard": "restricted"},
+            # Of priority classes none is synced by default, and pods lose theirs on the host.
+            "sync": {"fromHost": {"runtimeClasses": _LISTED_ONLY, "storageClasses": _LISTED_ONLY}},
+        },
+    ),
 }
+# The first version with publicEgress.
+_PROFILES_SINCE = (0, 31)
 
 
 # --- names and versions ------------------------------------------------------------------------------------------
@@ -304,6 +332,54 @@ def marker(name: str, namespace: str) -> str:
     if len(full) <= 63:
         return full
     return f"{full[:52]}-{hashlib.sha256(full.encode()).hexdigest()[:10]}".replace(".-", "-")
+
+
+# --- trust -------------------------------------------------------------------------------------------------------
+
+
+def check_trust(trust: str, version: str) -> None:
+    if trust != "high" and parse_version(version)[:2] < _PROFILES_SINCE:
+        oldest = ".".join(map(str, _PROFILES_SINCE))
+        raise TenancyError(
+            f"trust: {trust} needs vCluster {oldest} or later, whose network policies it sets; {version} was asked for."
+        )
+
+
+def needs_network_policies(trust: str) -> bool:
+    """Whether what the profile promises rests on a CNI that enforces them."""
+    return bool(_at(TRUST_PROFILES[trust], "policies.networkPolicy.enabled"))
+
+
+def trust_values(trust: str, kai: bool) -> Values:
+    """The values of a profile.
+
+    :arg kai: KAI Scheduler is to run in the virtual cluster. Its operator (templates/services/operator.yaml) and its reservation
+        pods (pkg/binder/binding/resourcereservation) have no security context, and no value gives them one, so that `restricted`
+        would refuse them: `baseline` is the strictest level that lets it schedule. It holds for all namespaces or none.
+    """
+    profile = TRUST_PROFILES[trust]
+    if kai and _at(profile, "policies.podSecurityStandard") == "restricted":
+        return deep_merge(profile, {"policies": {"podSecurityStandard": "baseline"}})
+    return profile
+
+
+def classes_to_list(trust: str, classes: t.Iterable[Object]) -> list[Object]:
+    """Those of the host's runtime and storage classes that lack the label by which such a tenant gets them.
+
+    They are NVIDIA's runtime class, without which no pod gets a GPU, and the default storage class, without which an own scheduler
+    places no pod with a volume. Further ones are listed by labelling them.
+    """
+    if not _at(TRUST_PROFILES[trust], "sync.fromHost.storageClasses.selector"):
+        return []
+    return [
+        item for item in classes if _is_basic(item) and not LISTED_CLASS.items() <= (item["metadata"].get("labels") or {}).items()
+    ]
+
+
+def _is_basic(item: Object) -> bool:
+    if item["kind"] == "RuntimeClass":
+        return bool(item["metadata"]["name"] == "nvidia")
+    return (item["metadata"].get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true"
 
 
 # --- values ------------------------------------------------------------------------------------------------------

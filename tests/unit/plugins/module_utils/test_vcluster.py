@@ -88,11 +88,64 @@ def test_values_without_node_selector(own_scheduler, nodes):
 
 @pytest.mark.parametrize(("trust", "level"), [("partial", "baseline"), ("zero", "restricted")])
 def test_profiles(trust, level):
-    policies = values(trust=trust)["policies"]
+    made = values(trust=trust)
+    policies = made["policies"]
     assert policies["podSecurityStandard"] == level
     # The control plane's own Service takes two node ports.
     assert policies["resourceQuota"]["quota"]["services.nodeports"] == 2
-    assert "networkPolicy" not in policies
+    assert policies["networkPolicy"]["enabled"] is True
+    assert "169.254.169.254/32" in policies["networkPolicy"]["workload"]["publicEgress"]["except"]
+    assert made["sync"]["toHost"]["pods"]["useSecretsForSATokens"] is True
+
+
+@pytest.mark.parametrize(
+    ("trust", "runtime_classes"),
+    [
+        ("high", {"enabled": True}),
+        ("partial", {"enabled": True}),
+        ("zero", {"enabled": True, "selector": {"matchLabels": vc.LISTED_CLASS}}),
+    ],
+)
+def test_only_trust_zero_lists_its_classes(trust, runtime_classes):
+    from_host = values(own_scheduler=True, trust=trust)["sync"]["fromHost"]
+    assert from_host["runtimeClasses"] == runtime_classes
+    assert from_host.get("storageClasses") == (runtime_classes if trust == "zero" else None)
+    assert "priorityClasses" not in from_host
+    assert from_host["nodes"]["enabled"] is True
+
+
+@pytest.mark.parametrize(("trust", "needed"), [("high", False), ("partial", True), ("zero", True)])
+def test_who_needs_network_policies(trust, needed):
+    assert vc.needs_network_policies(trust) is needed
+
+
+def test_kai_is_not_refused_by_the_profile():
+    assert vc.trust_values("zero", kai=False) == vc.TRUST_PROFILES["zero"]
+    eased = vc.trust_values("zero", kai=True)
+    assert eased["policies"]["podSecurityStandard"] == "baseline"
+    assert eased["policies"]["networkPolicy"] == vc.TRUST_PROFILES["zero"]["policies"]["networkPolicy"]
+    assert vc.TRUST_PROFILES["zero"]["policies"]["podSecurityStandard"] == "restricted"
+    assert vc.trust_values("partial", kai=True) == vc.TRUST_PROFILES["partial"]
+    assert vc.trust_values("high", kai=True) == {}
+
+
+def test_profiles_need_a_version_that_has_their_keys():
+    vc.check_trust("high", "0.26.0")
+    vc.check_trust("zero", "0.31.0")
+    with pytest.raises(TenancyError, match=r"^trust: partial needs vCluster 0\.31 or later"):
+        vc.check_trust("partial", "0.30.4")
+
+
+def test_classes_to_list():
+    def found(kind, name, labels=None, default=None):
+        annotations = {"storageclass.kubernetes.io/is-default-class": default} if default else None
+        return {"kind": kind, "metadata": {"name": name, "labels": labels, "annotations": annotations}}
+
+    nvidia, standard = found("RuntimeClass", "nvidia", {"a": "b"}), found("StorageClass", "standard", default="true")
+    others = [found("RuntimeClass", "kata"), found("StorageClass", "fast"), found("StorageClass", "slow", default="false")]
+    assert vc.classes_to_list("zero", [nvidia, standard, *others]) == [nvidia, standard]
+    assert vc.classes_to_list("partial", [nvidia, standard]) == []
+    assert vc.classes_to_list("zero", [found("RuntimeClass", "nvidia", vc.LISTED_CLASS)]) == []
 
 
 def test_user_values_win_and_tables_stay_untouched():
