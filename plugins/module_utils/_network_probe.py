@@ -10,15 +10,20 @@ Whether a client reaches the server is the client's readiness: neither a log nor
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import is_ready, page_spec, pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import is_ready, own_namespace, page_spec, pod_spec
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
 Object = dict[str, t.Any]
 
 NAME = "kubegpu-network-probe"
+IMAGE = "docker.io/library/busybox:1.37.0"
+TIMEOUT, POLICY_TIMEOUT = 90, 30
 PORT = 8080
 SERVER = "server"
 PATHS = ("same_node", "across_nodes")
@@ -119,3 +124,75 @@ def results(nodes: dict[str, str], cut_off: dict[str, float], bound: int) -> lis
         else:
             records.append(result(path, "unenforced", f"the server was still reached {way}, against the policy", bound))
     return records
+
+
+# --- the probe itself --------------------------------------------------------------------------------------------
+
+
+def look(
+    kube: Kube, namespace: str = NAME, image: str = IMAGE, timeout: int = TIMEOUT, policy_timeout: int = POLICY_TIMEOUT
+) -> tuple[bool, list[Object]]:
+    """Whether policies are enforced on all paths, and the record of each.
+
+    :arg namespace: made for the probe, and removed.
+    :arg timeout: seconds for the pods; ``policy_timeout``, for the policy to take effect.
+    """
+    found = _Probe(kube, namespace, image, timeout, policy_timeout).run()
+    return all(record["verdict"] == "enforced" for record in found), found
+
+
+class _Probe:
+    def __init__(self, kube: Kube, namespace: str, image: str, timeout: int, policy_timeout: int) -> None:
+        self.kube = kube
+        self.namespace = namespace
+        self.image = image
+        self.timeout = timeout
+        self.policy_timeout = policy_timeout
+        self.nodes = places(kube.list("v1", "Node"))
+
+    def run(self) -> list[Object]:
+        with own_namespace(self.kube, self.namespace, self.timeout):
+            self._start()
+            self.kube.create(policy(self.namespace))
+            cut_off = self._cut_off()
+            self.kube.delete(*POLICY, NAME, self.namespace)
+            # Had the server died meanwhile, it would look like a policy that is enforced.
+            self._wait_until_reached("the clients to reach the server again without the policy", self.policy_timeout)
+            return results(self.nodes, cut_off, self.policy_timeout)
+
+    def _start(self) -> None:
+        self.kube.create(server(self.namespace, self.image, self.nodes[PATHS[0]]))
+        address = wait_for("the server", lambda: server_address(self._pods()), self.timeout, interval=0.5)
+        for path, node in self.nodes.items():
+            self.kube.create(client(path, self.namespace, self.image, node, address))
+        self._wait_until_reached("the clients to reach the server while nothing forbids it", self.timeout)
+
+    def _wait_until_reached(self, what: str, timeout: int) -> None:
+        def look() -> tuple[bool | None, str]:
+            reached, seen = reaching(self._pods(), self.nodes)
+            return (True, "") if reached == set(self.nodes) else (None, seen)
+
+        wait_for(what, look, timeout, interval=0.5)
+
+    def _cut_off(self) -> dict[str, float]:
+        """After how many seconds the server was not reached any more, by path."""
+        start = time.monotonic()
+        cut_off: dict[str, float] = {}
+
+        def look() -> tuple[bool | None, str]:
+            nonlocal cut_off
+            reached, _seen = reaching(self._pods(), self.nodes)
+            now = time.monotonic() - start
+            cut_off = {path: cut_off.get(path, now) for path in self.nodes if path not in reached}
+            return (None, "") if reached else (True, "")
+
+        try:
+            wait_for("the policy to take effect", look, self.policy_timeout, interval=0.5)
+        except TenancyError as exc:
+            # That it takes none is an answer; anything else is not.
+            if "last_seen" not in exc.details:
+                raise
+        return cut_off
+
+    def _pods(self) -> list[Object]:
+        return self.kube.list("v1", "Pod", self.namespace)

@@ -32,8 +32,10 @@ REPOSITORY = "https://charts.loft.sh"
 MANAGER = "kubegpu.tenancy"
 OWNED_LABELS = {"app.kubernetes.io/managed-by": MANAGER}
 TENANT_LABEL = "kubegpu.tenancy/tenant"
-# Annotation of a tenant's namespace.
+# Annotations of a tenant's namespace: its profile, and whether its network policies were seen to be enforced.
 TRUST_NOTE = "kubegpu.tenancy/trust"
+NETWORK_NOTE = "kubegpu.tenancy/network-policies"
+ENFORCED, UNENFORCED = "enforced", "unenforced"
 # Label of a tenant's namespace whose pods a scheduler of the host cluster places, with that scheduler's name.
 HOST_SCHEDULER_LABEL = "kubegpu.tenancy/scheduler"
 # Taint of nodes that one tenant has for itself, with the tenant's name.
@@ -207,8 +209,10 @@ _PARTIAL: Values = deep_merge(
 )
 
 # Label of the host's classes that tenants of trust zero may use: the chart's selectors know classes by their labels only.
-LISTED_CLASS = {"kubegpu.tenancy/trust-zero": "allowed"}
-_LISTED_ONLY: Values = {"enabled": True, "selector": {"matchLabels": LISTED_CLASS}}
+LISTED_CLASS = "kubegpu.tenancy/trust-zero"
+_LISTED_ONLY: Values = {"enabled": True, "selector": {"matchExpressions": [{"key": LISTED_CLASS, "operator": "Exists"}]}}
+# Its value where we set it; people set others.
+LISTED_BY_US = "basic"
 
 # What each level of trust adds to a virtual cluster, as docs/trust.md tells. None of them is a boundary against someone
 # who breaks out of a container: tenants share kernels.
@@ -363,17 +367,13 @@ def trust_values(trust: str, kai: bool) -> Values:
     return profile
 
 
-def classes_to_list(trust: str, classes: t.Iterable[Object]) -> list[Object]:
-    """Those of the host's runtime and storage classes that lack the label by which such a tenant gets them.
+def classes_to_list(classes: t.Iterable[Object]) -> list[Object]:
+    """Those of the host's runtime and storage classes that lack the label by which a tenant of trust zero gets them.
 
     They are NVIDIA's runtime class, without which no pod gets a GPU, and the default storage class, without which an own scheduler
     places no pod with a volume. Further ones are listed by labelling them.
     """
-    if not _at(TRUST_PROFILES[trust], "sync.fromHost.storageClasses.selector"):
-        return []
-    return [
-        item for item in classes if _is_basic(item) and not LISTED_CLASS.items() <= (item["metadata"].get("labels") or {}).items()
-    ]
+    return [item for item in classes if _is_basic(item) and LISTED_CLASS not in (item["metadata"].get("labels") or {})]
 
 
 def _is_basic(item: Object) -> bool:
@@ -425,7 +425,7 @@ def tenant_values(
         "sync": {"fromHost": {"nodes": nodes, "runtimeClasses": {"enabled": True}}},
         "telemetry": {"enabled": False},
     }
-    merged = deep_merge(ours, TRUST_PROFILES[trust])
+    merged = deep_merge(ours, trust_values(trust, own_scheduler))
     if gpu_quota is not None:
         merged = deep_merge(deep_merge(merged, _BOUNDED), {"policies": {"resourceQuota": {"quota": {GPU_QUOTA: gpu_quota}}}})
     if host_kai:
@@ -701,6 +701,7 @@ def describe(workload: Object, namespace: Object | None, config: Values, pods: l
         "namespace": metadata["namespace"],
         "tenant": tenant,
         "trust": notes.get(TRUST_NOTE),
+        "network_policies": notes.get(NETWORK_NOTE),
         "version": str(_label(workload, "chart") or "").removeprefix(f"{CHART}-"),
         "state": _state(workload, verdict),
         "reason": "" if is_paused(workload) else verdict.seen,

@@ -110,65 +110,6 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _network_probe as probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
-
-
-class Probe:
-    def __init__(self, params: t.Mapping[str, t.Any], kube: Kube) -> None:
-        self.kube = kube
-        self.namespace: str = params["namespace"]
-        self.image: str = params["image"]
-        self.timeout: int = params["timeout"]
-        self.policy_timeout: int = params["policy_timeout"]
-        self.nodes = probe.places(kube.list("v1", "Node"))
-
-    def run(self) -> list[Object]:
-        with own_namespace(self.kube, self.namespace, self.timeout):
-            self._start()
-            self.kube.create(probe.policy(self.namespace))
-            cut_off = self._cut_off()
-            self.kube.delete(*probe.POLICY, probe.NAME, self.namespace)
-            # Had the server died meanwhile, it would look like a policy that is enforced.
-            self._wait_until_reached("the clients to reach the server again without the policy", self.policy_timeout)
-            return probe.results(self.nodes, cut_off, self.policy_timeout)
-
-    def _start(self) -> None:
-        self.kube.create(probe.server(self.namespace, self.image, self.nodes[probe.PATHS[0]]))
-        address = wait_for("the server", lambda: probe.server_address(self._pods()), self.timeout, interval=0.5)
-        for path, node in self.nodes.items():
-            self.kube.create(probe.client(path, self.namespace, self.image, node, address))
-        self._wait_until_reached("the clients to reach the server while nothing forbids it", self.timeout)
-
-    def _wait_until_reached(self, what: str, timeout: int) -> None:
-        def look() -> tuple[bool | None, str]:
-            reached, seen = probe.reaching(self._pods(), self.nodes)
-            return (True, "") if reached == set(self.nodes) else (None, seen)
-
-        wait_for(what, look, timeout, interval=0.5)
-
-    def _cut_off(self) -> dict[str, float]:
-        """After how many seconds the server was not reached any more, by path."""
-        start = time.monotonic()
-        cut_off: dict[str, float] = {}
-
-        def look() -> tuple[bool | None, str]:
-            nonlocal cut_off
-            reached, _seen = probe.reaching(self._pods(), self.nodes)
-            now = time.monotonic() - start
-            cut_off = {path: cut_off.get(path, now) for path in self.nodes if path not in reached}
-            return (None, "") if reached else (True, "")
-
-        try:
-            wait_for("the policy to take effect", look, self.policy_timeout, interval=0.5)
-        except TenancyError as exc:
-            # That it takes none is an answer; anything else is not.
-            if "last_seen" not in exc.details:
-                raise
-        return cut_off
-
-    def _pods(self) -> list[Object]:
-        return self.kube.list("v1", "Pod", self.namespace)
 
 
 def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> Object:
@@ -176,8 +117,7 @@ def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> Object:
         results = [probe.result(path, "not_tried", "check mode") for path in probe.PATHS]
         return {"changed": False, "enforced": None, "results": results, "seconds": 0.0}
     start = time.monotonic()
-    results = Probe(params, kube).run()
-    enforced = all(found["verdict"] == "enforced" for found in results)
+    enforced, results = probe.look(kube, params["namespace"], params["image"], params["timeout"], params["policy_timeout"])
     return {"changed": False, "enforced": enforced, "results": results, "seconds": round(time.monotonic() - start, 1)}
 
 
@@ -185,9 +125,9 @@ def main() -> None:
     module = kube_module(
         argument_spec={
             "namespace": {"type": "str", "default": probe.NAME},
-            "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
-            "timeout": {"type": "int", "default": 90},
-            "policy_timeout": {"type": "int", "default": 30},
+            "image": {"type": "str", "default": probe.IMAGE},
+            "timeout": {"type": "int", "default": probe.TIMEOUT},
+            "policy_timeout": {"type": "int", "default": probe.POLICY_TIMEOUT},
         }
     )
     try:
