@@ -165,6 +165,7 @@ import datetime
 import time
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kubeconfig as kc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
@@ -295,11 +296,11 @@ class VirtualCluster:
         if secret is None:
             return None, f"its kubeconfig Secret vc-{self.name} does not exist yet"
         service = self.kube.get("v1", "Service", self.name, self.namespace)
-        server, why = vc.server_address(service, pods)
+        server, why = kc.server_address(service, pods)
         if server is None:
             unreachable = service is not None and service["spec"].get("type") not in ("NodePort", "LoadBalancer")
             return ({}, "") if unreachable else (None, why)
-        config = vc.kubeconfig(secret, self.name, server)
+        config = kc.kubeconfig(secret, self.name, server)
         try:
             version = self.ask(config, "/version")["gitVersion"]
             self.ask(config, vc.READY_PATH)
