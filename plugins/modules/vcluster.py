@@ -16,6 +16,8 @@ description:
   - Values that the chart accepts but the control plane dies of, features that need a licence, versions known to be bad and
     upgrades that are not supported upstream are refused before anything is touched.
   - Unfinished Helm releases, as a killed run leaves them, are repaired.
+  - Where the client certificate in the Secret C(vc-NAME) has expired, the control plane is restarted, because vCluster renews
+    certificates when it starts. Versions before 0.34 do not, and have to be upgraded.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   state:
@@ -245,6 +247,7 @@ class VirtualCluster:
             changes.append(("trust", noted, params["trust"]))
             if not check_mode:
                 self.kube.patch("v1", "Namespace", self.namespace, {"metadata": {"annotations": self._notes()}})
+        ended = self._ended(self._secret()) if release else None
         if changes:
             self.helm.template(self.name, self.namespace, chart, values)
             if not check_mode:
@@ -254,6 +257,12 @@ class VirtualCluster:
             changes.append(("state", "paused", "running"))
             if not check_mode:
                 self._scale(workload, **vc.resumed(workload))
+        if ended:
+            changes.append(("certificate", f"expired {ended}", "renewed"))
+            if not check_mode:
+                # Certificates are renewed, and the Secret written, when the control plane starts (pkg/certs/ensure.go).
+                for pod in self._pods():
+                    self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace)
         result = outcome(changes, namespace=self.namespace, version=params["version"])
         if not check_mode:
             result |= wait_for(f"virtual cluster {self.name}", self._ready, self.left())
@@ -292,9 +301,11 @@ class VirtualCluster:
             )
         if not verdict.ready:
             return None, verdict.seen
-        secret = self.kube.get("v1", "Secret", f"vc-{self.name}", self.namespace)
+        secret = self._secret()
         if secret is None:
             return None, f"its kubeconfig Secret vc-{self.name} does not exist yet"
+        if ended := self._ended(secret):
+            return None, f"the certificate in its Secret vc-{self.name} expired {ended}; vCluster before 0.34 does not renew it"
         service = self.kube.get("v1", "Service", self.name, self.namespace)
         server, why = kc.server_address(service, pods)
         if server is None:
@@ -315,6 +326,13 @@ class VirtualCluster:
         """Its StatefulSet, or its Deployment when it keeps no data."""
         kinds = ("StatefulSet", "Deployment")
         return next(filter(None, (self.kube.get("apps/v1", kind, self.name, self.namespace) for kind in kinds)), None)
+
+    def _secret(self) -> Object | None:
+        return self.kube.get("v1", "Secret", f"vc-{self.name}", self.namespace)
+
+    @staticmethod
+    def _ended(secret: Object | None) -> str | None:
+        return kc.expired(secret or {}, datetime.datetime.now(datetime.UTC))
 
     def _pods(self) -> list[Object]:
         return self.kube.list("v1", "Pod", self.namespace, f"{vc.CONTROL_PLANE},release={self.name}")

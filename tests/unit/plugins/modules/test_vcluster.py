@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
@@ -162,6 +163,40 @@ def test_second_run_changes_nothing():
     assert not result["changed"]
     assert result["diff"] == {"before": {}, "after": {}}
     assert run.writes == []
+
+
+def with_certificate(objects, data):
+    secret = next(o for o in objects if o["kind"] == "Secret")
+    secret["data"] = secret["data"] | {"client-certificate": data}
+    return [own_namespace(), *objects]
+
+
+EXPIRED = {"before": {"certificate": "expired 2025-11-21T12:00:00Z"}, "after": {"certificate": "renewed"}}
+
+
+@pytest.mark.parametrize("renews", [True, False])
+def test_an_expired_certificate_is_renewed_by_a_restart(renews, certificate, monkeypatch):
+    ended, ends = (certificate(datetime.datetime(year, 11, 21, 12)) for year in (2025, 2060))
+    objects = with_certificate(running(), ended)
+    assert run(objects, RELEASE, check_mode=True)["diff"] == EXPIRED
+    assert run.writes == run.asked == []
+
+    delete = FakeKube.delete
+
+    def restart(self, api_version, kind, name, namespace=None):
+        if renews:
+            with_certificate(objects[1:], ends)
+        return delete(self, api_version, kind, name, namespace) and self.objects.append(running()[1])
+
+    monkeypatch.setattr(FakeKube, "delete", restart)
+    if renews:
+        assert run(objects, RELEASE)["diff"] == EXPIRED
+        assert not run(objects, RELEASE)["changed"]
+        assert run.writes == []
+    else:
+        with pytest.raises(TenancyError, match=r"expired 2025-11-21T12:00:00Z; vCluster before 0\.34 does not renew it"):
+            run(objects, RELEASE, timeout=0)
+        assert run.writes == [("delete", "Pod", "web-0")]
 
 
 def test_check_mode_predicts_and_writes_nothing():
