@@ -250,6 +250,13 @@ class Kube:
             raise
         return True
 
+    def create_token(self, name: str, namespace: str, seconds: int) -> str:
+        """A token of a service account that ends after ``seconds``."""
+        resource = self._require("v1", "ServiceAccount").subresources["token"]
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": seconds}}
+        what = f"Asking for a token of ServiceAccount {name}"
+        return str(self._object(what, resource.create, body, name=name, namespace=namespace)["status"]["token"])
+
     def logs(
         self,
         name: str,

@@ -3,14 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""What we know about virtual clusters: names, versions, Helm values, readiness, kubeconfigs.
+"""What we know about virtual clusters: names, versions, Helm values, readiness.
 
 Plain data in, plain data out. Upstream facts are tables; their source stands beside each row.
 """
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import datetime
 import hashlib
@@ -213,6 +212,7 @@ LISTED_CLASS = "kubegpu.tenancy/trust-zero"
 _LISTED_ONLY: Values = {"enabled": True, "selector": {"matchExpressions": [{"key": LISTED_CLASS, "operator": "Exists"}]}}
 # Its value where we set it; people set others.
 LISTED_BY_US = "basic"
+CLASSES = (("node.k8s.io/v1", "RuntimeClass"), ("storage.k8s.io/v1", "StorageClass"))
 
 # What each level of trust adds to a virtual cluster, as docs/trust.md tells. None of them is a boundary against someone
 # who breaks out of a container: tenants share kernels.
@@ -349,9 +349,9 @@ def check_trust(trust: str, version: str) -> None:
         )
 
 
-def needs_network_policies(trust: str) -> bool:
-    """Whether what the profile promises rests on a CNI that enforces them."""
-    return bool(_at(TRUST_PROFILES[trust], "policies.networkPolicy.enabled"))
+def makes_network_policies(values: Values) -> bool:
+    """Whether what these values promise rests on a network that enforces policies."""
+    return bool(_at(values, "policies.networkPolicy.enabled"))
 
 
 def trust_values(trust: str, kai: bool) -> Values:
@@ -746,80 +746,3 @@ def _backing_store(config: Values) -> str:
             if _at(store, f"{kind}.{way}.enabled"):
                 return f"{kind} {way}"
     return "database embedded"
-
-
-# --- address and kubeconfig --------------------------------------------------------------------------------------
-
-
-def server_address(service: Object | None, pods: list[Object]) -> tuple[str | None, str]:
-    """The address the Service gives clients outside the cluster, or None and why there is none.
-
-    A NodePort is answered on every node, but the serving certificate names only the node the control plane runs on.
-    """
-    if service is None:
-        return None, "it has no Service"
-    kind = service["spec"].get("type", "ClusterIP")
-    if kind == "LoadBalancer":
-        for entry in service.get("status", {}).get("loadBalancer", {}).get("ingress") or []:
-            return _https(entry.get("ip") or entry["hostname"], 443), ""
-        return None, "its LoadBalancer has no address yet"
-    if kind != "NodePort":
-        return None, f"its Service is of type {kind}, which nothing outside the cluster reaches"
-    port = next((port["nodePort"] for port in service["spec"]["ports"] if port.get("port") == 443), None)
-    if port is None:
-        return None, "its Service has no port 443"
-    for pod in pods:
-        host = pod.get("status", {}).get("hostIP")
-        if host and pod["status"].get("phase") == "Running":
-            return _https(host, port), ""
-    return None, "its control plane runs on no node"
-
-
-def _https(host: str, port: int) -> str:
-    bracketed = f"[{host}]" if ":" in host else host
-    return f"https://{bracketed}" + ("" if port == 443 else f":{port}")
-
-
-def kubeconfig(secret: Object, context: str, server: str, proxy_url: str | None = None) -> Object:
-    """A kubeconfig with one cluster, user and context, all named ``context``, from the Secret ``vc-<name>``."""
-    data = {key: value for key, value in (secret.get("data") or {}).items() if value}
-    cluster = {"server": server, "certificate-authority-data": data.get("certificate-authority")}
-    if proxy_url:
-        cluster["proxy-url"] = proxy_url
-    if "client-certificate" in data:
-        user = {"client-certificate-data": data["client-certificate"], "client-key-data": data.get("client-key")}
-    else:
-        user = {"token": base64.b64decode(data.get("token", "")).decode()}
-    if not all([*cluster.values(), *user.values()]):
-        raise TenancyError(f"Secret {secret['metadata']['name']} holds no complete kubeconfig.")
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": context, "cluster": cluster}],
-        "users": [{"name": context, "user": user}],
-        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
-        "current-context": context,
-    }
-
-
-def kubeconfig_summary(config: t.Any) -> Object:
-    """What a diff may show of a kubeconfig: no credentials."""
-    if not isinstance(config, dict):
-        return {}
-    clusters = [entry.get("cluster", {}) for entry in config.get("clusters") or []]
-    summary = {"context": config.get("current-context"), "server": clusters[0].get("server") if clusters else None}
-    if clusters and "proxy-url" in clusters[0]:
-        summary["proxy_url"] = clusters[0]["proxy-url"]
-    return summary
-
-
-def same_credentials(one: t.Any, other: t.Any) -> bool:
-    """Whether two kubeconfigs trust and present the same keys."""
-
-    def keys(config: t.Any) -> t.Any:
-        if not isinstance(config, dict):
-            return None
-        authorities = [entry.get("cluster", {}).get("certificate-authority-data") for entry in config.get("clusters") or []]
-        return authorities, [entry.get("user") for entry in config.get("users") or []]
-
-    return bool(keys(one) == keys(other))

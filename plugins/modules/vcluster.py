@@ -16,6 +16,8 @@ description:
   - Values that the chart accepts but the control plane dies of, features that need a licence, versions known to be bad and
     upgrades that are not supported upstream are refused before anything is touched.
   - Unfinished Helm releases, as a killed run leaves them, are repaired.
+  - Where the client certificate in the Secret C(vc-NAME) has expired, the control plane is restarted, because vCluster renews
+    certificates when it starts. Versions before 0.34 do not, and have to be upgraded.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   state:
@@ -80,6 +82,17 @@ options:
       - GPU devices that the tenant's pods hold at most, by a quota of the host cluster, and with it the quotas of O(trust=partial).
       - Virtual clusters with schedulers of their own share a node only where their quotas fit on it together.
     type: int
+  accept_unenforced:
+    description:
+      - Whether a profile that rests on network policies is accepted on a cluster whose network does not enforce them, which a short probe
+        finds out. The tenant is then noted as such, and never as protected.
+    type: bool
+    default: false
+  probe_image:
+    description:
+      - Image of that probe's pods, with busybox's C(sh), C(httpd) and C(wget). It defaults to that of
+        M(kubegpu.tenancy.network_policy_probe).
+    type: str
   trust:
     description:
       - Isolation profile. V(high) adds nothing.
@@ -156,6 +169,11 @@ version:
   returned: when O(state=present)
   type: str
   sample: 0.36.1
+network_policies:
+  description: V(enforced) or V(unenforced), as a probe saw it. Null where the tenant has none.
+  returned: when O(state=present)
+  type: str
+  sample: enforced
 kubernetes_version:
   description: Version the virtual cluster's API server reports.
   returned: when O(state=present), not in check mode, and clients outside the cluster can reach it
@@ -183,6 +201,8 @@ import datetime
 import time
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kubeconfig as kc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _network_probe as network_probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError, check_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
@@ -240,49 +260,68 @@ class VirtualCluster:
 
     def present(self, check_mode: bool) -> Result:
         params = self.params
-        check_all(
-            lambda: vc.check_name(self.name),
-            lambda: vc.check_namespace(params["namespace"]),
-            lambda: vc.check_version(params["version"], params["kubernetes_version"]),
-            lambda: vc.check_node_selector(params["node_selector"]),
-            lambda: vc.check_moved(params["values"], params["version"]),
-            self._values,
-        )
-        vc.check_skew(params["version"], params["kubernetes_version"], self.kube.version())
-        values = self._values()
-        upstream = Chart(vc.CHART, params["version"], vc.REPOSITORY)
-        chart = find_chart(params["chart_source"], vc.CHART, params["version"], upstream)
+        values, chart = self._checked()
         namespace = self.own_namespace()
-        terminating = namespace is not None and "deletionTimestamp" in namespace["metadata"]
-        exists = namespace is not None and not terminating
-        release = self.helm.release(self.name, self.namespace) if exists else None
-        if exists and release is None:
-            self._refuse_others()
-        if release and release.status != "pending-install" and not params["force_version"]:
-            vc.check_upgrade(release.chart_version, params["version"])
-        if release and release.status == "deployed":
-            vc.check_store(release.values, values)
+        here = None if namespace and "deletionTimestamp" in namespace["metadata"] else namespace
+        release = self.helm.release(self.name, self.namespace) if here else None
+        self._refuse_history(release, values, bool(here))
 
-        changes = _changes(self.namespace, exists, release, params["version"], values)
+        changes = _changes(release, params["version"], values)
+        ended = self._ended(self._secret()) if release else None
         if changes:
             self._refuse_rivals(values)
-            # The last check; everything below writes.
             self.helm.template(self.name, self.namespace, chart, values)
-        notes = self._notes_to_change(namespace) if exists and namespace else []
-        if notes and not check_mode:
-            self.kube.patch("v1", "Namespace", self.namespace, {"metadata": self._notes()})
+        network = self._network(values, here, bool(changes), check_mode)
+        # That was the last check; everything below writes.
+        around = self._list_classes(check_mode) + self._have_namespace(namespace, here, network, check_mode)
         if changes and not check_mode:
-            self._install(exists, terminating, release, chart, values)
-        changes += notes
+            self._install(release, chart, values)
+        changes = around + changes
         workload = self._workload() if release else None
         if workload and vc.is_paused(workload):
             changes.append(("state", "paused", "running"))
             if not check_mode:
                 self._scale(workload, **vc.resumed(workload))
-        result = outcome(changes, namespace=self.namespace, version=params["version"])
+        if ended:
+            changes.append(("certificate", f"expired {ended}", "renewed"))
+            if not check_mode:
+                # Certificates are renewed, and the Secret written, when the control plane starts (pkg/certs/ensure.go).
+                for pod in self._pods():
+                    self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace)
+        result = outcome(changes, namespace=self.namespace, version=params["version"], network_policies=network)
+        if network == vc.UNENFORCED:
+            told = (
+                "The cluster's network does not enforce network policies, which was accepted: pods of others reach the tenant's."
+            )
+            result["warnings"] = [f"{self.name}: {told}"]
         if not check_mode:
             result |= wait_for(f"virtual cluster {self.name}", self._ready, self.left())
         return result | {"seconds": self.seconds()}
+
+    def _checked(self) -> tuple[Object, Chart]:
+        """The values and the chart, once nothing is wrong with the parameters."""
+        params = self.params
+        check_all(
+            lambda: vc.check_name(self.name),
+            lambda: vc.check_namespace(params["namespace"]),
+            lambda: vc.check_version(params["version"], params["kubernetes_version"]),
+            lambda: vc.check_node_selector(params["node_selector"]),
+            lambda: vc.check_trust(params["trust"], params["version"]),
+            lambda: vc.check_moved(params["values"], params["version"]),
+            self._values,
+        )
+        vc.check_skew(params["version"], params["kubernetes_version"], self.kube.version())
+        upstream = Chart(vc.CHART, params["version"], vc.REPOSITORY)
+        return self._values(), find_chart(params["chart_source"], vc.CHART, params["version"], upstream)
+
+    def _refuse_history(self, release: Release | None, values: Object, exists: bool) -> None:
+        """Refuse what does not go with what is in the namespace."""
+        if exists and release is None:
+            self._refuse_others()
+        if release and release.status != "pending-install" and not self.params["force_version"]:
+            vc.check_upgrade(release.chart_version, self.params["version"])
+        if release and release.status == "deployed":
+            vc.check_store(release.values, values)
 
     def _values(self) -> Object:
         params = self.params
@@ -297,20 +336,88 @@ class VirtualCluster:
             dedicated_to=self.name if params["trust"] == "zero" else "",
         )
 
-    def _notes(self) -> Object:
+    def _network(self, values: Object, namespace: Object | None, changed: bool, check_mode: bool) -> str | None:
+        """Whether the network enforces the policies these values make; None where they make none, or where that is not known."""
+        if not vc.makes_network_policies(values):
+            return None
+        noted: str | None = ((namespace or {}).get("metadata", {}).get("annotations") or {}).get(vc.NETWORK_NOTE)
+        accepted = self.params["accept_unenforced"]
+        if check_mode or (noted and not changed and (noted == vc.ENFORCED or accepted)):
+            return noted
+        # Several tenants are made at once, each with a probe of its own.
+        image = {"image": self.params["probe_image"]} if self.params["probe_image"] else {}
+        enforced, results = network_probe.look(self.kube, f"{network_probe.NAME}-{self.name}"[:63].rstrip("-"), **image)
+        if not enforced and not accepted:
+            seen = "; ".join(result["reason"] for result in results if result["verdict"] != vc.ENFORCED)
+            raise TenancyError(
+                f"trust: {self.params['trust']} rests on network policies, and the cluster's network does not enforce them: {seen}. Have a "
+                "network plugin that does, or take the tenant as it is by accept_unenforced.",
+                results=results,
+            )
+        return vc.ENFORCED if enforced else vc.UNENFORCED
+
+    def _list_classes(self, check_mode: bool) -> list[Change]:
+        """Have the classes listed that every tenant of trust zero needs."""
+        if self.params["trust"] != "zero":
+            return []
+        missing = vc.classes_to_list([item for kind in vc.CLASSES for item in self.kube.list(*kind)])
+        return self._mark(missing, vc.LISTED_BY_US, check_mode)
+
+    def _unlist_classes(self, namespace: Object | None, check_mode: bool) -> list[Change]:
+        """Take back what the last tenant of trust zero leaves."""
+
+        def is_zero(item: Object) -> bool:
+            return (item["metadata"].get("annotations") or {}).get(vc.TRUST_NOTE) == "zero"
+
+        if namespace is None or not is_zero(namespace):
+            return []
+        owned = ",".join(f"{key}={value}" for key, value in vc.OWNED_LABELS.items())
+        others = [item for item in self.kube.list("v1", "Namespace", None, owned) if item["metadata"]["name"] != self.namespace]
+        if any(is_zero(item) for item in others):
+            return []
+        mark = f"{vc.LISTED_CLASS}={vc.LISTED_BY_US}"
+        return self._mark([item for kind in vc.CLASSES for item in self.kube.list(*kind, None, mark)], None, check_mode)
+
+    def _mark(self, classes: list[Object], value: str | None, check_mode: bool) -> list[Change]:
+        changes: list[Change] = []
+        for item in classes:
+            metadata = item["metadata"]
+            changes.append((f"{item['kind']} {metadata['name']}", (metadata.get("labels") or {}).get(vc.LISTED_CLASS), value))
+            if not check_mode:
+                body = {"metadata": {"labels": {vc.LISTED_CLASS: value}}}
+                self.kube.patch(item["apiVersion"], item["kind"], metadata["name"], body)
+        return changes
+
+    def _notes(self, network: str | None) -> Object:
         """Metadata of the namespace by which others know what the tenant is."""
         return {
-            "annotations": {vc.TRUST_NOTE: self.params["trust"]},
+            "annotations": {vc.TRUST_NOTE: self.params["trust"], vc.NETWORK_NOTE: network},
             "labels": {vc.HOST_SCHEDULER_LABEL: self.params["host_scheduler"]},
         }
 
-    def _notes_to_change(self, namespace: Object) -> list[Change]:
-        return [
-            (key.rpartition("/")[2], found, wanted)
-            for kind, notes in self._notes().items()
-            for key, wanted in notes.items()
-            if (found := (namespace["metadata"].get(kind) or {}).get(key)) != wanted
+    def _have_namespace(self, found: Object | None, here: Object | None, network: str | None, check_mode: bool) -> list[Change]:
+        """Have the namespace, with its notes.
+
+        :arg here: the one that was found, unless it is on its way out.
+        """
+        notes = self._notes(network)
+        if here is None:
+            if not check_mode:
+                if found:
+                    self._wait_until_gone()
+                given = {kind: {key: value for key, value in noted.items() if value} for kind, noted in notes.items()}
+                given["labels"] |= vc.OWNED_LABELS | {vc.TENANT_LABEL: self.name}
+                self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace} | given})
+            return [("namespace", None, self.namespace)]
+        changes = [
+            (key.rpartition("/")[2], before, wanted)
+            for kind, noted in notes.items()
+            for key, wanted in noted.items()
+            if (before := (here["metadata"].get(kind) or {}).get(key)) != wanted
         ]
+        if changes and not check_mode:
+            self.kube.patch("v1", "Namespace", self.namespace, {"metadata": notes})
+        return changes
 
     def _refuse_rivals(self, values: Object) -> None:
         """Refuse GPUs that another virtual cluster books without seeing this one."""
@@ -328,16 +435,7 @@ class VirtualCluster:
             if found["metadata"]["name"] != self.name:
                 raise TenancyError(f"namespace: {self.namespace} already holds the virtual cluster {found['metadata']['name']}.")
 
-    def _install(self, exists: bool, terminating: bool, release: Release | None, chart: Chart, values: Object) -> None:
-        if terminating:
-            self._wait_until_gone()
-        if not exists:
-            notes = self._notes()
-            labels = (
-                vc.OWNED_LABELS | {vc.TENANT_LABEL: self.name} | {key: value for key, value in notes["labels"].items() if value}
-            )
-            metadata = {"name": self.namespace, "labels": labels, "annotations": notes["annotations"]}
-            self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    def _install(self, release: Release | None, chart: Chart, values: Object) -> None:
         if release and release.status in ("pending-install", "uninstalling"):
             self.helm.uninstall(self.name, self.namespace, self.left())
         elif release and release.status in UNFINISHED:
@@ -356,15 +454,17 @@ class VirtualCluster:
             )
         if not verdict.ready:
             return None, verdict.seen
-        secret = self.kube.get("v1", "Secret", f"vc-{self.name}", self.namespace)
+        secret = self._secret()
         if secret is None:
             return None, f"its kubeconfig Secret vc-{self.name} does not exist yet"
+        if ended := self._ended(secret):
+            return None, f"the certificate in its Secret vc-{self.name} expired {ended}; vCluster before 0.34 does not renew it"
         service = self.kube.get("v1", "Service", self.name, self.namespace)
-        server, why = vc.server_address(service, pods)
+        server, why = kc.server_address(service, pods)
         if server is None:
             unreachable = service is not None and service["spec"].get("type") not in ("NodePort", "LoadBalancer")
             return ({}, "") if unreachable else (None, why)
-        config = vc.kubeconfig(secret, self.name, server)
+        config = kc.kubeconfig(secret, self.name, server)
         try:
             version = self.ask(config, "/version")["gitVersion"]
             self.ask(config, vc.READY_PATH)
@@ -379,6 +479,13 @@ class VirtualCluster:
         """Its StatefulSet, or its Deployment when it keeps no data."""
         kinds = ("StatefulSet", "Deployment")
         return next(filter(None, (self.kube.get("apps/v1", kind, self.name, self.namespace) for kind in kinds)), None)
+
+    def _secret(self) -> Object | None:
+        return self.kube.get("v1", "Secret", f"vc-{self.name}", self.namespace)
+
+    @staticmethod
+    def _ended(secret: Object | None) -> str | None:
+        return kc.expired(secret or {}, datetime.datetime.now(datetime.UTC))
 
     def _pods(self) -> list[Object]:
         return self.kube.list("v1", "Pod", self.namespace, f"{vc.CONTROL_PLANE},release={self.name}")
@@ -434,6 +541,7 @@ class VirtualCluster:
             changes.append(("namespace", self.namespace, None))
         changes += [(f"{kind} {name}", "present", None) for _api, kind, name in self._cluster_scoped()]
         if changes and not check_mode:
+            self._unlist_classes(namespace, check_mode)
             if release:
                 self.helm.uninstall(self.name, self.namespace, self.left())
             if keep:
@@ -483,12 +591,10 @@ class VirtualCluster:
         return found
 
 
-def _changes(namespace: str, exists: bool, release: Release | None, version: str, values: Object) -> list[Change]:
-    changes: list[Change] = []
-    if not exists:
-        changes.append(("namespace", None, namespace))
+def _changes(release: Release | None, version: str, values: Object) -> list[Change]:
     if release is None:
-        return [*changes, ("version", None, version), ("values", None, values)]
+        return [("version", None, version), ("values", None, values)]
+    changes: list[Change] = []
     if release.status != "deployed":
         changes.append(("release", release.status, "deployed"))
     if release.chart_version != version:
@@ -517,6 +623,8 @@ def main() -> None:
             "node_selector": {"type": "dict", "default": {}},
             "host_scheduler": {"type": "str", "choices": ["kai"]},
             "gpu_quota": {"type": "int"},
+            "accept_unenforced": {"type": "bool", "default": False},
+            "probe_image": {"type": "str"},
             "trust": {"type": "str", "choices": ["high", "partial", "zero"], "default": "high"},
             "timeout": {"type": "int", "default": 300},
         }

@@ -25,8 +25,9 @@ extends_documentation_fragment:
 attributes:
   diff_mode:
     support: none
-notes:
-  - The expiry of kubeconfigs is read by the C(openssl) program of the host where the module runs, and is null without it.
+requirements:
+  - kubernetes >= 24.2.0
+  - C(cryptography) for the expiry of kubeconfigs, which is null without it. Debian's python3-kubernetes brings it.
 seealso:
   - module: kubegpu.tenancy.vcluster
   - plugin: kubegpu.tenancy.vclusters
@@ -65,6 +66,10 @@ vclusters:
       returned: always
     trust:
       description: Isolation profile of the tenant.
+      type: str
+      returned: always
+    network_policies:
+      description: V(enforced) or V(unenforced), as a probe saw it. Null where the tenant has none.
       type: str
       returned: always
     version:
@@ -108,7 +113,7 @@ vclusters:
       type: str
       returned: always
     kubeconfig_expires:
-      description: When the certificate in its kubeconfig ends, in UTC.
+      description: When the certificate or token in its Secret C(vc-NAME) ends, in UTC. Null where that is not known.
       type: str
       returned: always
   sample:
@@ -116,6 +121,7 @@ vclusters:
       namespace: tenant-team-ml
       tenant: team-ml
       trust: high
+      network_policies: null
       version: 0.36.1
       state: running
       reason: ""
@@ -129,46 +135,26 @@ vclusters:
       kubeconfig_expires: "2027-11-21T12:00:00Z"
 """
 
-import base64
-import datetime
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kubeconfig as kc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import find
 
-Runner = t.Callable[..., tuple[int, str, str]]
 
-
-def run(name: str | None, kube: Kube, runner: Runner) -> dict[str, t.Any]:
+def run(name: str | None, kube: Kube) -> dict[str, t.Any]:
     found = [item for item in find(kube) if name in (None, item["name"])]
-    return {
-        "changed": False,
-        "vclusters": [
-            item | {"kubeconfig_expires": _expiry(kube.get("v1", "Secret", f"vc-{item['name']}", item["namespace"]), runner)}
-            for item in found
-        ],
-    }
-
-
-def _expiry(secret: Object | None, runner: Runner) -> str | None:
-    certificate = base64.b64decode(((secret or {}).get("data") or {}).get("client-certificate") or "").decode()
-    if not certificate:
-        return None
-    rc, out, _err = runner(["openssl", "x509", "-noout", "-enddate", "-dateopt", "iso_8601"], data=certificate)
-    # As in notAfter=2027-11-21 12:00:00Z
-    ends = out.strip().partition("=")[2] if rc == 0 else ""
-    return datetime.datetime.strptime(ends, "%Y-%m-%d %H:%M:%SZ").strftime("%Y-%m-%dT%H:%M:%SZ") if ends else None
+    for item in found:
+        secret = kube.get("v1", "Secret", f"vc-{item['name']}", item["namespace"]) or {}
+        item["kubeconfig_expires"] = kc.iso(kc.expiry(kc.secret_user(secret)))
+    return {"changed": False, "vclusters": found}
 
 
 def main() -> None:
     module = kube_module(argument_spec={"name": {"type": "str"}})
-
-    def runner(args: list[str], data: str) -> tuple[int, str, str]:
-        return t.cast("tuple[int, str, str]", module._module.run_command(args, data=data, handle_exceptions=False))
-
     try:
-        module.exit_json(**run(module.params["name"], Kube.connect(module), runner))
+        module.exit_json(**run(module.params["name"], Kube.connect(module)))
     except TenancyError as exc:
         module.fail_json(msg=exc.message, **exc.details)
 

@@ -87,6 +87,7 @@ def test_what_is_found():
         "namespace": "tenant-team-ml",
         "tenant": "team-ml",
         "trust": "partial",
+        "network_policies": None,
         "version": "0.36.1",
         "state": "running",
         "reason": "",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import _proxy_url
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, _proxy_url
 
 CONFIG = {
     "clusters": [{"name": "near", "cluster": {}}, {"name": "far", "cluster": {"proxy-url": "http://127.0.0.1:1"}}],
@@ -27,3 +27,21 @@ def test_what_is_no_kubeconfig_is_the_clients_to_refuse(text, tmp_path):
     (tmp_path / "config").write_text(text)
     assert _proxy_url(str(tmp_path / "config"), None) is None
     assert _proxy_url(str(tmp_path / "gone"), None) is None
+
+
+def test_a_token_is_asked_for_by_its_subresource():
+    asked = {}
+
+    class Token:
+        def create(self, body, **where):
+            asked.update(body["spec"], **where)
+            return {"status": {"token": "secret"}}
+
+    class Client:
+        def resource(self, kind, api_version):
+            assert (kind, api_version) == ("ServiceAccount", "v1")
+            return type("Accounts", (), {"subresources": {"token": Token()}})
+
+    assert Kube(Client()).create_token("deployer", "kube-system", 600) == "secret"
+    assert asked.pop("serializer")(None, {}) == {}
+    assert asked == {"expirationSeconds": 600, "name": "deployer", "namespace": "kube-system"}

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
@@ -103,7 +101,7 @@ def test_profiles(trust, level):
     [
         ("high", {"enabled": True}),
         ("partial", {"enabled": True}),
-        ("zero", {"enabled": True, "selector": {"matchLabels": vc.LISTED_CLASS}}),
+        ("zero", {"enabled": True, "selector": {"matchExpressions": [{"key": vc.LISTED_CLASS, "operator": "Exists"}]}}),
     ],
 )
 def test_only_trust_zero_lists_its_classes(trust, runtime_classes):
@@ -116,7 +114,7 @@ def test_only_trust_zero_lists_its_classes(trust, runtime_classes):
 
 @pytest.mark.parametrize(("trust", "needed"), [("high", False), ("partial", True), ("zero", True)])
 def test_who_needs_network_policies(trust, needed):
-    assert vc.needs_network_policies(trust) is needed
+    assert vc.makes_network_policies(values(trust=trust)) is needed
 
 
 def test_kai_is_not_refused_by_the_profile():
@@ -143,9 +141,8 @@ def test_classes_to_list():
 
     nvidia, standard = found("RuntimeClass", "nvidia", {"a": "b"}), found("StorageClass", "standard", default="true")
     others = [found("RuntimeClass", "kata"), found("StorageClass", "fast"), found("StorageClass", "slow", default="false")]
-    assert vc.classes_to_list("zero", [nvidia, standard, *others]) == [nvidia, standard]
-    assert vc.classes_to_list("partial", [nvidia, standard]) == []
-    assert vc.classes_to_list("zero", [found("RuntimeClass", "nvidia", vc.LISTED_CLASS)]) == []
+    assert vc.classes_to_list([nvidia, standard, *others]) == [nvidia, standard]
+    assert vc.classes_to_list([found("RuntimeClass", "nvidia", {vc.LISTED_CLASS: "yes"})]) == []
 
 
 def test_user_values_win_and_tables_stay_untouched():
@@ -314,61 +311,6 @@ def test_judge(item, pods, ready, seen, crashed):
     verdict = vc.judge(item, pods)
     assert (verdict.ready, verdict.crashed) == (ready, crashed)
     assert seen in verdict.seen
-
-
-def service(kind, **spec):
-    return {"spec": {"type": kind, "ports": [{"port": 10250, "nodePort": 30001}, {"port": 443, "nodePort": 30002}]} | spec}
-
-
-@pytest.mark.parametrize(
-    ("item", "pods", "server", "why"),
-    [
-        (service("NodePort"), [pod()], "https://10.0.0.3:30002", ""),
-        (service("NodePort"), [pod(host="fd00::3")], "https://[fd00::3]:30002", ""),
-        (service("NodePort"), [pod(phase="Pending")], None, "runs on no node"),
-        (service("ClusterIP"), [pod()], None, "type ClusterIP"),
-        (service("LoadBalancer"), [pod()], None, "no address yet"),
-        (service("LoadBalancer") | {"status": {"loadBalancer": {"ingress": [{"hostname": "lb"}]}}}, [], "https://lb", ""),
-        (None, [], None, "no Service"),
-    ],
-)
-def test_server_address(item, pods, server, why):
-    found, reason = vc.server_address(item, pods)
-    assert found == server
-    assert why in reason
-
-
-SECRET = {
-    "metadata": {"name": "vc-web"},
-    "data": {"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ", "token": ""},
-}
-
-
-def test_kubeconfig_has_one_of_everything():
-    config = vc.kubeconfig(SECRET, "web", "https://10.0.0.3:30002", "http://proxy:3128")
-    assert config["current-context"] == "web"
-    assert [entry["name"] for kind in ("clusters", "users", "contexts") for entry in config[kind]] == ["web"] * 3
-    assert config["clusters"][0]["cluster"]["proxy-url"] == "http://proxy:3128"
-    assert config["users"][0]["user"] == {"client-certificate-data": "Q0VSVA==", "client-key-data": "S0VZ"}
-
-
-def test_kubeconfig_by_token():
-    data = {"certificate-authority": "Q0E=", "token": base64.b64encode(b"secret").decode()}
-    assert vc.kubeconfig(SECRET | {"data": data}, "web", "https://a")["users"][0]["user"] == {"token": "secret"}
-
-
-@pytest.mark.parametrize("data", [None, {}, {"certificate-authority": "Q0E="}, {"client-certificate": "Q0VSVA=="}])
-def test_incomplete_secret(data):
-    with pytest.raises(TenancyError, match="vc-web"):
-        vc.kubeconfig(SECRET | {"data": data}, "web", "https://a")
-
-
-def test_summary_holds_no_credentials():
-    config = vc.kubeconfig(SECRET, "web", "https://a")
-    assert vc.kubeconfig_summary(config) == {"context": "web", "server": "https://a"}
-    assert vc.kubeconfig_summary("rubbish") == {}
-    assert vc.same_credentials(config, vc.kubeconfig(SECRET, "web", "https://b"))
-    assert not vc.same_credentials(config, None)
 
 
 @pytest.mark.parametrize(

@@ -427,6 +427,8 @@ def enter_vcluster(given, tmp_path):
         "node_selector": {},
         "host_scheduler": None,
         "gpu_quota": None,
+        "accept_unenforced": False,
+        "probe_image": None,
         "trust": "high",
         "values": {},
         "chart_source": "",
@@ -446,9 +448,12 @@ def enter_vcluster_kubeconfig(given, tmp_path):
         "proxy_url": None,
         "context_name": None,
         "verify": False,
+        "service_account": None,
+        "make_current": False,
         "timeout": 1,
     }
-    vcluster_kubeconfig.present(params | given, FakeKube(), False)
+    given = params | given
+    vcluster_kubeconfig.present(given, vcluster_kubeconfig.VirtualCluster(given, FakeKube()), False)
 
 
 ENTRANCES = {

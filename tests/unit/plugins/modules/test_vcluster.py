@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import datetime
 
 import pytest
 import yaml
@@ -131,6 +132,8 @@ def run(objects, release=None, check_mode=False, **params):
         "node_selector": {},
         "host_scheduler": None,
         "gpu_quota": None,
+        "accept_unenforced": False,
+        "probe_image": None,
         "trust": "high",
         "values": {},
         "chart_source": "",
@@ -167,6 +170,40 @@ def test_second_run_changes_nothing():
     assert not result["changed"]
     assert result["diff"] == {"before": {}, "after": {}}
     assert run.writes == []
+
+
+def with_certificate(objects, data):
+    secret = next(o for o in objects if o["kind"] == "Secret")
+    secret["data"] = secret["data"] | {"client-certificate": data}
+    return [own_namespace(), *objects]
+
+
+EXPIRED = {"before": {"certificate": "expired 2025-11-21T12:00:00Z"}, "after": {"certificate": "renewed"}}
+
+
+@pytest.mark.parametrize("renews", [True, False])
+def test_an_expired_certificate_is_renewed_by_a_restart(renews, certificate, monkeypatch):
+    ended, ends = (certificate(datetime.datetime(year, 11, 21, 12)) for year in (2025, 2060))
+    objects = with_certificate(running(), ended)
+    assert run(objects, RELEASE, check_mode=True)["diff"] == EXPIRED
+    assert run.writes == run.asked == []
+
+    delete = FakeKube.delete
+
+    def restart(self, api_version, kind, name, namespace=None):
+        if renews:
+            with_certificate(objects[1:], ends)
+        return delete(self, api_version, kind, name, namespace) and self.objects.append(running()[1])
+
+    monkeypatch.setattr(FakeKube, "delete", restart)
+    if renews:
+        assert run(objects, RELEASE)["diff"] == EXPIRED
+        assert not run(objects, RELEASE)["changed"]
+        assert run.writes == []
+    else:
+        with pytest.raises(TenancyError, match=r"expired 2025-11-21T12:00:00Z; vCluster before 0\.34 does not renew it"):
+            run(objects, RELEASE, timeout=0)
+        assert run.writes == [("delete", "Pod", "web-0")]
 
 
 def test_check_mode_predicts_and_writes_nothing():
@@ -340,12 +377,64 @@ def test_a_skipped_minor_goes_when_told():
     assert run([own_namespace(), *running()], old, force_version=True)["diff"]["before"] == {"version": "0.34.0"}
 
 
-def test_a_changed_trust_is_noted_on_the_namespace():
+def network(monkeypatch, enforced):
+    """Have the probe of network policies end like this; the namespaces it was given."""
+    asked = []
+    records = [
+        {"name": "same_node", "verdict": "enforced" if enforced else "unenforced", "reason": "the server was still reached"}
+    ]
+    monkeypatch.setattr(vcluster.network_probe, "look", lambda kube, namespace: (asked.append(namespace), (enforced, records))[1])
+    return asked
+
+
+def test_a_changed_trust_is_noted_on_the_namespace(monkeypatch):
+    asked = network(monkeypatch, True)
     namespace = own_namespace()
     result = run([namespace, *running()], RELEASE, trust="partial")
     assert result["diff"]["before"]["trust"] == "high"
-    assert namespace["metadata"]["annotations"] == {vc.TRUST_NOTE: "partial"}
+    assert result["network_policies"] == "enforced"
+    assert namespace["metadata"]["annotations"] == {vc.TRUST_NOTE: "partial", vc.NETWORK_NOTE: "enforced"}
     assert run.writes == [("patch", "Namespace", "tenant-web"), "upgrade"]
+    assert asked == ["kubegpu-network-probe-web"]
+
+    values = vc.tenant_values(False, {}, "partial", None, {})
+    again = run([namespace, *running()], dataclasses.replace(RELEASE, values=values), trust="partial")
+    assert (again["changed"], again["network_policies"], len(asked)) == (False, "enforced", 1)
+
+
+def test_policies_that_nobody_enforces_are_refused_or_accepted_never_taken_for_protection(monkeypatch):
+    asked = network(monkeypatch, False)
+    with pytest.raises(TenancyError, match=r"trust: partial rests on network policies, and .* still reached"):
+        run([], trust="partial")
+    assert run.writes == []
+    kube = [own_namespace(), *running()]
+    result = run(kube, RELEASE, trust="partial", accept_unenforced=True)
+    assert result["network_policies"] == "unenforced"
+    assert "does not enforce network policies" in result["warnings"][0]
+    assert kube[0]["metadata"]["annotations"][vc.NETWORK_NOTE] == "unenforced"
+    before = len(asked)
+    values = vc.tenant_values(False, {}, "partial", None, {})
+    deployed = dataclasses.replace(RELEASE, values=values)
+    assert run(kube, deployed, trust="partial", accept_unenforced=True)["changed"] is False
+    assert len(asked) == before
+    with pytest.raises(TenancyError, match="trust: partial rests on network policies"):
+        run(kube, deployed, trust="partial")
+
+
+def test_classes_are_listed_for_tenants_of_trust_zero_and_unlisted_with_the_last(monkeypatch):
+    network(monkeypatch, True)
+    nvidia = item("node.k8s.io/v1", "RuntimeClass", "nvidia", None)
+    kube = [nvidia, item("node.k8s.io/v1", "RuntimeClass", "kata", None)]
+    assert run(kube, trust="zero")["diff"]["after"]["RuntimeClass nvidia"] == "basic"
+    assert nvidia["metadata"]["labels"] == {vc.LISTED_CLASS: "basic"}
+
+    mine = own_namespace()
+    mine["metadata"]["annotations"] = {vc.TRUST_NOTE: "zero"}
+    other = item("v1", "Namespace", "tenant-ml", None, vc.OWNED_LABELS, metadata={"annotations": {vc.TRUST_NOTE: "zero"}})
+    run([nvidia, mine, other], state="absent")
+    assert nvidia["metadata"]["labels"][vc.LISTED_CLASS] == "basic"
+    run([nvidia, mine], state="absent")
+    assert nvidia["metadata"]["labels"][vc.LISTED_CLASS] is None
 
 
 def test_the_host_schedulers_name_is_noted_on_the_namespace():

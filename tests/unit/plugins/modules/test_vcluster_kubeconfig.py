@@ -4,11 +4,16 @@
 
 from __future__ import annotations
 
+import base64
+import datetime
+import errno
 import json
 import os
+import time
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster_kubeconfig as module
 
@@ -17,19 +22,67 @@ SECRET = {
     "data": {"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ"},
 }
 SERVICE = {"spec": {"type": "NodePort", "ports": [{"port": 443, "nodePort": 30002}]}}
+INGRESS = {"spec": {"rules": [{"host": "web.example"}]}}
 POD = {"status": {"phase": "Running", "hostIP": "10.0.0.3"}}
+THEIRS = {
+    "kind": "Config",
+    "clusters": [{"name": "a", "cluster": {"server": "https://a"}}],
+    "users": [{"name": "a", "user": {"token": "theirs"}}],
+    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    "current-context": "a",
+    "x-notes": ["keep"],
+}
 
 
 class FakeKube:
+    """The host cluster: nobody writes there."""
+
     def __init__(self, **found):
         self.found = {"Secret": SECRET, "Service": SERVICE} | found
 
     def get(self, api_version, kind, name, namespace):
         assert namespace == "tenant-web"
-        return self.found[kind]
+        return self.found.get(kind)
 
     def list(self, api_version, kind, namespace, label_selector):
         return [POD]
+
+
+class FakeVirtual:
+    """The virtual cluster, with service accounts and tokens that its API server knows."""
+
+    def __init__(self, *objects):
+        self.objects = {(o["kind"], o["metadata"]["name"]): o for o in objects}
+        for role in ("view", "edit"):
+            self.objects["ClusterRole", role] = {"kind": "ClusterRole"}
+        self.tokens = []
+        self.writes = []
+
+    def get(self, api_version, kind, name, namespace=None):
+        return self.objects.get((kind, name))
+
+    def create(self, definition):
+        key = (definition["kind"], definition["metadata"]["name"])
+        self.writes.append(("create", *key))
+        self.objects[key] = definition
+
+    def delete(self, api_version, kind, name, namespace=None):
+        self.writes.append(("delete", kind, name))
+        del self.objects[kind, name]
+
+    def create_token(self, name, namespace, seconds):
+        now = int(time.time())
+        claims = {"sub": f"system:serviceaccount:{namespace}:{name}", "iat": now, "exp": now + seconds, "n": len(self.tokens)}
+        self.tokens.append("e30." + base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=") + ".signature")
+        self.writes.append(("token", name, seconds))
+        return self.tokens[-1]
+
+    def ask(self, config, path):
+        """Accounts may read what everyone may; tokens that are not known may not."""
+        user = config["users"][0]["user"]
+        if "token" in user and (path != "/api" or user["token"] not in self.tokens):
+            raise TenancyError("401")
+        return {}
 
 
 def ask(config, path):
@@ -49,60 +102,82 @@ def _params(tmp_path):
         "server": None,
         "proxy_url": None,
         "context_name": None,
+        "make_current": False,
+        "service_account": None,
         "verify": True,
         "timeout": 0,
     }
 
 
+def present(params, kube=None, check_mode=False, ask=ask, virtual=None):
+    def connect(kubeconfig, context):
+        assert (kubeconfig["users"][0]["user"]["client-key-data"], context) == ("S0VZ", "web")
+        return virtual
+
+    cluster = module.VirtualCluster(params, kube or FakeKube(), virtual.ask if virtual else ask, connect)
+    return module.present(params, cluster, check_mode)
+
+
+def absent(params, kube=None, check_mode=False, virtual=None):
+    cluster = module.VirtualCluster(params, kube or FakeKube(), ask, lambda **_auth: virtual)
+    return module.absent(params, cluster if params["service_account"] else None, check_mode)
+
+
+def written(params):
+    with open(params["path"], encoding="utf-8") as file:
+        return yaml.safe_load(file)
+
+
+def write(params, config, mode=0o600):
+    with open(params["path"], "w", encoding="utf-8") as file:
+        file.write(config if isinstance(config, str) else yaml.safe_dump(config))
+    os.chmod(params["path"], mode)
+
+
 def test_writes_once(params):
-    result = module.present(params, FakeKube(), False, ask)
+    result = present(params)
     assert result["changed"]
     assert result["diff"]["before"] == {}
     assert result["diff"]["after"] == {
         "path": params["path"],
         "context": "web",
+        "current_context": "web",
         "server": "https://10.0.0.3:30002",
         "credentials": "new",
     }
     assert os.stat(params["path"]).st_mode & 0o777 == 0o600
     assert os.listdir(os.path.dirname(params["path"])) == ["web.yml"]
-    with open(params["path"], encoding="utf-8") as file:
-        assert yaml.safe_load(file)["current-context"] == "web"
+    assert written(params)["current-context"] == "web"
 
-    again = module.present(params, FakeKube(), False, ask)
+    again = present(params)
     assert not again["changed"]
     assert again["diff"]["before"] == again["diff"]["after"]
 
 
 @pytest.mark.parametrize(
-    ("change", "difference"),
-    [
-        ({"data": SECRET["data"] | {"client-key": "TkVX"}}, {"credentials": "changed"}),
-        (None, {"server": "https://lb:6443"}),
-    ],
+    ("data", "server", "difference"),
+    [({"client-key": "TkVX"}, None, {"credentials": "changed"}), ({}, "https://lb:6443", {"server": "https://lb:6443"})],
 )
-def test_diff_names_changes_without_secrets(params, change, difference):
-    module.present(params, FakeKube(), False, ask)
-    if change:
-        result = module.present(params, FakeKube(Secret=SECRET | change), False, ask)
-    else:
-        result = module.present(params | {"server": "https://lb:6443"}, FakeKube(), False, ask)
+def test_diff_names_changes_without_secrets(params, data, server, difference):
+    present(params)
+    result = present(params | {"server": server}, FakeKube(Secret=SECRET | {"data": SECRET["data"] | data}))
     assert result["changed"]
     assert dict(result["diff"]["after"].items() - result["diff"]["before"].items()) == difference
     assert not any(secret in json.dumps(result) for secret in ("TkVX", "S0VZ", "Q0VSVA=="))
 
 
 def test_loose_mode_is_mended(params):
-    module.present(params, FakeKube(), False, ask)
+    write(params, THEIRS | {"clusters": None, "users": None, "contexts": None}, 0o644)
+    present(params)
     os.chmod(params["path"], 0o644)
-    result = module.present(params, FakeKube(), False, ask)
+    result = present(params)
     assert (result["diff"]["before"]["mode"], result["diff"]["after"]["mode"]) == ("0644", "0600")
     assert os.stat(params["path"]).st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("secret", [SECRET, None])
 def test_check_mode_writes_nothing(params, secret):
-    assert module.present(params, FakeKube(Secret=secret), True, refuse)["changed"]
+    assert present(params, FakeKube(Secret=secret), True, refuse)["changed"]
     assert not os.path.exists(params["path"])
 
 
@@ -116,31 +191,277 @@ def test_check_mode_writes_nothing(params, secret):
 )
 def test_failures_leave_no_file(params, kube, answer, match):
     with pytest.raises(TenancyError, match=match):
-        module.present(params, kube, False, answer)
+        present(params, kube, ask=answer)
     assert not os.path.exists(params["path"])
 
 
 def test_unverified(params):
-    assert module.present(params | {"verify": False}, FakeKube(), False, refuse)["changed"]
+    assert present(params | {"verify": False}, ask=refuse)["changed"]
+
+
+def test_an_ingress_leads_to_a_service_that_has_no_way_in(params):
+    result = present(params, FakeKube(Service={"spec": {}}, Ingress=INGRESS))
+    assert result["server"] == "https://web.example"
+
+
+def test_without_a_path_it_is_returned_only(params):
+    result = present(params | {"path": None})
+    assert (result["changed"], result["diff"]) == (False, {"before": {}, "after": {}})
+    assert result["kubeconfig"]["users"][0]["user"]["client-key-data"] == "S0VZ"
+    assert "path" not in result
+
+
+# --- files of others ---
+
+
+@pytest.mark.parametrize(("make_current", "current"), [(False, "a"), (True, "web")])
+def test_others_entries_stay(params, make_current, current):
+    write(params, THEIRS, 0o640)
+    params |= {"make_current": make_current}
+    assert present(params, check_mode=True)["changed"]
+    assert written(params) == THEIRS
+    result = present(params)
+    assert (result["diff"]["before"], result["diff"]["after"]["credentials"]) == (
+        {"path": params["path"], "current_context": "a", "mode": "0640"},
+        "new",
+    )
+    found = written(params)
+    assert [[item["name"] for item in found[kind]] for kind in ("clusters", "users", "contexts")] == [["a", "web"]] * 3
+    assert (found["current-context"], found["x-notes"]) == (current, ["keep"])
+    assert os.stat(params["path"]).st_mode & 0o777 == 0o600
+    assert not present(params)["changed"]
+
+    assert absent(params, check_mode=True)["changed"]
+    assert written(params) == found
+    result = absent(params)
+    assert result["changed"]
+    assert (result["diff"]["before"]["context"], result["diff"]["after"].get("context")) == ("web", None)
+    assert written(params) == THEIRS | {"current-context": "" if make_current else "a"}
+    assert not absent(params)["changed"]
+
+
+def test_others_writing_of_the_same_stays(params):
+    present(params)
+    content = "# ours\n" + json.dumps(written(params))
+    write(params, content)
+    assert not present(params)["changed"]
+    os.chmod(params["path"], 0o644)
+    assert present(params)["changed"]
+    with open(params["path"], encoding="utf-8") as file:
+        assert file.read() == content
+
+
+def test_the_owner_stays(params, monkeypatch):
+    write(params, THEIRS)
+    owners = []
+    monkeypatch.setattr(module, "write_file", lambda _path, _content, mode, *owner: owners.append((mode, *owner)))
+    present(params)
+    status = os.stat(params["path"])
+    assert owners == [(0o600, status.st_uid, status.st_gid)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[", "- list", "kind: Secret", yaml.safe_dump(THEIRS | {"contexts": [{"name": "web", "context": {"cluster": "a"}}]})],
+)
+def test_a_file_that_is_not_ours_to_change_stays(params, content):
+    write(params, content)
+    for reach in (present, absent):
+        with pytest.raises(TenancyError, match=r"^(path|context_name): "):
+            reach(params)
+    with open(params["path"], encoding="utf-8") as file:
+        assert file.read() == content
+
+
+def test_a_symbolic_link_is_refused(params, tmp_path):
+    (tmp_path / "config").write_text(yaml.safe_dump(THEIRS))
+    os.symlink(tmp_path / "config", params["path"])
+    with pytest.raises(TenancyError, match=r"^path: .* is a symbolic link to .*/config"):
+        present(params)
+    assert os.path.islink(params["path"])
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_a_folder_that_cannot_be_written_loses_nothing(params, monkeypatch, code):
+    write(params, THEIRS)
+
+    def fail(path, *_args):
+        raise OSError(code, os.strerror(code), path)
+
+    monkeypatch.setattr("os.open", fail)
+    with pytest.raises(
+        TenancyError, match=rf"^path: {params['path']} cannot be written: .*{os.strerror(code)}.* has to be allowed"
+    ):
+        present(params)
+    monkeypatch.undo()
+    assert written(params) == THEIRS
+    assert os.listdir(os.path.dirname(params["path"])) == ["web.yml"]
+    assert present(params)["changed"]
 
 
 def test_missing_folder(params):
     missing = params | {"path": "/nowhere/web.yml"}
     with pytest.raises(TenancyError, match=r"^path: there is no folder /nowhere\.$"):
-        module.present(missing, FakeKube(), False, refuse)
-    assert module.present(missing, FakeKube(), True, ask)["changed"]
+        present(missing)
 
 
-def test_unwritable(params, tmp_path):
-    (tmp_path / ".web.yml.kubegpu").mkdir()
-    with pytest.raises(TenancyError, match=r"^path: .*cannot be written"):
-        module.present(params, FakeKube(), False, ask)
+def test_a_file_that_cannot_be_removed(params, monkeypatch):
+    present(params)
+    monkeypatch.setattr("os.unlink", lambda path: os.listdir(f"{path}/none"))
+    with pytest.raises(TenancyError, match=r"^path: .* cannot be removed"):
+        absent(params)
 
 
 def test_absent(params):
-    assert not module.absent(params, False)["changed"]
-    module.present(params, FakeKube(), False, ask)
-    assert module.absent(params, True)["changed"]
+    assert not absent(params)["changed"]
+    present(params)
+    assert absent(params, check_mode=True)["changed"]
     assert os.path.exists(params["path"])
-    assert module.absent(params, False)["changed"]
+    result = absent(params)
+    assert (result["changed"], result["diff"]["after"]) == (True, {})
     assert not os.path.exists(params["path"])
+
+
+# --- expiry ---
+
+
+def test_an_expired_certificate_is_told_and_nothing_is_lost(params, certificate):
+    present(params)
+    before = written(params)
+    then, later = (datetime.datetime(year, 11, 21, 12, tzinfo=datetime.UTC) for year in (2025, 2060))
+    expired, renewed = (
+        FakeKube(Secret=SECRET | {"data": SECRET["data"] | {"client-certificate": certificate(ends)}}) for ends in (then, later)
+    )
+    with pytest.raises(TenancyError, match=r"vc-web expired 2025-11-21T12:00:00Z\. The module vcluster with state=present"):
+        present(params, expired)
+    assert present(params, expired, check_mode=True)["changed"]
+    assert written(params) == before
+    result = present(params, renewed)
+    assert (result["changed"], result["expires"]) == (True, "2060-11-21T12:00:00Z")
+    assert not present(params, renewed)["changed"]
+
+
+# --- service accounts ---
+
+ACCOUNT = {"name": "deployer", "namespace": "kube-system", "cluster_role": "view", "expiration": 3600}
+BINDING = ("ClusterRoleBinding", "kubegpu.tenancy:kube-system:deployer")
+
+
+@pytest.fixture(name="for_account")
+def _for_account(params):
+    return params | {"service_account": ACCOUNT}
+
+
+def test_a_service_account_gets_role_and_token_once(for_account):
+    virtual = FakeVirtual()
+    predicted = present(for_account, check_mode=True, virtual=virtual)
+    assert (predicted["changed"], virtual.writes, os.path.exists(for_account["path"])) == (True, [], False)
+
+    result = present(for_account, virtual=virtual)
+    assert virtual.writes == [("create", "ServiceAccount", "deployer"), ("create", *BINDING), ("token", "deployer", 3600)]
+    assert result["diff"] == predicted["diff"]
+    assert (
+        result["diff"]["after"] | {"service_account": "kube-system/deployer", "cluster_role": "view", "credentials": "new"}
+        == (result["diff"]["after"])
+    )
+    assert virtual.objects[BINDING]["subjects"] == [{"kind": "ServiceAccount", "name": "deployer", "namespace": "kube-system"}]
+    assert virtual.objects["ServiceAccount", "deployer"]["metadata"]["labels"] == vc.OWNED_LABELS
+    assert written(for_account)["users"] == [{"name": "web", "user": {"token": virtual.tokens[0]}}]
+    assert virtual.tokens[0] not in json.dumps(result)
+
+    again = present(for_account, virtual=virtual)
+    assert (again["changed"], again["expires"], len(virtual.writes)) == (False, result["expires"], 3)
+    assert not present(for_account, check_mode=True, virtual=virtual)["changed"]
+
+
+@pytest.mark.parametrize("change", [{"expiration": 14400}, {"expiration": 600}, {"name": "other"}, "refused"])
+def test_a_token_that_no_longer_serves_is_replaced(for_account, change):
+    virtual = FakeVirtual()
+    present(for_account, virtual=virtual)
+    if change == "refused":
+        virtual.tokens = [""]
+    else:
+        for_account |= {"service_account": ACCOUNT | change}
+    assert present(for_account, check_mode=True, virtual=virtual)["changed"]
+    result = present(for_account, virtual=virtual)
+    assert result["diff"]["after"]["credentials"] == "changed"
+    assert written(for_account)["users"][0]["user"]["token"] == virtual.tokens[1]
+
+
+@pytest.mark.parametrize(
+    ("role", "writes"), [("edit", [("delete", *BINDING), ("create", *BINDING)]), (None, [("delete", *BINDING)])]
+)
+def test_another_role_is_another_binding(for_account, role, writes):
+    virtual = FakeVirtual()
+    present(for_account, virtual=virtual)
+    virtual.writes.clear()
+    for_account |= {"service_account": ACCOUNT | {"cluster_role": role}}
+    assert present(for_account, check_mode=True, virtual=virtual)["changed"]
+    assert virtual.writes == []
+    result = present(for_account, virtual=virtual)
+    assert virtual.writes == writes
+    assert (result["changed"], result["diff"]["before"]["cluster_role"], result["diff"]["after"].get("cluster_role")) == (
+        True,
+        "view",
+        role,
+    )
+    assert not present(for_account, virtual=virtual)["changed"]
+
+
+def test_a_token_without_a_file_is_returned(for_account):
+    virtual = FakeVirtual()
+    for_account |= {"path": None}
+    assert "kubeconfig" not in present(for_account, check_mode=True, virtual=virtual)
+    assert present(for_account, virtual=virtual)["changed"]
+    result = present(for_account, virtual=virtual)
+    assert not result["changed"]
+    assert result["kubeconfig"]["users"][0]["user"] == {"token": virtual.tokens[-1]}
+
+
+@pytest.mark.parametrize(
+    ("change", "objects", "match"),
+    [
+        ({}, [{"kind": "ServiceAccount", "metadata": {"name": "deployer"}}], "ServiceAccount deployer .* not made by this"),
+        ({}, [{"kind": BINDING[0], "metadata": {"name": BINDING[1], "labels": {"a": "b"}}}], "not made by this"),
+        ({"cluster_role": "none"}, [], "no cluster role none"),
+        ({"expiration": 599}, [], "no less than 600"),
+    ],
+)
+def test_refused_before_anything_is_written(for_account, change, objects, match):
+    virtual = FakeVirtual(*objects)
+    with pytest.raises(TenancyError, match=rf"^service_account\..*{match}"):
+        present(for_account | {"service_account": ACCOUNT | change}, virtual=virtual)
+    assert (virtual.writes, os.path.exists(for_account["path"])) == ([], False)
+
+
+def test_absent_ends_the_service_account(for_account):
+    virtual = FakeVirtual()
+    present(for_account, virtual=virtual)
+    virtual.writes.clear()
+    predicted = absent(for_account, check_mode=True, virtual=virtual)
+    assert (virtual.writes, os.path.exists(for_account["path"])) == ([], True)
+    result = absent(for_account, virtual=virtual)
+    assert virtual.writes == [("delete", "ServiceAccount", "deployer"), ("delete", *BINDING)]
+    assert result["diff"] == predicted["diff"]
+    assert (result["diff"]["before"]["service_account"], result["diff"]["after"]) == ("kube-system/deployer", {})
+    assert not os.path.exists(for_account["path"])
+    assert not absent(for_account, virtual=virtual)["changed"]
+
+
+def test_absent_leaves_what_others_made(for_account):
+    virtual = FakeVirtual({"kind": "ServiceAccount", "metadata": {"name": "deployer"}})
+    assert not absent(for_account | {"path": None}, virtual=virtual)["changed"]
+    assert virtual.writes == []
+
+
+def test_the_service_account_went_with_its_virtual_cluster(for_account):
+    assert not absent(for_account, FakeKube(Secret=None))["changed"]
+
+
+def test_a_service_account_that_cannot_be_ended_keeps_its_file(for_account, certificate):
+    virtual = FakeVirtual()
+    present(for_account, virtual=virtual)
+    old = certificate(datetime.datetime(2025, 11, 21))
+    with pytest.raises(TenancyError, match="expired 2025-11-21"):
+        absent(for_account, FakeKube(Secret=SECRET | {"data": SECRET["data"] | {"client-certificate": old}}))
+    assert os.path.exists(for_account["path"])
