@@ -193,10 +193,10 @@ def serves(token: str, name: str, namespace: str, seconds: int, now: datetime.da
 # --- files that others share -------------------------------------------------------------------------------------
 
 
-def parse(content: bytes, path: str) -> Object | None:
+def parse(content: bytes, path: str, context: str) -> Object | None:
     """The kubeconfig in a file, or None when it is empty.
 
-    :raises TenancyError: for anything else than a kubeconfig, which is not ours to replace.
+    :raises TenancyError: for anything else than a kubeconfig, and for a context of our name that somebody else made.
     """
     try:
         config = yaml.safe_load(content)
@@ -207,6 +207,13 @@ def parse(content: bytes, path: str) -> Object | None:
         return None
     if not isinstance(config, dict) or config.get("kind") != "Config" or not all(_well_formed(config, kind) for kind in ENTRIES):
         raise TenancyError(f"{path} is no kubeconfig, and stays as it is.")
+    # Ours lead to a cluster and a user of the same name.
+    found = entry(config, "contexts", context)
+    if found and {found.get("cluster"), found.get("user")} != {context}:
+        raise TenancyError(
+            f"{path} has a context {context} already, which leads to the cluster {found.get('cluster')}, and stays as it is. "
+            "Give another context_name."
+        )
     return config
 
 
@@ -228,7 +235,6 @@ def merge(existing: Object | None, ours: Object, make_current: bool) -> Object:
     if existing is None:
         return ours
     context = ours["current-context"]
-    _refuse_others(existing, context)
     merged = dict(existing)
     for kind, key in ENTRIES.items():
         (mine,) = ours[kind]
@@ -244,7 +250,6 @@ def merge(existing: Object | None, ours: Object, make_current: bool) -> Object:
 
 def without(existing: Object, context: str) -> Object | None:
     """What is left without our entries; None when that is nothing."""
-    _refuse_others(existing, context)
     left = existing | {kind: [item for item in existing.get(kind) or [] if item["name"] != context] for kind in ENTRIES}
     if existing.get("current-context") == context:
         left["current-context"] = ""
@@ -254,13 +259,6 @@ def without(existing: Object, context: str) -> Object | None:
 def holds(config: Object | None, context: str) -> bool:
     """Whether any entry has our name."""
     return any(item["name"] == context for kind in ENTRIES for item in (config or {}).get(kind) or [])
-
-
-def _refuse_others(existing: Object, context: str) -> None:
-    """Ours lead to a cluster and a user of the same name."""
-    found = entry(existing, "contexts", context)
-    if found and {found.get("cluster"), found.get("user")} != {context}:
-        raise TenancyError(f"context_name: the file's context {context} leads to the cluster {found.get('cluster')}: not ours.")
 
 
 def summary(config: Object | None, context: str) -> Object:

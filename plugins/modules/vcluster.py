@@ -17,7 +17,7 @@ description:
     upgrades that are not supported upstream are refused before anything is touched.
   - Unfinished Helm releases, as a killed run leaves them, are repaired.
   - Where the client certificate in the Secret C(vc-NAME) has expired, the control plane is restarted, because vCluster renews
-    certificates when it starts. Versions before 0.34 do not, and have to be upgraded.
+    certificates when it starts. Versions before 0.34 may not, and have to be upgraded then.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   state:
@@ -458,7 +458,7 @@ class VirtualCluster:
         if secret is None:
             return None, f"its kubeconfig Secret vc-{self.name} does not exist yet"
         if ended := self._ended(secret):
-            return None, f"the certificate in its Secret vc-{self.name} expired {ended}; vCluster before 0.34 does not renew it"
+            return None, f"the certificate in its Secret vc-{self.name} expired {ended}; vCluster before 0.34 may not renew it"
         service = self.kube.get("v1", "Service", self.name, self.namespace)
         server, why = kc.server_address(service, pods)
         if server is None:

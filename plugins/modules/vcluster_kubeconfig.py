@@ -53,7 +53,7 @@ options:
   context_name:
     description:
       - Name of the cluster, user and context in the file. It defaults to O(name).
-      - Entries that have this name already are replaced.
+      - Entries that have this name already are replaced, but a context that leads to a cluster of another name is refused.
     type: str
   make_current:
     description:
@@ -218,11 +218,11 @@ KNOWN_PATH = "/api"
 class File:
     """The file as it was found; nothing in it where none is named or there."""
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, context: str) -> None:
         self.path = os.path.abspath(path) if path else ""
         try:
             self.content = read_file(self.path) if path else None
-            self.config = None if self.content is None else kc.parse(self.content, self.path)
+            self.config = None if self.content is None else kc.parse(self.content, self.path, context)
         except TenancyError as exc:
             raise TenancyError(f"path: {exc.message}") from exc
         status = None if self.content is None else os.stat(self.path)
@@ -370,7 +370,7 @@ def present(params: t.Mapping[str, t.Any], cluster: VirtualCluster, check_mode: 
         lambda: vc.check_url("proxy_url", params["proxy_url"], ("http", "https", "socks5")),
         lambda: _check_expiration(account),
     )
-    file = File(params["path"])
+    file = File(params["path"], context)
     # In check mode an earlier task would have made its folder.
     if file.path and not check_mode and not os.path.isdir(folder := os.path.dirname(file.path)):
         raise TenancyError(f"path: there is no folder {folder}.")
@@ -405,7 +405,7 @@ def present(params: t.Mapping[str, t.Any], cluster: VirtualCluster, check_mode: 
 
 def absent(params: t.Mapping[str, t.Any], cluster: VirtualCluster | None, check_mode: bool) -> Result:
     context: str = params["context_name"] or params["name"]
-    file = File(params["path"])
+    file = File(params["path"], context)
     left = kc.without(file.config, context) if file.config else None
     # First, because without its file nobody would know of a token that still lets in.
     result = outcome(cluster.revoke(check_mode) if cluster else [], context=context)

@@ -199,21 +199,22 @@ def test_nothing_is_left_of_ours_alone(existing):
     assert not kc.holds(existing, "web")
 
 
-def test_a_context_of_the_same_name_that_leads_elsewhere_is_not_ours():
-    other = THEIRS | {"contexts": [{"name": "web", "context": {"cluster": "a", "user": "a"}}]}
-    for refused in (lambda: kc.merge(other, OURS, True), lambda: kc.without(other, "web")):
-        with pytest.raises(TenancyError, match=r"^context_name: .*leads to the cluster a"):
-            refused()
+@pytest.mark.parametrize("leads", [{"cluster": "a", "user": "a"}, {"cluster": "web", "user": "a"}, {"cluster": "web"}])
+def test_a_context_of_the_same_name_that_leads_elsewhere_is_not_ours(leads):
+    other = yaml.safe_dump(THEIRS | {"contexts": [{"name": "web", "context": leads}]}).encode()
+    with pytest.raises(TenancyError, match=rf"^/f has a context web already, which leads to the cluster {leads['cluster']},"):
+        kc.parse(other, "/f", "web")
+    assert kc.parse(other, "/f", "other")
 
 
 @pytest.mark.parametrize("content", [b"", b"# nothing yet\n"])
 def test_an_empty_file_holds_nothing(content):
-    assert kc.parse(content, "/f") is None
+    assert kc.parse(content, "/f", "web") is None
 
 
 @pytest.mark.parametrize("config", [OURS, THEIRS, {"kind": "Config", "users": None}])
 def test_parse(config):
-    assert kc.parse(yaml.safe_dump(config).encode(), "/f") == config
+    assert kc.parse(yaml.safe_dump(config).encode(), "/f", "web") == config
 
 
 @pytest.mark.parametrize(
@@ -233,7 +234,7 @@ def test_parse(config):
 )
 def test_what_is_no_kubeconfig_is_refused_and_not_quoted(content):
     with pytest.raises(TenancyError, match=r"^/f is no kubeconfig") as failure:
-        kc.parse(content, "/f")
+        kc.parse(content, "/f", "web")
     assert "S0VZ" not in str(failure.value)
 
 
