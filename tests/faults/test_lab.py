@@ -75,6 +75,7 @@ def test_another_lab_beside_it_is_another_world(lab: Lab) -> None:
 
 
 def test_cleanup_after_a_kill_in_the_middle_leaves_nothing(lab: Lab) -> None:
-    subprocess.run(["docker", "rm", "--force", lab.name], check=True, capture_output=True, timeout=120)
+    # It may fail where something in the host was frozen at that moment; cleanup has to cope with that as well.
+    subprocess.run(["docker", "rm", "--force", lab.name], check=False, capture_output=True, timeout=120)
     lab.play("cleanup")
     assert (lab.code, lab.everything()) == (0, [])
