@@ -154,7 +154,7 @@ def test_killed_again_and_again_while_it_is_upgraded(tenants: Tenants) -> None:
     assert tenants.vcluster("ml")["changed"] is False
     kept = tenants.inside("ml").get("v1", "ConfigMap", "kept", "default")
     assert kept is not None
-    with pytest.raises(TenancyError, match="going back to 0.34.0 is not supported upstream"):
+    with pytest.raises(TenancyError, match=r"going back to 0\.34\.0 is not supported upstream"):
         tenants.vcluster("ml", version=OLD)
 
 
@@ -216,7 +216,7 @@ def test_a_full_disk_under_its_volume_is_told_and_nothing_is_lost(tenants: Tenan
     small = f"cp -a {path} /run/kept && mount -t tmpfs -o size=$(($(du -sm /run/kept | cut -f1) + 8))m none {path}"
     tenants.on_node(node, "sh", "-c", f"{small} && cp -a /run/kept/. {path}")
     tenants.on_node(node, "sh", "-c", f"dd if=/dev/zero of={path}/filler bs=64k 2>/dev/null; sync; df {path}")
-    with pytest.raises(TenancyError, match="full|no space left"):
+    with pytest.raises(TenancyError, match=r"full|no space left"):
         tenants.vcluster("ml", timeout=90)
     tenants.on_node(node, "rm", f"{path}/filler")
     tenants.vcluster("ml")
@@ -304,7 +304,7 @@ def test_two_tenants_book_the_same_gpus_where_nobody_guards_them(two: Tenants) -
 
 
 def test_the_guard_refuses_it_and_quotas_that_fit_make_it_impossible(two: Tenants) -> None:
-    with pytest.raises(TenancyError, match="node_selector: node kubegpu-worker with 4 GPUs: .* do not see each other's pods"):
+    with pytest.raises(TenancyError, match=r"node_selector: node kubegpu-worker with 4 GPUs: .* do not see each other's pods"):
         two.vcluster("b", own_scheduler=True, node_selector={"pool-a": "yes"})
     two.vcluster("a", own_scheduler=True, node_selector={"pool-a": "yes"}, gpu_quota=2)
     with pytest.raises(TenancyError, match="a 2 and tenant-b/b 3 may hold 5 GPUs together, and the node has 4"):
