@@ -221,6 +221,8 @@ class Builder:
                 digest.update(self.program_dir(self._programs[rest.partition("/")[0]]).name.encode())
             elif scheme == "role":
                 digest.update((self.role_files / rest).read_bytes())
+            elif scheme == "roles":
+                digest.update(self._joined(rest))
         return digest.hexdigest()[:12]
 
     def _image_stamp(self, image: Image) -> Path:
@@ -271,6 +273,8 @@ class Builder:
                     tar.addfile(info)
                 else:
                     _add_bytes(tar, info.name, rest.encode(), file.mode)
+            elif scheme == "roles":
+                _add_bytes(tar, file.path.lstrip("/"), self._joined(rest), file.mode)
             elif scheme == "storage":
                 _add_bytes(
                     tar, file.path.lstrip("/"), _storage_manifest(self._path(f"module:{rest}").read_text("utf-8")), file.mode
@@ -284,6 +288,9 @@ class Builder:
                 continue
             name = file.path.lstrip("/") + ("" if path == source else f"/{path.relative_to(source)}")
             _add_bytes(tar, name, path.read_bytes(), file.mode)
+
+    def _joined(self, paths: str) -> bytes:
+        return b"".join((self.role_files / path).read_bytes() for path in paths.split())
 
     def _path(self, source: str) -> Path:
         scheme, _colon, rest = source.partition(":")

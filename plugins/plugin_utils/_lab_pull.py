@@ -26,7 +26,14 @@ from urllib.parse import urlsplit
 from ansible.module_utils import urls
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import HEARTBEAT, Builder, answers
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Chart, Download, Image, Program, Recipe
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import (
+    ENFORCING,
+    Chart,
+    Download,
+    Image,
+    Program,
+    Recipe,
+)
 
 PROBE_TIMEOUT = 5.0
 READ_TIMEOUT = 60.0
@@ -174,7 +181,7 @@ class Puller(Builder):
     def _push_image(self, image: Image) -> None:
         with self._from(image.ref):
             options = ["--retry-times=2", *(["--src-tls-verify=false"] if self._plain else [])]
-            self._copy(f"docker://{self._at(image.ref)}", image, *options)
+            self._copy(f"docker://{self._at(image.ref.removesuffix(ENFORCING))}", image, *options)
 
     @contextlib.contextmanager
     def _from(self, upstream: str) -> t.Iterator[None]:

@@ -38,6 +38,8 @@ NVIDIA_PROGRAMS = {
 NVIDIA_PACKAGES = "https://nvidia.github.io/libnvidia-container/stable/deb/amd64"
 DEVICE_PLUGIN_CHARTS = "https://nvidia.github.io/k8s-device-plugin"
 DRIVER_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+# Ends the tag of a node image whose network enforces network policies. Upstream's does so under its own name.
+ENFORCING = "-network-policies"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +84,7 @@ class File:
     """A file or folder put into an image.
 
     :ivar source: ``program:<id>/<binary>``, ``module:<program id>/<path>``, ``role:<path>`` or ``text:<content>``;
-        ``link:<target>`` makes a symbolic link.
+        ``link:<target>`` makes a symbolic link, ``roles:<path> <path>`` one file of several.
     """
 
     path: str
@@ -158,7 +160,8 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     """The lab's parts for these versions.
 
     :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists.
-    :arg lab: ``name``, ``gpu_name``, ``gpu_memory_mib`` and ``driver_version`` of the simulated host.
+    :arg lab: ``name``, ``gpu_name``, ``gpu_memory_mib`` and ``driver_version`` of the simulated host, and whether its cluster
+        enforces ``network_policies``.
     """
     v = versions
     kind = Program("kind", v["kind"], "sigs.k8s.io/kind")
@@ -185,6 +188,9 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
         # NVML is loaded at run time, so its symbols stay open, as in the module's own build.
         linker_flags='-extldflags "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files"',
     )
+    # The version that node/network-policies.yaml names.
+    policies = Program("kube-network-policies", "v0.7.0", "sigs.k8s.io/kube-network-policies")
+    enforcing = [policies] if lab["network_policies"] else []
     vclusters = [
         Program(
             "vcluster",
@@ -253,6 +259,14 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
             rootfs="base",
             entrypoint=("/usr/local/bin/lab-cni",),
         ),
+        *(
+            Image(
+                f"registry.k8s.io/networking/{program.name}:{program.version}",
+                (_binary("/bin/netpol", program, "cmd"),),
+                rootfs="base",
+            )
+            for program in enforcing
+        ),
     ]
     images = [
         Image("docker.io/library/busybox:1.37.0", (), rootfs="busybox"),
@@ -307,7 +321,7 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
             )
             for program in kais
         ),
-        _node(kind, kubernetes, local_path),
+        _node(kind, kubernetes, local_path, bool(enforcing)),
     ]
     charts = [
         *(
@@ -333,7 +347,8 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
         ),
     ]
     # Small and often needed first; what takes minutes last, so that a mistake shows early.
-    programs = (kind, helm, toolkit, *driver, etcd, kine, plugin, local_path, kubernetes, pause, coredns, *kais, *vclusters)
+    programs = (kind, helm, toolkit, *driver, etcd, kine, plugin, local_path, kubernetes, pause, coredns)
+    programs += (*enforcing, *kais, *vclusters)
     return Recipe(
         programs,
         _rootfs(),
@@ -391,11 +406,12 @@ def _rootfs() -> tuple[Rootfs, ...]:
     )
 
 
-def _node(kind: Program, kubernetes: Program, local_path: Program) -> Image:
+def _node(kind: Program, kubernetes: Program, local_path: Program, enforcing: bool) -> Image:
     """kind's node image: the files of its own base image on Debian's containerd (images/base/Dockerfile of kind)."""
     files = f"module:{kind.id}/images/base/files"
+    network = "roles:node/default-cni.yaml node/network-policies.yaml" if enforcing else "role:node/default-cni.yaml"
     return Image(
-        f"docker.io/kindest/node:{kubernetes.version}",
+        f"docker.io/kindest/node:{kubernetes.version}{ENFORCING if enforcing else ''}",
         (
             File("/usr/local/bin/entrypoint", f"{files}/usr/local/bin/entrypoint", 0o755),
             File("/etc/crictl.yaml", f"{files}/etc/crictl.yaml"),
@@ -405,7 +421,7 @@ def _node(kind: Program, kubernetes: Program, local_path: Program) -> Image:
             File("/etc/systemd/system", f"{files}/etc/systemd/system"),
             File("/kind/bin", f"{files}/kind/bin", 0o755),
             File("/kind/version", f"text:{kubernetes.version}"),
-            File("/kind/manifests/default-cni.yaml", "role:node/default-cni.yaml"),
+            File("/kind/manifests/default-cni.yaml", network),
             File("/kind/manifests/default-storage.yaml", f"storage:{local_path.id}/deploy/local-path-storage.yaml"),
             *(_binary(f"/usr/bin/{name}", kubernetes, name) for name in ("kubelet", "kubeadm", "kubectl")),
         ),

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The lab's double of kindnet: one bridge and subnet a node, one static route a peer, masquerading for the rest.
+# The lab's double of kindnet: a subnet a node, routed between its pods too, one static route a peer, masquerading for the rest.
 set -eu
 : "${NODE_NAME:?}" "${POD_SUBNET:?}"
 conf=/etc/cni/net.d/10-lab.conflist
@@ -13,8 +13,8 @@ while true; do
     elif ! grep -qs "$subnet" "$conf"; then
       cat > "$conf.new" <<EOF
 {"cniVersion": "0.4.0", "name": "lab", "plugins": [
-  {"type": "bridge", "bridge": "cni0", "isDefaultGateway": true, "hairpinMode": true, "ipMasq": false,
-   "ipam": {"type": "host-local", "ranges": [[{"subnet": "$subnet"}]]}},
+  {"type": "ptp", "ipMasq": false,
+   "ipam": {"type": "host-local", "ranges": [[{"subnet": "$subnet"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
   {"type": "portmap", "capabilities": {"portMappings": true}}]}
 EOF
       mv "$conf.new" "$conf"

@@ -116,18 +116,21 @@ class TestFiles:
     def test_text_link_file_and_folder(self, role_files):
         (role_files / "folder/inner").mkdir(parents=True)
         (role_files / "folder/inner/file").write_text("deep")
+        (role_files / "y").write_text("more")
         members = self.tar(
             role_files,
             File("/text", "text:hello", 0o600),
             File("/link", "link:text"),
             File("/tool", "role:x", 0o755),
             File("/etc", "role:folder"),
+            File("/both", "roles:x y"),
         )
         assert {name: (member.mode, member.size, member.linkname) for name, member in members.items()} == {
             "text": (0o600, 5, ""),
             "link": (0o644, 0, "text"),
             "tool": (0o755, 2, ""),
             "etc/inner/file": (0o644, 4, ""),
+            "both": (0o644, 6, ""),
         }
 
     def test_a_whole_file_system_holds_each_path_once(self, role_files):

@@ -11,7 +11,14 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _lab_pull
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_pull import Puller, choose, published_digest
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Chart, Download, Image, Program, Recipe
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import (
+    ENFORCING,
+    Chart,
+    Download,
+    Image,
+    Program,
+    Recipe,
+)
 
 A, B = "a" * 64, "b" * 64
 PACKAGES = f"Package: t\nFilename: ./t_1.deb\nSHA256: {A}\n\nPackage: t\nFilename: ./pool/t_2.deb\nSHA256: {B}\nSHA512: {A}{B}\n"
@@ -72,6 +79,14 @@ def test_mirror_holds_copies_under_their_addresses(tmp_path):
     assert work._at("https://dl.example.com/tool") == "mirror.example.com/dl.example.com/tool"
     with pytest.raises(TenancyError, match="has to start with"):
         puller(tmp_path, "mirror.example.com")
+
+
+def test_a_network_that_enforces_policies_is_upstreams_own(monkeypatch, tmp_path):
+    work, asked = puller(tmp_path), []
+    monkeypatch.setattr(work, "_copy", lambda source, image, *_options: asked.append((source, image.ref)))
+    ref = f"docker.io/kindest/node:v1{ENFORCING}"
+    work._push_image(Image(ref, ()))
+    assert asked == [("docker://docker.io/kindest/node:v1", ref)]
 
 
 def test_forced_sources_ask_nobody(monkeypatch, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Recipe, recipe
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import ENFORCING, Recipe, recipe
 
 ROLE = Path(__file__).parents[4] / "roles/lab"
 DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
@@ -24,8 +24,9 @@ VERSIONS = {
         *("etcd", "coredns", "kine", "local_path_provisioner"),
     )
 }
-LAB = {key: DEFAULTS[f"lab_{key}"] for key in ("name", "gpu_name", "gpu_memory_mib", "driver_version")}
+LAB = {key: DEFAULTS[f"lab_{key}"] for key in ("name", "gpu_name", "gpu_memory_mib", "driver_version", "network_policies")}
 RECIPE = recipe(VERSIONS, LAB)
+ENFORCING_RECIPE = recipe(VERSIONS, LAB | {"network_policies": True})
 IMAGES = (*RECIPE.node_images, *RECIPE.images, RECIPE.host)
 
 
@@ -36,14 +37,15 @@ def sources(parts: Recipe) -> Iterator[str]:
     yield from (program.c_source for program in parts.programs if program.c_source)
 
 
-def test_every_source_names_a_known_program_or_a_file_of_the_role():
-    known = {program.id for program in RECIPE.programs}
-    for source in sources(RECIPE):
+@pytest.mark.parametrize("parts", [RECIPE, ENFORCING_RECIPE])
+def test_every_source_names_a_known_program_or_a_file_of_the_role(parts):
+    known = {program.id for program in parts.programs}
+    for source in sources(parts):
         scheme, _colon, rest = source.partition(":")
         if scheme in ("program", "module", "storage"):
             assert rest.partition("/")[0] in known
-        elif scheme == "role":
-            assert (ROLE / "files" / rest).is_file()
+        elif scheme in ("role", "roles"):
+            assert all((ROLE / "files" / path).is_file() for path in rest.split())
         else:
             assert scheme in ("text", "link")
 
@@ -100,6 +102,20 @@ def test_a_version_that_cannot_be_built_is_refused_with_those_that_can():
     builder = Builder(recipe(VERSIONS | {"kai": ["v0.14.0"]}, LAB), Path("/nonexistent"), ROLE / "files", print)
     with pytest.raises(TenancyError, match=r"cannot build kai-scheduler v0\.14\.0: .* v0\.12\.0, v0\.13\.1\."):
         builder.missing()
+
+
+def test_a_cluster_that_enforces_network_policies_has_a_node_image_of_its_own():
+    def images(parts: Recipe) -> dict[str, str]:
+        builder = Builder(parts, Path("/nonexistent"), ROLE / "files", print)
+        return {image.ref: builder.image_key(image) for image in (*parts.node_images, *parts.images)}
+
+    plain, enforcing = images(RECIPE), images(ENFORCING_RECIPE)
+    node = f"docker.io/kindest/node:{VERSIONS['kubernetes']}"
+    engines = {ref for ref in enforcing if ref.startswith("registry.k8s.io/networking/")}
+    assert enforcing.items() - plain.items() == {(ref, enforcing[ref]) for ref in {node + ENFORCING} | engines}
+    assert plain.keys() - enforcing.keys() == {node}
+    manifests = (ROLE / "files/node/network-policies.yaml").read_text()
+    assert all(f"image: &image {ref}\n" in manifests for ref in engines)
 
 
 def test_labs_differ_in_their_driver_and_host_only():
