@@ -132,6 +132,9 @@ DNS_PATH = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
 # From which store the control plane goes to which (config/config.go ValidateStoreChanges).
 STORE_MOVES = (("database embedded", "etcd deploy"), ("etcd external", "etcd deploy"))
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_WRONG = re.compile(r"error|fatal|panic|failed|\bfull\b|no space", re.IGNORECASE)
+
 POD_SECURITY_LEVELS = ("privileged", "baseline", "restricted")
 
 # What else the control plane does not start with, though the chart installs it. The syntax is Kubernetes' own, except for
@@ -675,6 +678,13 @@ def pod_state(pod: Object) -> str:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"pod {name}: {condition.get('reason')} ({condition.get('message', '')})"
     return f"pod {name}: {status.get('phase', 'Unknown')}, not ready"
+
+
+def last_words(log: str) -> str:
+    """The line of a control plane's log that says best why it ended: the last about something that went wrong, else the last."""
+    lines = [_COLOUR.sub("", line).strip() for line in log.splitlines() if line.strip()]
+    wrong = [line for line in lines if _WRONG.search(line)]
+    return (wrong or lines or [""])[-1]
 
 
 # --- what is there -----------------------------------------------------------------------------------------------

@@ -91,6 +91,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, outcome
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import DEDICATED_TAINT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
 CHART = "nvidia-device-plugin"
@@ -104,6 +105,15 @@ RUNTIME_CLASS = {
     "kind": "RuntimeClass",
     "metadata": {"name": "nvidia", "labels": OWNED},
     "handler": "nvidia",
+}
+# It goes to every node with GPUs, also to those that the chart's own tolerations do not cover: dedicated to one tenant.
+VALUES: dict[str, t.Any] = {
+    "runtimeClassName": "nvidia",
+    "tolerations": [
+        {"key": "CriticalAddonsOnly", "operator": "Exists"},
+        {"key": RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
+        {"key": DEDICATED_TAINT, "operator": "Exists", "effect": "NoSchedule"},
+    ],
 }
 
 
@@ -119,7 +129,7 @@ class DevicePlugin:
 
     def present(self) -> dict[str, t.Any]:
         version: str = self._params["version"]
-        values = {"runtimeClassName": "nvidia"} | self._params["values"]
+        values = VALUES | self._params["values"]
         chart = find_chart(self._params["chart_source"], CHART, version, Chart(CHART, version, REPOSITORY))
         changes: list[Change] = []
         handler = (self._kube.get("node.k8s.io/v1", "RuntimeClass", "nvidia") or {}).get("handler")

@@ -492,9 +492,8 @@ class VirtualCluster:
 
     def _log(self, pod: str, container: str) -> str:
         for previous in (True, False):
-            lines = self.kube.logs(pod, self.namespace, container, previous=previous).strip().splitlines()
-            if lines:
-                return lines[-1]
+            if words := vc.last_words(self.kube.logs(pod, self.namespace, container, lines=200, previous=previous)):
+                return words
         return "(no log)"
 
     # --- paused ---

@@ -346,3 +346,15 @@ def test_moved_values_are_refused_with_the_new_name_from_that_version_on(path, g
     vc.check_moved({}, f"{gone[0]}.{gone[1]}.0")
     with pytest.raises(TenancyError, match=f"values.{path}: vCluster .* Write "):
         vc.check_moved(values, f"{gone[0]}.{gone[1]}.0")
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("", ""),
+        ("one\ntwo\n\n", "two"),
+        ("\x1b[34mINFO\x1b[0m start\n\x1b[31mFATAL\x1b[0m disk is full\nINFO running interrupt handlers\n", "FATAL disk is full"),
+    ],
+)
+def test_last_words_are_about_what_went_wrong(log, words):
+    assert vc.last_words(log) == words

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Chart, Release
-from ansible_collections.kubegpu.tenancy.plugins.modules.device_plugin import DevicePlugin
+from ansible_collections.kubegpu.tenancy.plugins.modules.device_plugin import VALUES, DevicePlugin
 
 NAMESPACE = "nvidia-device-plugin"
 
@@ -91,7 +91,7 @@ def test_there_and_back() -> None:
         "RuntimeClass nvidia": "handler nvidia",
         "namespace": NAMESPACE,
         "version": "0.17.4",
-        "values": {"runtimeClassName": "nvidia"},
+        "values": VALUES,
     }
     assert not plugin(kube, helm).present()["changed"]
     assert helm.calls == ["upgrade"]

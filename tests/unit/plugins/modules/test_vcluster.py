@@ -92,7 +92,7 @@ class FakeKube:
     def version(self):
         return "v1.35.4"
 
-    def logs(self, name, namespace, container, previous):
+    def logs(self, name, namespace, container, lines, previous):
         return "starting\nFATAL out of luck\n" if previous else ""
 
 
