@@ -681,10 +681,10 @@ def pod_state(pod: Object) -> str:
 
 
 def last_words(log: str) -> str:
-    """The line of a control plane's log that says best why it ended: the last about something that went wrong, else the last."""
+    """The end of a control plane's log: the last three lines about what went wrong, for the first to fail takes others along."""
     lines = [_COLOUR.sub("", line).strip() for line in log.splitlines() if line.strip()]
     wrong = [line for line in lines if _WRONG.search(line)]
-    return (wrong or lines or [""])[-1]
+    return " | ".join(wrong[-3:] or lines[-1:])
 
 
 # --- what is there -----------------------------------------------------------------------------------------------

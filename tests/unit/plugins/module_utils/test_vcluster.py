@@ -353,7 +353,10 @@ def test_moved_values_are_refused_with_the_new_name_from_that_version_on(path, g
     [
         ("", ""),
         ("one\ntwo\n\n", "two"),
-        ("\x1b[34mINFO\x1b[0m start\n\x1b[31mFATAL\x1b[0m disk is full\nINFO running interrupt handlers\n", "FATAL disk is full"),
+        (
+            "an old error\nthe disk is full\n\x1b[34mINFO\x1b[0m so\n\x1b[31mERROR\x1b[0m kine failed\nFATAL no store\nINFO bye\n",
+            "the disk is full | ERROR kine failed | FATAL no store",
+        ),
     ],
 )
 def test_last_words_are_about_what_went_wrong(log, words):
