@@ -262,7 +262,8 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
         *(
             Image(
                 f"registry.k8s.io/networking/{program.name}:{program.version}",
-                (_binary("/bin/netpol", program, "cmd"),),
+                # /bin is a link in Debian, and has to stay one.
+                (_binary("/usr/bin/netpol", program, "cmd"),),
                 rootfs="base",
             )
             for program in enforcing
