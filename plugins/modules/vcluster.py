@@ -295,6 +295,9 @@ class VirtualCluster:
             )
             result["warnings"] = [f"{self.name}: {told}"]
         if not check_mode:
+            # What crashed before this run may have been mended since; the kubelet would wait minutes to find out.
+            if crashed := vc.judge(workload, self._pods()).crashed:
+                self.kube.delete("v1", "Pod", crashed[0], self.namespace)
             result |= wait_for(f"virtual cluster {self.name}", self._ready, self.left())
         return result | {"seconds": self.seconds()}
 

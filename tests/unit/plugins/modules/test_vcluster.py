@@ -97,8 +97,9 @@ class FakeKube:
 
 
 class FakeHelm:
-    def __init__(self, release, kube):
+    def __init__(self, release, kube, made):
         self.found = release
+        self.made = made
         self.kube = kube
         self.writes = []
 
@@ -112,14 +113,14 @@ class FakeHelm:
     def upgrade(self, name, namespace, chart, values, timeout):
         self.writes.append("upgrade")
         self.kube.objects += [
-            new for new in running() if not self.kube.get(new["apiVersion"], new["kind"], new["metadata"]["name"])
+            new for new in self.made if not self.kube.get(new["apiVersion"], new["kind"], new["metadata"]["name"])
         ]
 
     def uninstall(self, name, namespace, timeout):
         self.writes.append("uninstall")
 
 
-def run(objects, release=None, check_mode=False, **params):
+def run(objects, release=None, check_mode=False, made=None, **params):
     defaults = {
         "state": "present",
         "name": "web",
@@ -140,7 +141,7 @@ def run(objects, release=None, check_mode=False, **params):
         "timeout": 3,
     }
     kube = FakeKube(objects)
-    helm = FakeHelm(release, kube)
+    helm = FakeHelm(release, kube, made or running())
     asked = []
 
     def ask(config, path):
@@ -264,7 +265,20 @@ def test_refused_before_anything_is_written(objects, release, params, match):
 def test_crash_ends_the_wait_with_the_last_words():
     crashing = running({"waiting": {"reason": "CrashLoopBackOff"}})
     with pytest.raises(TenancyError, match="FATAL out of luck"):
-        run([own_namespace(), *crashing], RELEASE, timeout=600)
+        run([own_namespace(), *[o for o in crashing if o["kind"] != "StatefulSet"]], None, made=crashing, timeout=5)
+
+
+def test_what_crashed_before_gets_another_chance(monkeypatch):
+    crashing = running({"waiting": {"reason": "CrashLoopBackOff"}})
+    delete = FakeKube.delete
+
+    def recreate(self, api_version, kind, name, namespace=None):
+        delete(self, api_version, kind, name, namespace)
+        self.objects += [o for o in running() if o["kind"] == kind]
+
+    monkeypatch.setattr(FakeKube, "delete", recreate)
+    assert run([own_namespace(), *crashing], RELEASE)["changed"] is False
+    assert run.writes == [("delete", "Pod", "web-0")]
 
 
 def test_wait_is_bounded_and_says_what_is_missing():
