@@ -642,7 +642,8 @@ def judge(workload: Object | None, pods: list[Object]) -> Verdict:
     revision = status.get("updateRevision")
     current = [pod for pod in pods if not revision or _label(pod, "controller-revision-hash") == revision]
     for pod in current:
-        container = crashing_container(pod)
+        # One on its way out crashes no more.
+        container = None if "deletionTimestamp" in pod["metadata"] else crashing_container(pod)
         if container:
             return Verdict(False, pod_state(pod), (pod["metadata"]["name"], container))
     if status.get("readyReplicas", 0) >= wanted and status.get("updatedReplicas", 0) >= wanted:
