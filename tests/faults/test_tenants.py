@@ -222,6 +222,9 @@ def test_a_full_disk_under_its_volume_is_told_and_nothing_is_lost(tenants: Tenan
     tenants.vcluster("ml")
     assert tenants.vcluster("ml")["changed"] is False
     assert tenants.inside("ml").get("v1", "ConfigMap", "kept", "default") is not None
+    # Nobody could remove the folder of a volume while something is mounted on it.
+    tenants.vcluster("ml", state="paused")
+    tenants.on_node(node, "umount", path)
 
 
 def test_the_host_clusters_api_server_restarts_while_it_is_created(tenants: Tenants) -> None:
