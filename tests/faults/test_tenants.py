@@ -26,7 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import collisions
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import configs
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster, vcluster_kubeconfig
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Cluster, Lab
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -277,14 +277,15 @@ def phases(kube: Kube, *names: str) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def two(tenants: Tenants) -> Iterator[Tenants]:
-    """Two virtual clusters with schedulers of their own and nodes of their own: one has all, the other none yet."""
-    tenants.kube.patch("v1", "Node", WORKER, {"metadata": {"labels": {"pool-a": "yes"}}})
-    for name in ("a", "b"):
+    """Two virtual clusters with schedulers of their own and nodes of their own: one has all GPUs, the other none yet."""
+    for name, node in (("a", WORKER), ("b", CONTROL_PLANE)):
+        tenants.kube.patch("v1", "Node", node, {"metadata": {"labels": {f"pool-{name}": "yes"}}})
         tenants.vcluster(name, own_scheduler=True, node_selector={f"pool-{name}": "yes"})
     yield tenants
     for name in ("a", "b"):
         tenants.vcluster(name, state="absent")
-    tenants.kube.patch("v1", "Node", WORKER, {"metadata": {"labels": {"pool-a": None, "pool-b": None}}})
+    for node in (WORKER, CONTROL_PLANE):
+        tenants.kube.patch("v1", "Node", node, {"metadata": {"labels": {"pool-a": None, "pool-b": None}}})
 
 
 def test_two_tenants_book_the_same_gpus_where_nobody_guards_them(two: Tenants) -> None:
