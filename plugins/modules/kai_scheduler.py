@@ -128,8 +128,12 @@ steps:
       description: The reason.
       type: str
       returned: always
+    seconds:
+      description: How long it took. What it started may need more.
+      type: float
+      returned: not in check mode
   sample:
-    - {step: apply the CRDs, why: helm installs them once and never changes them}
+    - {step: apply the CRDs, why: helm installs them once and never changes them, seconds: 1.2}
 values:
   description: Values given to the chart.
   returned: when O(state=present)
@@ -204,9 +208,12 @@ class Installation:
         if not changes and not check_mode:
             changes = self._repairs(release, current)
         steps = self._steps(release, current, chart, values, bool(changes))
+        told: list[dict[str, t.Any]] = [{"step": what, "why": why} for what, why, _take in steps]
         if not check_mode:
-            for what, _why, take in steps:
+            for record, (what, _why, take) in zip(told, steps, strict=True):
+                began = time.monotonic()
                 self._take(what, take)
+                record["seconds"] = round(time.monotonic() - began, 1)
             wait_for(f"KAI Scheduler {release.version}", lambda: self._ready(release), self.left())
             changes += self._restart_if_stale(release)
         before = current.chart_version if current else release.version
@@ -216,7 +223,7 @@ class Installation:
             known=release.known,
             hazards=list(release.hazards),
             passages=kai.passages(before, release.version) if before != release.chart_version else [],
-            steps=[{"step": what, "why": why} for what, why, _take in steps],
+            steps=told,
             warnings=kai.renamed(self.params["values"], release.version),
             values=values,
             seconds=self.seconds(),
