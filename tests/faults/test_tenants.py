@@ -319,18 +319,17 @@ def test_the_guard_refuses_it_and_quotas_that_fit_make_it_impossible(two: Tenant
     inside = {name: two.inside(name) for name in ("a", "b")}
     for name, kube in inside.items():
         settled(lambda kube=kube: kube.get("v1", "Node", WORKER))
-        run_pod(kube, f"greedy-{name}", 3)
-        run_pod(kube, f"modest-{name}", 2)
-    settled(lambda: phases(two.kube, "modest-a", "modest-b") == [("Running", ""), ("Running", "")])
-    refused = [
-        settled(
-            lambda name=name, kube=kube: [
-                event["message"]
-                for event in kube.list("v1", "Event", "default")
-                if event["involvedObject"]["name"] == f"greedy-{name}" and "exceeded quota" in event["message"]
-            ]
-        )
-        for name, kube in inside.items()
-    ]
-    assert len(refused) == 2
-    assert phases(two.kube, "greedy-a", "greedy-b") == []
+        run_pod(kube, f"first-{name}", 2)
+    settled(lambda: phases(two.kube, "first-a", "first-b") == [("Running", ""), ("Running", "")])
+    # Each still sees two GPUs that nobody of its own holds.
+    for name, kube in inside.items():
+        run_pod(kube, f"second-{name}", 2)
+
+    def refused(name: str) -> list[str]:
+        events = inside[name].list("v1", "Event", "default")
+        mine = [event["message"] for event in events if event["involvedObject"]["name"] == f"second-{name}"]
+        return [message for message in mine if "exceeded quota" in message]
+
+    for name in inside:
+        settled(lambda name=name: refused(name))
+    assert phases(two.kube, "second-a", "second-b") == []
