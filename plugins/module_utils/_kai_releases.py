@@ -164,6 +164,11 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         Fact((0, 10, 0), (0, 15, 99), None, "pkg/common/constants: DefaultRuntimeClassName"),
         Fact((0, 16, 0), _OPEN, "binder.runtimeClassName", "templates/kai-config.yaml (the docs name another key)"),
     ),
+    # Whether a hook looks for Topologies of Kueue, to copy them; a pod that every installation waits for.
+    "topology_migration": (
+        Fact(_EVER, (0, 11, 99), False, "templates/hooks: no such job"),
+        Fact((0, 12, 0), _OPEN, True, "templates/hooks/pre/topology-migration/job.yaml, topologyMigration.enabled"),
+    ),
     # Requests per second that keep the operator from taking a core: it answers its own status changes without pause.
     "operator_qps": (
         Fact(_EVER, (0, 12, 99), None, "no such loop seen with v0.12.0"),
@@ -292,6 +297,7 @@ WEBHOOKS: tuple[tuple[str, str], ...] = (
 )
 # Cluster-scoped objects of hooks: Helm does not record them (templates/hooks).
 HOOK_ROLES = ("kai-scheduler-crd-manager", "kai-topology-migration", "post-delete-cleanup", "kai-config-deployer")
+KUEUE_TOPOLOGIES = "topologies.kueue.x-k8s.io"
 OWNED_LABELS = {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}
 # Enough of NVIDIA's CRD for an operator that lists its objects.
 CLUSTER_POLICY_CRD: Object = {
@@ -342,6 +348,7 @@ class Release:
     gpu_sharing_key: str
     cdi_key: str | None
     reservation_runtime_key: str | None
+    topology_migration: bool
     operator_qps: int | None
     long_term: bool
     end_of_support: str | None
@@ -363,10 +370,11 @@ class Release:
         """The Deployment of the scheduler, whose pods carry its name as label ``app``."""
         return next(name for name in self.deployments if "scheduler" in name)
 
-    def values(self, gpu_sharing: bool, cdi: bool | None = None) -> Values:
+    def values(self, gpu_sharing: bool, cdi: bool | None = None, kueue: bool = False) -> Values:
         """What has to be set for this release to work as asked.
 
         :arg cdi: whether the device plugin hands GPUs out by CDI; None leaves it to KAI.
+        :arg kueue: whether the cluster has Kueue's Topologies, which some releases copy.
         """
         settings: dict[str, t.Any] = {"global.registry": self.registry, self.gpu_sharing_key: gpu_sharing}
         if cdi is not None:
@@ -375,6 +383,8 @@ class Release:
             settings[self.cdi_key] = cdi
         if gpu_sharing and self.reservation_runtime_key:
             settings[self.reservation_runtime_key] = "nvidia"
+        if self.topology_migration and not kueue:
+            settings["topologyMigration.enabled"] = False
         if self.operator_qps:
             settings["operator.qps"] = self.operator_qps
         values: Values = {}

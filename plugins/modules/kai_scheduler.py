@@ -202,7 +202,8 @@ class Installation:
         release = kai.release(self.params["version"])
         upstream = Chart(release.chart, release.chart_version)
         chart = find_chart(self.params["chart_source"], kai.CHART, release.chart_version, upstream)
-        values = deep_merge(release.values(self.params["gpu_sharing"], self.params["cdi"]), self.params["values"])
+        kueue = release.topology_migration and self.kube.get(*CRD, kai.KUEUE_TOPOLOGIES) is not None
+        values = deep_merge(release.values(self.params["gpu_sharing"], self.params["cdi"], kueue), self.params["values"])
         current = self.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
         changes = self._changes(release, current, values)
         if not changes and not check_mode:
@@ -276,7 +277,7 @@ class Installation:
             )
             verb = "upgrade to" if current and not back else "install"
             what = f"{verb} {release.version}"
-            steps.append((what, "as asked, with all values", lambda: self._install(chart, values)))
+            steps.append((what, "as asked, with all values", lambda: self._install(release, chart, values)))
         if changing and current and not back and release.restart_after_upgrade:
             why = "its service account was made anew, and it would go on without rights (#1536)"
             steps.append(("restart the scheduler", why, lambda: self._restart(release)))
@@ -340,7 +341,10 @@ class Installation:
             self.kube.create(kai.CLUSTER_POLICY_CRD)
         wait_for("the CRDs", lambda: self._established({crd["metadata"]["name"] for crd in crds}), self.left())
 
-    def _install(self, chart: Chart, values: Object) -> None:
+    def _install(self, release: kai.Release, chart: Chart, values: Object) -> None:
+        if release.operator:
+            # Seen from v0.12.0 to v0.13.1: until the new one is ready, both undo what the other does to the schedulers.
+            self.kube.delete("apps/v1", "Deployment", kai.OPERATOR, kai.NAMESPACE)
         # A hook's Job that was left behind would be in the way of the next one.
         for job in self.kube.list("batch/v1", "Job", kai.NAMESPACE):
             self.kube.delete("batch/v1", "Job", job["metadata"]["name"], kai.NAMESPACE)
@@ -394,13 +398,24 @@ class Installation:
 
     def _remove(self, current: Release | None) -> None:
         # Whoever makes the webhooks goes first, then the webhooks, then whoever answers them.
-        self.kube.delete("apps/v1", "Deployment", kai.OPERATOR, kai.NAMESPACE)
-        wait_for("the end of the operator", self._operator_gone, self.left())
+        self._end_operator()
         for api_version, kind, name, _terminating in self._webhooks():
             self.kube.delete(api_version, kind, name)
         if current:
             self.helm.uninstall(kai.RELEASE_NAME, kai.NAMESPACE, self.left(), hooks=False)
+        # A namespace that is deleted with pods in it is looked at again only after many seconds.
+        for item in self.kube.list("apps/v1", "Deployment", kai.NAMESPACE):
+            self.kube.delete("apps/v1", "Deployment", item["metadata"]["name"], kai.NAMESPACE)
+        wait_for("the end of its pods", self._pods_gone, self.left(), interval=0.3)
         wait_for("the removal of KAI Scheduler", self._sweep, self.left())
+
+    def _end_operator(self) -> None:
+        self.kube.delete("apps/v1", "Deployment", kai.OPERATOR, kai.NAMESPACE)
+        wait_for("the end of the operator", self._operator_gone, self.left(), interval=0.3)
+
+    def _pods_gone(self) -> tuple[bool | None, str]:
+        pods = self.kube.list("v1", "Pod", kai.NAMESPACE)
+        return (None, ", ".join(pod["metadata"]["name"] for pod in pods)) if pods else (True, "")
 
     def _operator_gone(self) -> tuple[bool | None, str]:
         pods = self.kube.list("v1", "Pod", kai.NAMESPACE, f"app={kai.OPERATOR}")
