@@ -144,15 +144,15 @@ def test_shape(version, shape):
     [
         ("v0.9.6", {}),
         ("v0.9.7", {"global": {"resourceReservation": {"runtimeClassName": "nvidia"}}}),
-        ("v0.13.1", {"operator": {"qps": 5}}),
-        ("v0.16.8", {"binder": {"runtimeClassName": "nvidia"}}),
+        ("v0.13.1", {"operator": {"qps": 5}, "topologyMigration": {"enabled": False}}),
+        ("v0.16.8", {"binder": {"runtimeClassName": "nvidia"}, "topologyMigration": {"enabled": False}}),
     ],
 )
 def test_values_for_shared_gpus(version, extra):
     release = kai.release(version)
     base = {"registry": release.registry, "gpuSharing": True}
     assert release.values(True) == extra | {"global": base | extra.get("global", {})}
-    always = {"operator": extra["operator"]} if "operator" in extra else {}
+    always = {key: extra[key] for key in ("operator", "topologyMigration") if key in extra}
     assert release.values(False) == always | {"global": base | {"gpuSharing": False}}
 
 

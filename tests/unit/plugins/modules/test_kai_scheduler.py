@@ -56,8 +56,8 @@ class Cluster:
         if self.objects.pop((kind, name), None) is None:
             return False
         self.calls.append(f"delete {kind} {name}")
-        if (kind, name) == ("Deployment", kai.OPERATOR):
-            self.objects.pop(("Pod", kai.OPERATOR), None)
+        if kind == "Deployment":
+            self.objects = {key: item for key, item in self.objects.items() if key[0] != "Pod" or item.get("app") != name}
         if kind == "Pod":
             self.put("Pod", f"{name}-new", app="kai-scheduler-default", status={}, spec={}, metadata=at(9))
         return True
@@ -119,7 +119,11 @@ def test_install():
     cluster = Cluster()
     result = run(params(values={"global": {"registry": "mirror.example/kai"}, "x": 1}), cluster, cluster, False)
     assert result["changed"]
-    assert result["values"] == {"global": {"registry": "mirror.example/kai", "gpuSharing": True}, "x": 1}
+    assert result["values"] == {
+        "global": {"registry": "mirror.example/kai", "gpuSharing": True},
+        "topologyMigration": {"enabled": False},
+        "x": 1,
+    }
     assert result["diff"]["after"]["version"] == "v0.12.0"
     assert cluster.calls == [*(f"apply {name}" for name in kai.CRDS), "upgrade"]
 
@@ -152,7 +156,7 @@ def test_upgrade_brings_crds_and_restarts_the_scheduler(installed):
             "values.operator": {"qps": 5},
         },
     }
-    assert installed.calls[-2:] == ["upgrade", "delete Pod scheduler-1"]
+    assert installed.calls[-3:] == ["delete Deployment kai-operator", "upgrade", "delete Pod scheduler-1"]
 
 
 def queue(name, parent=None, **spec):
@@ -241,8 +245,18 @@ def test_an_unfinished_release_is_repaired(installed):
     result = run(params(), installed, installed, False)
     assert result["diff"]["before"]["release"] == "pending-upgrade"
     assert steps(result) == ["forget the unfinished revision", "apply the CRDs", "upgrade to v0.12.0", "restart the scheduler"]
-    deletions = ["delete Secret sh.helm.release.v1.kai-scheduler.v2", "delete Job crd-upgrader"]
-    assert [call for call in installed.calls if call.startswith("delete")][:2] == deletions
+    deletions = [
+        "delete Secret sh.helm.release.v1.kai-scheduler.v2",
+        "delete Deployment kai-operator",
+        "delete Job crd-upgrader",
+    ]
+    assert [call for call in installed.calls if call.startswith("delete")][:3] == deletions
+
+
+def test_topologies_of_kueue_are_copied_where_there_are_any():
+    cluster = Cluster()
+    cluster.put("CustomResourceDefinition", kai.KUEUE_TOPOLOGIES)
+    assert "topologyMigration" not in run(params(), cluster, cluster, True)["values"]
 
 
 def test_a_missing_config_is_a_difference(installed):
