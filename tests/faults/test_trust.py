@@ -87,7 +87,7 @@ class Attacker:
         return next((message for message in told if any(word in message for word in words)), "")
 
 
-def own_gpu_node_only(attacker: Attacker) -> tuple[bool, str]:
+def harmless(attacker: Attacker) -> tuple[bool, str]:
     """Not an attack: what shows that the pods of the attacks fail by what the attacks add."""
     return attacker.run("harmless", "true")
 
@@ -222,7 +222,7 @@ def serve_a_page(victim: Kube) -> None:
 def test_what_each_profile_stops(cluster: Cluster) -> None:
     attackers = [Attacker(cluster, f"attacker-{trust}") for trust in PROFILES]
     for attacker in attackers:
-        assert own_gpu_node_only(attacker) == (True, "")
+        assert harmless(attacker) == (True, "Completed")
     seen: dict[Attack, tuple[str, ...]] = {}
     reasons: dict[str, list[str]] = {}
     for attack in ATTACKS:

@@ -178,12 +178,12 @@ def test_more_nodes_than_there_are():
     assert len(plan(tenants)) == 3
 
 
-def sharing(name, gpus, scheduler=KAI, queues=()):
+def sharing(name, gpus, scheduler=None, queues=()):
     return {
         "name": name,
         "trust": "partial",
         "gpu_nodes": {"names": ["n1"], "shared_gpus": gpus},
-        "scheduler": scheduler,
+        "scheduler": scheduler or KAI,
         "queues": list(queues),
     }
 
