@@ -125,7 +125,7 @@ def another_tenants_service(attacker: Attacker) -> tuple[bool, str]:
     (service,) = [
         item for item in attacker.host.list("v1", "Service", "tenant-victim") if item["metadata"]["name"].startswith("page-x-")
     ]
-    return attacker.run("service", f"wget -q -T 5 -O - http://{service['spec']['clusterIP']}:8080/")
+    return attacker.run("service", f"wget -q -T 5 -O - http://{service['spec']['clusterIP']}:8080/hostname")
 
 
 def the_host_clusters_api_with_its_own_token(attacker: Attacker) -> tuple[bool, str]:
