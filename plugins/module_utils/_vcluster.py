@@ -56,6 +56,15 @@ SYNCED_CLUSTER_KINDS = (
     ("v1", "PersistentVolume"),
 )
 
+# What it writes into its namespace on the host by default, but for pods and volumes (chart/values.yaml, sync.toHost).
+SYNCED_KINDS = (
+    ("v1", "Service"),
+    ("v1", "Endpoints"),
+    ("v1", "ConfigMap"),
+    ("v1", "Secret"),
+    ("networking.k8s.io/v1", "Ingress"),
+)
+
 # 0.26 brought controlPlane.distro.k8s.scheduler and today's image layout (chart/values.yaml of 0.25 and 0.26).
 OLDEST_VERSION = (0, 26)
 BAD_VERSIONS = {

@@ -547,6 +547,7 @@ class VirtualCluster:
             if release:
                 self.helm.uninstall(self.name, self.namespace, self.left())
             if keep:
+                self._remove_synced()
                 wait_for(f"the end of virtual cluster {self.name}", self._at_rest, self.left())
             elif namespace and not terminating:
                 self.kube.delete("v1", "Namespace", self.namespace)
@@ -555,6 +556,12 @@ class VirtualCluster:
             for api_version, kind, name in self._cluster_scoped():
                 self.kube.delete(api_version, kind, name)
         return outcome(changes, namespace=self.namespace, seconds=self.seconds())
+
+    def _remove_synced(self) -> None:
+        """Remove what it wrote into its namespace, which goes by itself only where it has an owner."""
+        for api_version, kind in vc.SYNCED_KINDS:
+            for item in self.kube.list(api_version, kind, self.namespace, f"{vc.MARKER_LABEL}={self.name}"):
+                self.kube.delete(api_version, kind, item["metadata"]["name"], self.namespace)
 
     def _wait_until_gone(self) -> None:
         """The namespace, and the volumes whose storage class promises to delete them with their claim."""

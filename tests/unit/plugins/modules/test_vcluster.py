@@ -379,9 +379,11 @@ def test_what_is_not_there_cannot_be_paused():
 
 def test_removed_with_its_volumes_kept():
     claim = item("v1", "PersistentVolumeClaim", "data-web-0")
-    result = run([own_namespace(), SYNCED, claim], RELEASE, state="absent", keep_volumes=True)
+    orphan = item("v1", "Service", "page-x-default-x-web", labels={vc.MARKER_LABEL: "web"})
+    result = run([own_namespace(), SYNCED, claim, orphan], RELEASE, state="absent", keep_volumes=True)
     assert result["diff"]["before"] == {"release": "vcluster-0.36.1"}
-    assert run.writes == [("delete", "Pod", "job-x-default-x-web"), "uninstall"]
+    deletions = [("delete", "Service", "page-x-default-x-web"), ("delete", "Pod", "job-x-default-x-web")]
+    assert run.writes == [*deletions, "uninstall"]
 
 
 def test_a_skipped_minor_goes_when_told():
