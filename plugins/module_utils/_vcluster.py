@@ -141,6 +141,8 @@ DNS_PATH = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
 # From which store the control plane goes to which (config/config.go ValidateStoreChanges).
 STORE_MOVES = (("database embedded", "etcd deploy"), ("etcd external", "etcd deploy"))
 
+# Of a container that keeps crashing: the kubelet has waited 10 and 20 seconds by then.
+HOPELESS_RESTARTS = 3
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _WRONG = re.compile(r"error|fatal|panic|failed|\bfull\b|no space", re.IGNORECASE)
 
@@ -664,23 +666,25 @@ def _label(item: Object, key: str) -> str | None:
     return t.cast("str | None", item["metadata"].get("labels", {}).get(key))
 
 
-def _container_states(pod: Object) -> t.Iterator[tuple[str, Object]]:
+def _container_statuses(pod: Object) -> list[Object]:
     status = pod.get("status", {})
-    for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
-        yield container["name"], container.get("state") or {}
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
 
 def crashing_container(pod: Object) -> str | None:
-    for name, state in _container_states(pod):
-        if (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
-            return name
+    """The container that crashes again and again; once or twice is what a host's restart does to it, before its network is there."""
+    for status in _container_statuses(pod):
+        waiting = (status.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") == "CrashLoopBackOff" and status.get("restartCount", 0) >= HOPELESS_RESTARTS:
+            return str(status["name"])
     return None
 
 
 def pod_state(pod: Object) -> str:
     """One line about a pod that is not ready: the most telling thing its status holds."""
     name, status = pod["metadata"]["name"], pod.get("status", {})
-    for container, state in _container_states(pod):
+    for found in _container_statuses(pod):
+        container, state = found["name"], found.get("state") or {}
         for what in (state.get("waiting") or {}, state.get("terminated") or {}):
             if what.get("reason") not in (None, "Completed", "PodInitializing", "ContainerCreating"):
                 return f"pod {name}: {container}: {what['reason']}" + (f" ({what['message']})" if what.get("message") else "")

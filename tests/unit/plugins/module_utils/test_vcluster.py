@@ -261,7 +261,7 @@ def workload(ready=1, generation=1, seen=1, revision="r1"):
     }
 
 
-def pod(revision="r1", waiting=None, phase="Running", host="10.0.0.3", conditions=()):
+def pod(revision="r1", waiting=None, phase="Running", host="10.0.0.3", conditions=(), restarts=0):
     state = {"waiting": waiting} if waiting else {"running": {}}
     return {
         "metadata": {"name": "web-0", "labels": {"controller-revision-hash": revision}},
@@ -269,7 +269,7 @@ def pod(revision="r1", waiting=None, phase="Running", host="10.0.0.3", condition
             "phase": phase,
             "hostIP": host,
             "conditions": list(conditions),
-            "containerStatuses": [{"name": "syncer", "state": state}],
+            "containerStatuses": [{"name": "syncer", "state": state, "restartCount": restarts}],
         },
     }
 
@@ -284,7 +284,8 @@ CRASH = {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
         (workload(), [pod()], True, "", None),
         (workload(generation=2), [pod()], False, "latest change", None),
         (workload(ready=0), [], False, "no pod yet", None),
-        (workload(ready=0), [pod(waiting=CRASH)], False, "CrashLoopBackOff (back-off 10s)", ("web-0", "syncer")),
+        (workload(ready=0), [pod(waiting=CRASH, restarts=3)], False, "CrashLoopBackOff (back-off 10s)", ("web-0", "syncer")),
+        (workload(ready=0), [pod(waiting=CRASH, restarts=1)], False, "CrashLoopBackOff (back-off 10s)", None),
         (workload(ready=0, revision="r2"), [pod(waiting=CRASH)], False, "no pod yet", None),
         (
             workload(ready=0),

@@ -30,9 +30,13 @@ def own_namespace(**labels):
     return item("v1", "Namespace", "tenant-web", None, labels, metadata={"annotations": {vc.TRUST_NOTE: "high"}})
 
 
-def running(state=None):
+def running(state=None, restarts=3):
     status = {"observedGeneration": 1, "readyReplicas": 1, "updatedReplicas": 1}
-    pod = {"phase": "Running", "hostIP": "10.0.0.3", "containerStatuses": [{"name": "syncer", "state": state or {"running": {}}}]}
+    pod = {
+        "phase": "Running",
+        "hostIP": "10.0.0.3",
+        "containerStatuses": [{"name": "syncer", "state": state or {"running": {}}, "restartCount": restarts}],
+    }
     data = {"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ"}
     return [
         item("apps/v1", "StatefulSet", "web", metadata={"generation": 1}, spec={"replicas": 1}, status=status),
