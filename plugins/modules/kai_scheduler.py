@@ -398,7 +398,8 @@ class Installation:
 
     def _remove(self, current: Release | None) -> None:
         # Whoever makes the webhooks goes first, then the webhooks, then whoever answers them.
-        self._end_operator()
+        self.kube.delete("apps/v1", "Deployment", kai.OPERATOR, kai.NAMESPACE)
+        wait_for("the end of the operator", lambda: self._pods_gone(f"app={kai.OPERATOR}"), self.left(), interval=0.3)
         for api_version, kind, name, _terminating in self._webhooks():
             self.kube.delete(api_version, kind, name)
         if current:
@@ -409,17 +410,9 @@ class Installation:
         wait_for("the end of its pods", self._pods_gone, self.left(), interval=0.3)
         wait_for("the removal of KAI Scheduler", self._sweep, self.left())
 
-    def _end_operator(self) -> None:
-        self.kube.delete("apps/v1", "Deployment", kai.OPERATOR, kai.NAMESPACE)
-        wait_for("the end of the operator", self._operator_gone, self.left(), interval=0.3)
-
-    def _pods_gone(self) -> tuple[bool | None, str]:
-        pods = self.kube.list("v1", "Pod", kai.NAMESPACE)
+    def _pods_gone(self, label_selector: str | None = None) -> tuple[bool | None, str]:
+        pods = self.kube.list("v1", "Pod", kai.NAMESPACE, label_selector)
         return (None, ", ".join(pod["metadata"]["name"] for pod in pods)) if pods else (True, "")
-
-    def _operator_gone(self) -> tuple[bool | None, str]:
-        pods = self.kube.list("v1", "Pod", kai.NAMESPACE, f"app={kai.OPERATOR}")
-        return (None, f"{len(pods)} pods") if pods else (True, "")
 
     def _sweep(self) -> tuple[bool | None, str]:
         remains = self._remains()
