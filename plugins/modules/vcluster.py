@@ -617,27 +617,27 @@ def run(params: t.Mapping[str, t.Any], kube: Kube, helm: Helm, check_mode: bool,
     return reach(check_mode)
 
 
+ARGUMENT_SPEC: dict[str, t.Any] = HELM_ARG_SPEC | {
+    "state": {"type": "str", "choices": ["present", "absent", "paused"], "default": "present"},
+    "name": {"type": "str", "required": True},
+    "force_version": {"type": "bool", "default": False},
+    "keep_volumes": {"type": "bool", "default": False},
+    "namespace": {"type": "str"},
+    "version": {"type": "str", "default": "0.36.1"},
+    "kubernetes_version": {"type": "str"},
+    "own_scheduler": {"type": "bool", "default": False},
+    "node_selector": {"type": "dict", "default": {}},
+    "host_scheduler": {"type": "str", "choices": ["kai"]},
+    "gpu_quota": {"type": "int"},
+    "accept_unenforced": {"type": "bool", "default": False},
+    "probe_image": {"type": "str"},
+    "trust": {"type": "str", "choices": ["high", "partial", "zero"], "default": "high"},
+    "timeout": {"type": "int", "default": 300},
+}
+
+
 def main() -> None:
-    module = kube_module(
-        argument_spec=HELM_ARG_SPEC
-        | {
-            "state": {"type": "str", "choices": ["present", "absent", "paused"], "default": "present"},
-            "name": {"type": "str", "required": True},
-            "force_version": {"type": "bool", "default": False},
-            "keep_volumes": {"type": "bool", "default": False},
-            "namespace": {"type": "str"},
-            "version": {"type": "str", "default": "0.36.1"},
-            "kubernetes_version": {"type": "str"},
-            "own_scheduler": {"type": "bool", "default": False},
-            "node_selector": {"type": "dict", "default": {}},
-            "host_scheduler": {"type": "str", "choices": ["kai"]},
-            "gpu_quota": {"type": "int"},
-            "accept_unenforced": {"type": "bool", "default": False},
-            "probe_image": {"type": "str"},
-            "trust": {"type": "str", "choices": ["high", "partial", "zero"], "default": "high"},
-            "timeout": {"type": "int", "default": 300},
-        }
-    )
+    module = kube_module(argument_spec=ARGUMENT_SPEC)
     try:
         helm = Helm.connect(module._module.run_command, module.params)
         module.exit_json(**run(module.params, Kube.connect(module), helm, module.check_mode))

@@ -57,22 +57,11 @@ class Tenants(Cluster):
         return _kube.ask(config, path)
 
     def vcluster(self, name: str, **changes: Any) -> dict[str, Any]:
-        params: dict[str, Any] = {
-            "state": "present",
+        params = {key: option.get("default") for key, option in vcluster.ARGUMENT_SPEC.items()}
+        params |= {
             "name": name,
-            "namespace": None,
             "version": NEW,
-            "force_version": False,
-            "keep_volumes": False,
             "kubernetes_version": "v1.35.4",
-            "own_scheduler": False,
-            "node_selector": {},
-            "host_scheduler": None,
-            "gpu_quota": None,
-            "accept_unenforced": False,
-            "probe_image": None,
-            "trust": "high",
-            "values": {},
             "chart_source": str(self.charts),
             "timeout": 150,
         }

@@ -416,24 +416,7 @@ def helm(answer):
 
 
 def enter_vcluster(given, tmp_path):
-    params = {
-        "state": "present",
-        "name": "ml",
-        "namespace": None,
-        "version": "0.36.1",
-        "force_version": False,
-        "kubernetes_version": None,
-        "own_scheduler": False,
-        "node_selector": {},
-        "host_scheduler": None,
-        "gpu_quota": None,
-        "accept_unenforced": False,
-        "probe_image": None,
-        "trust": "high",
-        "values": {},
-        "chart_source": "",
-        "timeout": 1,
-    }
+    params = {key: option.get("default") for key, option in vcluster.ARGUMENT_SPEC.items()} | {"name": "ml", "timeout": 1}
     answer = given.get("helm", "")
     given = {key: value for key, value in given.items() if key != "helm"}
     vcluster.run(params | given, FakeKube(), helm(answer), False)

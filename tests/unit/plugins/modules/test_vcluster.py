@@ -125,25 +125,7 @@ class FakeHelm:
 
 
 def run(objects, release=None, check_mode=False, made=None, **params):
-    defaults = {
-        "state": "present",
-        "name": "web",
-        "namespace": None,
-        "version": "0.36.1",
-        "force_version": False,
-        "keep_volumes": False,
-        "kubernetes_version": None,
-        "own_scheduler": False,
-        "node_selector": {},
-        "host_scheduler": None,
-        "gpu_quota": None,
-        "accept_unenforced": False,
-        "probe_image": None,
-        "trust": "high",
-        "values": {},
-        "chart_source": "",
-        "timeout": 3,
-    }
+    defaults = {key: option.get("default") for key, option in vcluster.ARGUMENT_SPEC.items()} | {"name": "web", "timeout": 3}
     kube = FakeKube(objects)
     helm = FakeHelm(release, kube, made or running())
     asked = []
