@@ -177,7 +177,32 @@ CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 # Name and namespace of what is kept on a way back; a namespace that outlives KAI.
 EXPORT = ("kubegpu-kai-export", "kube-system")
 
+# What a release keeps in its namespace, and what the namespace has of itself.
+CONTENT = (
+    ("apps/v1", "Deployment"),
+    ("batch/v1", "Job"),
+    ("v1", "Pod"),
+    ("v1", "Service"),
+    ("v1", "ServiceAccount"),
+    ("v1", "Secret"),
+    ("v1", "ConfigMap"),
+    ("coordination.k8s.io/v1", "Lease"),
+    (RBAC, "Role"),
+    (RBAC, "RoleBinding"),
+)
+BUILT_IN = {("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")}
+
 Step = tuple[str, str, t.Callable[[], None]]
+
+
+class Remnant(t.NamedTuple):
+    """An object of KAI that is still there; ``terminating`` when it is on its way."""
+
+    api_version: str
+    kind: str
+    name: str
+    terminating: bool
+    namespace: str | None = None
 
 
 class Installation:
@@ -267,7 +292,10 @@ class Installation:
             if export is None:
                 steps.append(("export queues, Config and values", "a way back goes by removal", lambda: self._export(current)))
             why = f"upstream supports no way back from {current.chart_version}"
-            steps.append((f"remove {current.chart_version}", why, lambda: self._remove(current)))
+            steps.append((f"remove {current.chart_version}", why, lambda: self._remove(current, back=True)))
+        elif export and not current:
+            why = "a way back was killed in the middle of the removal"
+            steps.append(("remove the rest of the former release", why, lambda: self._remove(None, back=True)))
         elif current and current.status in UNFINISHED:
             why = f"the release is {current.status}, which a killed run leaves, and helm would refuse to go on"
             steps.append(("forget the unfinished revision", why, lambda: self._forget(current)))
@@ -391,62 +419,75 @@ class Installation:
     def absent(self, check_mode: bool) -> dict[str, t.Any]:
         current = self.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
         changes: list[Change] = [("version", current.chart_version, None)] if current else []
-        changes += [(f"{kind} {name}", "present", None) for _api, kind, name, _terminating in self._remains()]
+        changes += [(f"{found.kind} {found.name}", "present", None) for found in self._remains()]
         if changes and not check_mode:
             self._remove(current)
         return outcome(changes, seconds=self.seconds())
 
-    def _remove(self, current: Release | None) -> None:
+    def _remove(self, current: Release | None, back: bool = False) -> None:
         # Whoever makes the webhooks goes first, then the webhooks, then whoever answers them.
         self.kube.delete("apps/v1", "Deployment", kai.OPERATOR, kai.NAMESPACE)
         wait_for("the end of the operator", lambda: self._pods_gone(f"app={kai.OPERATOR}"), self.left(), interval=0.3)
-        for api_version, kind, name, _terminating in self._webhooks():
-            self.kube.delete(api_version, kind, name)
+        for found in self._webhooks():
+            self.kube.delete(found.api_version, found.kind, found.name)
         if current:
             self.helm.uninstall(kai.RELEASE_NAME, kai.NAMESPACE, self.left(), hooks=False)
         # A namespace that is deleted with pods in it is looked at again only after many seconds.
         for item in self.kube.list("apps/v1", "Deployment", kai.NAMESPACE):
             self.kube.delete("apps/v1", "Deployment", item["metadata"]["name"], kai.NAMESPACE)
         wait_for("the end of its pods", self._pods_gone, self.left(), interval=0.3)
-        wait_for("the removal of KAI Scheduler", self._sweep, self.left())
+        wait_for("the removal of KAI Scheduler", lambda: self._sweep(back), self.left(), interval=0.3)
 
     def _pods_gone(self, label_selector: str | None = None) -> tuple[bool | None, str]:
         pods = self.kube.list("v1", "Pod", kai.NAMESPACE, label_selector)
         return (None, ", ".join(pod["metadata"]["name"] for pod in pods)) if pods else (True, "")
 
-    def _sweep(self) -> tuple[bool | None, str]:
-        remains = self._remains()
-        for api_version, kind, name, terminating in remains:
-            if not terminating:
-                self.kube.delete(api_version, kind, name)
-        return (None, ", ".join(f"{kind} {name}" for _api, kind, name, _terminating in remains)) if remains else (True, "")
+    def _sweep(self, back: bool) -> tuple[bool | None, str]:
+        remains = self._remains(back)
+        for found in remains:
+            if not found.terminating:
+                self.kube.delete(found.api_version, found.kind, found.name, found.namespace)
+        return (None, ", ".join(f"{found.kind} {found.name}" for found in remains)) if remains else (True, "")
 
-    def _remains(self) -> list[tuple[str, str, str, bool]]:
-        """What lies in the cluster, in the order in which it can go: apiVersion, kind, name, whether it is on its way."""
-        names = {kai.NAMESPACE, kai.SCALE_ADJUST_NAMESPACE} | ({kai.RESERVATION_NAMESPACE} if self.params["purge"] else set())
+    def _remains(self, back: bool = False) -> list[Remnant]:
+        """What lies in the cluster, in the order in which it can go.
+
+        :arg back: another release follows at once: its namespace stays and is emptied, which takes a third of the time.
+        """
+        purge = self.params["purge"] and not back
+        names = {kai.SCALE_ADJUST_NAMESPACE} | ({kai.RESERVATION_NAMESPACE} if purge else set())
+        names |= set() if back else {kai.NAMESPACE}
         crds = self._found(*CRD, _our_crd)
-        living = {name for _api, _kind, name, terminating in crds if not terminating}
+        living = {found.name for found in crds if not found.terminating}
         remains = self._webhooks()
         for crd, kind in (("configs.kai.scheduler", kai.CONFIG[:2]), ("schedulingshards.kai.scheduler", kai.SHARD)):
             remains += self._found(*kind, _any) if crd in living else []
         remains += self._found(RBAC, "ClusterRoleBinding", _of_chart) + self._found(RBAC, "ClusterRole", _of_chart)
         remains += self._found("scheduling.k8s.io/v1", "PriorityClass", _of_chart)
         remains += self._found("v1", "Namespace", lambda item: item["metadata"]["name"] in names)
-        return remains + (crds if self.params["purge"] else [])
+        # Service accounts that outlive the old Config would be taken from the next release while it uses them (#1536).
+        remains += [found for kind in CONTENT for found in self._found(*kind, _not_built_in, kai.NAMESPACE)] if back else []
+        return remains + (crds if purge else [])
 
-    def _webhooks(self) -> list[tuple[str, str, str, bool]]:
+    def _webhooks(self) -> list[Remnant]:
         return [found for kind in _kai_installation.WEBHOOKS for found in self._found(_kai_installation.ADMISSION, kind, _of_kai)]
 
-    def _found(self, api_version: str, kind: str, wanted: t.Callable[[Object], bool]) -> list[tuple[str, str, str, bool]]:
+    def _found(
+        self, api_version: str, kind: str, wanted: t.Callable[[Object], bool], namespace: str | None = None
+    ) -> list[Remnant]:
         return [
-            (api_version, kind, item["metadata"]["name"], "deletionTimestamp" in item["metadata"])
-            for item in self.kube.list(api_version, kind)
+            Remnant(api_version, kind, item["metadata"]["name"], "deletionTimestamp" in item["metadata"], namespace)
+            for item in self.kube.list(api_version, kind, namespace)
             if wanted(item)
         ]
 
 
 def _any(_item: Object) -> bool:
     return True
+
+
+def _not_built_in(item: Object) -> bool:
+    return (item["kind"], item["metadata"]["name"]) not in BUILT_IN
 
 
 def _of_kai(webhook: Object) -> bool:

@@ -39,8 +39,9 @@ class Cluster:
     def get(self, _api_version, kind, name, _namespace=None):
         return self.objects.get((kind, name))
 
-    def list(self, _api_version, kind, _namespace=None, label_selector=None):
+    def list(self, _api_version, kind, namespace=None, label_selector=None):
         found = [item for (of, _name), item in self.objects.items() if of == kind]
+        found = [item for item in found if namespace in (None, item["metadata"].get("namespace", "kai-scheduler"))]
         return [item for item in found if not label_selector or item.get("app") == label_selector.removeprefix("app=")]
 
     def apply(self, definition):
@@ -176,6 +177,8 @@ def test_the_way_back_goes_by_removal_and_keeps_the_queues(installed):
     assert steps(predicted) == way
     assert "queues below the second level would not be scheduled any more" in predicted["passages"][0]
 
+    for account in ("default", "binder", "scheduler"):
+        installed.put("ServiceAccount", account, metadata=at(0))
     installed.calls = []
     removed = installed.uninstall
 
@@ -188,6 +191,9 @@ def test_the_way_back_goes_by_removal_and_keeps_the_queues(installed):
     result = run(params(), installed, installed, False)
     assert result["diff"]["before"]["version"] == "v0.13.1"
     assert installed.recorded.chart_version == "v0.12.0"
+    assert not {("ServiceAccount", "binder"), ("ServiceAccount", "scheduler")} & installed.objects.keys()
+    for kept in (("ServiceAccount", "default"), ("Namespace", "kai-scheduler"), ("Namespace", "kai-resource-reservation")):
+        assert kept in installed.objects
     assert installed.calls[-3:] == ["apply ml", "apply training", "delete Secret kubegpu-kai-export"]
     assert installed.objects[("Queue", "training")]["spec"] == {"priority": 7, "parentQueue": "ml"}
     assert run(params(), installed, installed, False)["changed"] is False
@@ -201,8 +207,11 @@ def test_the_way_back_goes_on_where_it_was_killed(installed):
         run(params(), installed, installed, False)
     del installed.objects[("Queue", "ml")]
     installed.upgrade = upgrade
+    installed.put("ServiceAccount", "binder")
     result = run(params(), installed, installed, False)
-    assert steps(result) == ["apply the CRDs", "install v0.12.0", "write back the queues"]
+    rest = "remove the rest of the former release"
+    assert steps(result) == [rest, "apply the CRDs", "install v0.12.0", "write back the queues"]
+    assert ("ServiceAccount", "binder") not in installed.objects
     assert ("Queue", "ml") in installed.objects
     assert ("Secret", "kubegpu-kai-export") not in installed.objects
 
