@@ -25,7 +25,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import Ten
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import collisions
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import configs
-from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster, vcluster_kubeconfig
+from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster, vcluster_info, vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Cluster, Lab
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -322,3 +322,19 @@ def test_the_guard_refuses_it_and_quotas_that_fit_make_it_impossible(two: Tenant
     for name in inside:
         settled(lambda name=name: refused(name))
     assert phases(two.kube, "second-a", "second-b") == []
+
+
+# --- network policies ----------------------------------------------------------------------------------------------
+
+
+def test_a_profile_that_rests_on_policies_which_nobody_enforces(tenants: Tenants) -> None:
+    """The lab's own network enforces none: refused before anything is made, or taken, and then never as protected."""
+    wanted = {"kubegpu_tenants": [{"name": "shop", "trust": "partial", "vcluster": {"kubernetes_version": "v1.35.4"}}]}
+    said = tenants.lab.play("site", f"--extra-vars={json.dumps(wanted)}")
+    assert tenants.lab.code != 0
+    assert "trust: partial rests on network policies, and the cluster's network does not enforce them" in said
+    assert tenants.left_of("tenant-shop") == []
+    said = tenants.lab.site(f"--extra-vars={json.dumps(wanted | {'kubegpu_accept_unenforced_network_policies': True})}")
+    assert "partial, network open" in said
+    (shop,) = vcluster_info.run("shop", tenants.kube)["vclusters"]
+    assert shop["network_policies"] == "unenforced"
