@@ -19,6 +19,23 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROL_PLANE = "kubegpu-control-plane"
+# The lab's host as any other GPU host.
+ORDINARY_HOST = "molecule/lab/ordinary"
+# What a host is: files but those of running programs, packages, services, kernel settings, Docker.
+LISTING = r"""
+of_programs=(/proc /sys /dev /run /tmp /var/log /var/tmp /var/lib/docker /var/lib/containerd /var/lib/systemd /root/.ansible)
+prune=(-false); for path in "${of_programs[@]}"; do prune+=(-o -path "$path"); done
+find / -xdev \( "${prune[@]}" \) -prune -o -printf '%y %m %u:%g %p %l\n'
+find / -xdev \( "${prune[@]}" \) -prune -o -type f -print0 | xargs -0 sha256sum
+dpkg-query --show --showformat '${Package} ${Version} ${Status}\n'
+systemctl list-units --type=service --state=running --no-legend --plain | cut -d' ' -f1
+systemctl list-unit-files --type=service --no-legend | awk '{print $1, $2}'
+sysctl --all 2> /dev/null | grep '^fs.inotify'
+docker info --format '{{.DefaultRuntime}} {{json .Runtimes}} {{json .RegistryConfig}}'
+docker container ls --all --format 'container {{.Names}}'
+docker network ls --format 'network {{.Name}}'
+docker volume ls --format 'volume {{.Name}}'
+"""
 
 
 class Lab:
@@ -28,18 +45,29 @@ class Lab:
         self.name = name
         self.options = options
 
-    def command(self, book: str, *args: str) -> list[str]:
-        playbook = ["ansible-playbook", f"playbooks/{book}.yml", "--inventory=inventories/lab"]
+    def command(self, book: str, *args: str, inventory: str = "inventories/lab") -> list[str]:
+        playbook = ["ansible-playbook", f"playbooks/{book}.yml", f"--inventory={inventory}"]
         return [*playbook, f"--extra-vars=lab_name={self.name}", *self.options, *args]
 
-    def play(self, book: str, *args: str) -> str:
+    def play(self, book: str, *args: str, inventory: str = "inventories/lab") -> str:
         """Run a playbook to its end; what it printed, also when it failed."""
-        done = subprocess.run(self.command(book, *args), cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
+        command = self.command(book, *args, inventory=inventory)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
         self.code = done.returncode
         return done.stdout + done.stderr
 
     def site(self, *args: str) -> str:
         said = self.play("site", *args)
+        assert self.code == 0, said[-6000:]
+        return said
+
+    def listing(self) -> list[str]:
+        """What the simulated host is, a line for each file, package, service, setting and object of Docker."""
+        return sorted(self.run("bash", "-c", LISTING).splitlines())
+
+    def restore(self) -> str:
+        """Run cleanup.yml on the simulated host as on any other, which is not removed but given back."""
+        said = self.play("cleanup", inventory=ORDINARY_HOST)
         assert self.code == 0, said[-6000:]
         return said
 
