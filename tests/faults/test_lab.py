@@ -46,8 +46,8 @@ def test_a_registry_that_does_not_answer_is_named_within_the_probes_time(lab: La
     lab.run("systemctl", "stop", "docker-registry")
     for node in ("kubegpu-worker", "kubegpu-worker2"):
         lab.run("docker", "exec", node, "ctr", "--namespace=k8s.io", "images", "rm", "docker.io/library/busybox:1.37.0")
-    probe = ("--tags=verify", "--extra-vars=kai_scheduler_probe_max_age=0", "--extra-vars=kai_scheduler_probe_timeout=40")
-    said = lab.play("site", *probe)
+    probe = ("--tags=verify", "--extra-vars=kai_scheduler_probe_max_age=0")
+    said = lab.play("site", *probe, "--extra-vars=kai_scheduler_probe_timeout=40")
     assert lab.code != 0
     assert "busybox:1.37.0" in said
     assert "ImagePullBackOff" in said or "ErrImagePull" in said
