@@ -73,7 +73,9 @@ def crowded_out(pod: Object) -> bool:
     """Whether the scheduler finds no GPU for the pod."""
     conditions = pod.get("status", {}).get("conditions") or []
     return any(
-        found["type"] == "PodScheduled" and found["status"] == "False" and f"Insufficient {GPU_RESOURCE}" in found.get("message", "")
+        found["type"] == "PodScheduled"
+        and found["status"] == "False"
+        and f"Insufficient {GPU_RESOURCE}" in found.get("message", "")
         for found in conditions
     )
 

@@ -276,7 +276,8 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
             f"nvcr.io/nvidia/k8s-device-plugin:{plugin.version}",
             # Without GPU feature discovery, which needs images of its own.
             tuple(
-                _binary(f"/usr/bin/{name}", plugin, name) for name in ("nvidia-device-plugin", "config-manager", "mps-control-daemon")
+                _binary(f"/usr/bin/{name}", plugin, name)
+                for name in ("nvidia-device-plugin", "config-manager", "mps-control-daemon")
             ),
             rootfs="base",
         ),
