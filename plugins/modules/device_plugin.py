@@ -198,8 +198,8 @@ class DevicePlugin:
         objects = self._missing()
         release = None if "namespace" in objects else self._helm.release(self._provider.release, self._namespace)
         upgrade = _release_changes(release, version, plan.values)
-        if upgrade:
-            # What the chart refuses, it refuses before anything is written.
+        if upgrade and not plan.dra:
+            # What the chart refuses, it refuses before anything is written. With DRA it asks the cluster, which no template sees.
             self._helm.template(self._provider.release, self._namespace, chart, plan.values)
         wanted = self._wanted(plan, release, nodes)
         changes: list[Change] = [(what, None, item["metadata"]["name"]) for what, item in objects.items()]

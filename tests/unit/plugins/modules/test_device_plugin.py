@@ -373,6 +373,7 @@ def test_the_operator_does_not_go_to_dra_in_place() -> None:
 
 def test_dra_offers_gpus_in_slices() -> None:
     cluster = Cluster({"w1": 0})
+    cluster.refusal = "no DeviceClass API is served"
     cluster.slices = [
         {"spec": {"driver": "gpu.nvidia.com", "nodeName": "w1", "devices": [{}, {}]}},
         {"spec": {"driver": "compute-domain.nvidia.com", "nodeName": "w1", "devices": [{}]}},
