@@ -274,7 +274,11 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
         _coredns("docker.io/coredns/coredns", coredns, coredns.version[1:]),
         Image(
             f"nvcr.io/nvidia/k8s-device-plugin:{plugin.version}",
-            (_binary("/usr/bin/nvidia-device-plugin", plugin, "nvidia-device-plugin"),),
+            # Without GPU feature discovery, which needs images of its own.
+            tuple(
+                _binary(f"/usr/bin/{name}", plugin, name)
+                for name in ("nvidia-device-plugin", "config-manager", "mps-control-daemon")
+            ),
             rootfs="base",
         ),
         Image(
