@@ -28,7 +28,7 @@ options:
     description:
       - The pods' image. Any with a shell and glibc will do, C(nvidia-smi) comes with the node's driver.
     type: str
-    default: docker.io/library/debian:stable-slim
+    default: docker.io/library/debian:12.12-slim
   expected_gpus:
     description:
       - The GPUs of a node by its name, as the list of their UUIDs. A number, as M(kubegpu.tenancy.device_plugin) takes it, tells
@@ -195,7 +195,7 @@ def main() -> None:
     module = kube_module(
         argument_spec={
             "namespace": {"type": "str", "default": NAME},
-            "image": {"type": "str", "default": "docker.io/library/debian:stable-slim"},
+            "image": {"type": "str", "default": "docker.io/library/debian:12.12-slim"},
             "expected_gpus": {"type": "dict", "default": {}},
             "timeout": {"type": "int", "default": 120},
         }
