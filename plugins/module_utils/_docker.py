@@ -105,9 +105,14 @@ class Docker:
         unset = ["env", *(f"--unset={variable}" for variable in NVKIND_VARIABLES)]
         # It looks for the other programs itself.
         places = dict.fromkeys(os.path.dirname(self.program(program)) for program in ("kind", "docker"))
-        path = os.pathsep.join([os.environ.get("PATH", os.defpath), *places])
+        environment = {
+            "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), *places]),
+            "KUBECONFIG": kubeconfig,
+            # Of the kubectl that it runs.
+            "KUBECACHEDIR": os.path.join(os.path.dirname(kubeconfig), "cache"),
+        }
         try:
-            self._bounded("nvkind cluster create", timeout, args + _image(image), prefix=unset, KUBECONFIG=kubeconfig, PATH=path)
+            self._bounded("nvkind cluster create", timeout, args + _image(image), prefix=unset, **environment)
         except TenancyError as exc:
             if exc.details["rc"] in CUT_SHORT:
                 raise
