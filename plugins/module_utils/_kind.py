@@ -431,7 +431,8 @@ def _confine(node: Node, inside: Inside) -> str:
     stale = _stale(node, inside)
     script = "".join(f"install -D -m {mode} /dev/stdin {place} << 'END'\n{text}END\n" for place, text, mode in stale)
     # No reload without need: one can take the GPUs away from containers that run.
-    script += "systemctl daemon-reload\n" if stale else "systemctl --quiet is-enabled kubegpu-confine-gpus.service || "
+    new = any(place == CONFINE_UNIT for place, _text, _mode in stale)
+    script += "systemctl daemon-reload\n" if new else "systemctl --quiet is-enabled kubegpu-confine-gpus.service || "
     return script + f"systemctl --quiet enable kubegpu-confine-gpus.service\n{CONFINE_SCRIPT}\n"
 
 

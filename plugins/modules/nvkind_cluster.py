@@ -425,7 +425,8 @@ class Cluster:
     def _judge(self, error: TenancyError, nodes: list[_kind.Node]) -> None:
         """nvkind also fails when its cluster is whole: what counts is what is there."""
         found = _kind.parse_nodes(self._docker.nodes(self._name))
-        different = self._differences(found, nodes) if found else "it left no node"
+        stopped = [f"{node.name} is stopped" for node in found if not node.running]
+        different = "; ".join(filter(None, [self._differences(found, nodes), *stopped])) if found else "it left no node"
         if different:
             raise TenancyError(
                 f"{error.message}. The cluster is not whole: {different}. Run again to make it anew.", **error.details

@@ -98,6 +98,12 @@ def test_a_host_that_stops_while_the_cluster_is_made(host: Host) -> None:
     host.settle()
 
 
+def test_nvkind_makes_the_cluster(host: Host) -> None:
+    host.install_nvkind("")
+    host.delete_cluster()
+    assert "nvkind cluster create ended" not in host.settle(BY_NVKIND)
+
+
 @pytest.mark.parametrize(
     ("mode", "words"),
     [

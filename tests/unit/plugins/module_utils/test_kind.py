@@ -204,9 +204,11 @@ def test_a_node_without_gpus_only_needs_them_hidden(minors: tuple[int, ...], nam
 def test_systemd_in_a_node_is_only_reloaded_for_new_files() -> None:
     """A reload can take their GPUs away from containers that run."""
     (stale,) = _kind.node_steps(WORKER, inside(files={**inside().files, _kind.CONFINE_UNIT: "0"}), PROGRAMS, None)
+    (script,) = _kind.node_steps(WORKER, inside(files={**inside().files, _kind.CONFINE_SCRIPT: "0"}), PROGRAMS, None)
     (seen,) = _kind.node_steps(WORKER, inside(minors=frozenset(range(4))), PROGRAMS, None)
     assert "daemon-reload" in stale.script
-    assert "daemon-reload" not in seen.script
+    assert f"/dev/stdin {_kind.CONFINE_SCRIPT}" in script.script
+    assert "daemon-reload" not in script.script + seen.script
     assert "is-enabled kubegpu-confine-gpus.service || systemctl --quiet enable" in seen.script
 
 

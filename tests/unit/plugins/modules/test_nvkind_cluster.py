@@ -49,6 +49,7 @@ class FakeDocker:
         self.calls: list[str] = []
         self.error = ""
         self.made = 99
+        self.status = "running"
         self.lost: frozenset[str] = frozenset()
         self.programs = {"docker", "kind", "nvkind"}
         self.booting = False
@@ -70,7 +71,7 @@ class FakeDocker:
             self.containers[node_name] = {
                 "Name": f"/{node_name}",
                 "Config": {"Image": image or "default", "Labels": {_kind.ROLE_LABEL: node["role"]}},
-                "State": {"Status": "running"},
+                "State": {"Status": self.status},
                 "Mounts": [{"Source": m["hostPath"], "Destination": m["containerPath"]} for m in node["extraMounts"]],
             }
             self.inside[node_name] = {}
@@ -309,6 +310,16 @@ def test_an_end_of_nvkind_that_is_not_harmless_is_an_error_with_its_words(
     with pytest.raises(TenancyError, match=words):
         cluster.present()
     assert cluster.warnings == []
+
+
+def test_nodes_that_nvkind_left_stopped_are_half_made(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
+    docker.error, docker.status = "nvkind cluster create ended with status 255: umount", "exited"
+    with pytest.raises(TenancyError, match=r"not whole: lab-control-plane is stopped; lab-worker is stopped"):
+        make(engine="nvkind").present()
+    docker.error, docker.status = "", "running"
+    docker.calls.clear()
+    make(engine="nvkind").present()
+    assert docker.calls[:2] == ["delete", "create"]
 
 
 def test_nodes_that_are_not_ready_after_nvkind_are_told_with_its_words(
