@@ -163,12 +163,18 @@ def _pick(where: str, wanted: str, free: list[Gpu], gpus: list[Gpu]) -> Gpu:
 
 
 def kind_config(
-    nodes: list[Node], certs: str, cgroup_v1: bool, user_namespace: bool, component_tags: dict[str, str | None]
+    nodes: list[Node],
+    certs: str,
+    cgroup_v1: bool,
+    user_namespace: bool,
+    component_tags: dict[str, str | None],
+    by_index: bool = False,
 ) -> dict[str, t.Any]:
     """kind's configuration, as data; JSON of it is YAML.
 
     :arg certs: host directory with the registry mirrors.
     :arg user_namespace: whether root lacks what kubelet otherwise insists on.
+    :arg by_index: name GPUs by index: nvkind takes away from a node every GPU that is not named so.
     """
     kubelet: dict[str, t.Any] = {"kind": "KubeletConfiguration"}
     if cgroup_v1:
@@ -188,7 +194,10 @@ def kind_config(
                 "role": node.role,
                 "extraMounts": [
                     {"hostPath": certs, "containerPath": CERTS, "readOnly": True},
-                    *({"hostPath": "/dev/null", "containerPath": GPU_MOUNTS + gpu.uuid} for gpu in node.gpus),
+                    *(
+                        {"hostPath": "/dev/null", "containerPath": GPU_MOUNTS + (str(gpu.index) if by_index else gpu.uuid)}
+                        for gpu in node.gpus
+                    ),
                 ],
             }
             for node in nodes
@@ -214,6 +223,45 @@ def hosts_toml(mirror: str) -> str:
     if "v2" in urllib.parse.urlsplit(mirror).path.split("/"):
         lines.append("override_path = true")
     return "\n".join(lines) + "\n"
+
+
+# --- nvkind ---
+
+# Its flags can be set by these too, and KIND_CLUSTER_RETAIN sets two at once, which no value suits.
+NVKIND_VARIABLES = (
+    "KIND_CLUSTER_NAME",
+    "KIND_CLUSTER_IMAGE",
+    "KIND_CLUSTER_RETAIN",
+    "KIND_CLUSTER_CONFIG_TEMPLATE",
+    "KIND_CLUSTER_CONFIG_VALUES",
+    "NVKIND_SKIP_GPU_SETUP",
+)
+
+# What nvkind says, and what it means; as of its commit 24c190e.
+NVKIND_ERRORS = (
+    (
+        "writing configmap: %!w(<nil>)",
+        "nvkind loses the cause here: its ConfigMap default/nvkind-cluster-config could not be written to the new cluster",
+    ),
+    ("installing container toolkit on node", "nvkind installs NVIDIA's toolkit from the internet, which the node has to reach"),
+    ("patching /proc/driver/nvidia on node", "nvkind gave up where it hides the GPUs of other nodes"),
+)
+
+
+def nvkind_template(config: dict[str, t.Any]) -> str:
+    """kind's configuration as a template in which nvkind finds nothing to replace."""
+    return json.dumps(config).replace("{{", '{{"{{"}}')
+
+
+def nvkind_words(error: str) -> str:
+    """Why nvkind gave up, without the stacks that its logger prints."""
+    said = re.findall(r"^(?:ERROR:|F\d{4} .*?\] Error:) (.+)$", error, re.MULTILINE)
+    said = said or [line for line in error.splitlines() if line.strip()][-1:]
+    meant = [meaning for words, meaning in NVKIND_ERRORS if words in error]
+    return "; ".join(said) + "".join(f" ({meaning})" for meaning in meant)
+
+
+# --- what Docker has ---
 
 
 def parse_nodes(inspected: list[dict[str, t.Any]]) -> list[Found]:
@@ -244,7 +292,7 @@ def differences(wanted: list[Node], found: list[Found], image: str | None, certs
             changes.append((node.name, "missing", node.describe()))
             continue
         mine = have[node.name]
-        # Clusters made by hand or by nvkind may name their GPUs by index.
+        # Clusters made by nvkind name their GPUs by index.
         if mine.gpus not in ({gpu.uuid for gpu in node.gpus}, {str(gpu.index) for gpu in node.gpus}):
             changes.append((f"{node.name} GPUs", _names(mine.gpus), _names(gpu.uuid for gpu in node.gpus)))
         if image and mine.image != image:
@@ -265,6 +313,8 @@ CONFIGURE = "nvidia-ctk runtime configure --runtime=containerd --config-source=f
 CONTAINERD_FILES = "/etc/containerd/conf.d/99-nvidia.toml /etc/containerd/config.toml"
 RESTART_DUE = "/etc/containerd/kubegpu-restart-due"
 CDI_SPEC = "/etc/cdi/nvidia.yaml"
+# Of the NVIDIA driver's devices.
+MAJOR = 195
 
 # One look at a node: its files' checksums, GPUs, and which states hold.
 INSPECT = f"""
@@ -272,6 +322,7 @@ for file in "$@"; do [ ! -f "$file" ] || sha256sum "$file"; done
 for device in /dev/nvidia[0-9]*; do [ ! -e "$device" ] || echo "minor ${{device#/dev/nvidia}}"; done
 state() {{ local name=$1; shift; ! "$@" || echo "state $name"; }}
 joined() {{ [ -e /etc/kubernetes/kubelet.conf ]; }}
+up() {{ systemctl --quiet is-active multi-user.target containerd.service; }}
 confined() {{
   systemctl --quiet is-enabled kubegpu-confine-gpus.service && ! grep -qs 'ModifyDeviceFiles: 1' /proc/driver/nvidia/params
 }}
@@ -279,7 +330,7 @@ runtime() {{
   [ ! -e {RESTART_DUE} ] && [ "$({CONFIGURE} --dry-run | grep .)" = "$(cat {CONTAINERD_FILES} | grep .)" ]
 }}
 cdi() {{ ! grep -Eq '^ *mode *= *"cdi"' {TOOLKIT_CONFIG} || cmp -s <(nvidia-ctk cdi generate) {CDI_SPEC}; }}
-for name in joined confined runtime cdi; do state $name $name; done 2> /dev/null
+for name in joined up confined runtime cdi; do state $name $name; done 2> /dev/null
 nvidia-smi -L 2> /dev/null || true
 """
 
@@ -299,15 +350,20 @@ def inspected_files() -> list[str]:
 
 
 def confine_script(gpus: list[Gpu]) -> str:
-    """Hides from a node the GPUs that are not its own: a privileged container has them all whenever it starts."""
+    """Gives a node its own GPUs and no others: a privileged container has them all whenever it starts."""
+    minors = " ".join(str(gpu.minor) for gpu in gpus)
     return f"""#!/bin/sh
 # Written by kubegpu.tenancy: this node has these GPUs of its host, by the N of /dev/nvidiaN.
 set -eu
 for device in /dev/nvidia[0-9]*; do
-  case " {" ".join(str(gpu.minor) for gpu in gpus)} " in
+  case " {minors} " in
     *" ${{device#/dev/nvidia}} "*) ;;
     *) rm -f "$device" ;;
   esac
+done
+# nvkind removes devices by index, which need not be N.
+for minor in {minors}; do
+  [ -e /dev/nvidia$minor ] || mknod -m 666 /dev/nvidia$minor c {MAJOR} $minor
 done
 # The driver's library must not make them anew.
 params=/proc/driver/nvidia/params
@@ -333,7 +389,7 @@ RequiredBy=containerd.service
 
 
 def node_steps(node: Node, inside: Inside, programs: dict[str, tuple[str, str]], config: tuple[str, str] | None) -> list[Step]:
-    """What a GPU node still needs, in order; one step may call for another, so look again afterwards.
+    """What a node still needs, in order; one step may call for another, so look again afterwards.
 
     :arg programs: the host's file and its checksum, by program.
     :arg config: the host's toolkit configuration and its checksum.
@@ -342,25 +398,42 @@ def node_steps(node: Node, inside: Inside, programs: dict[str, tuple[str, str]],
     copies = [(f"/usr/bin/{name}", source) for name, source in programs.items()]
     if config:
         copies.append((TOOLKIT_CONFIG, config))
-    for place, (source, checksum) in copies:
+    for place, (source, checksum) in copies if node.gpus else ():
         if inside.files.get(place) != checksum:
             steps.append(Step(f"copy {place}", copy=(source, place)))
-    script = confine_script(node.gpus)
-    stale = [
-        (place, text, mode)
-        for place, text, mode in ((CONFINE_SCRIPT, script, 755), (CONFINE_UNIT, UNIT, 644))
-        if inside.files.get(place) != hashlib.sha256(text.encode()).hexdigest()
-    ]
-    if stale or "confined" not in inside.done or not inside.minors <= {gpu.minor for gpu in node.gpus}:
-        write = "".join(f"install -D -m {mode} /dev/stdin {place} << 'END'\n{text}END\n" for place, text, mode in stale)
-        enable = f"systemctl daemon-reload\nsystemctl --quiet enable kubegpu-confine-gpus.service\n{CONFINE_SCRIPT}\n"
-        steps.append(Step("hide the GPUs of other nodes", script=write + enable))
-    if "cdi" not in inside.done:
+    if _confinement_due(node, inside):
+        steps.append(Step("hide the GPUs of other nodes", script=_confine(node, inside)))
+    if node.gpus and "cdi" not in inside.done:
         steps.append(Step("describe the GPUs for CDI", script=f"nvidia-ctk cdi generate --output={CDI_SPEC}\n"))
-    if "runtime" not in inside.done:
+    if node.gpus and "runtime" not in inside.done:
         restart = f"touch {RESTART_DUE}\n{CONFIGURE}\nsystemctl restart containerd\nrm {RESTART_DUE}\n"
         steps.append(Step("give containerd the runtime nvidia", script=restart))
     return steps
+
+
+def _stale(node: Node, inside: Inside) -> list[tuple[str, str, int]]:
+    """The files that confine a node, as far as it lacks them: place, text and mode."""
+    return [
+        (place, text, mode)
+        for place, text, mode in ((CONFINE_SCRIPT, confine_script(node.gpus), 755), (CONFINE_UNIT, UNIT, 644))
+        if inside.files.get(place) != hashlib.sha256(text.encode()).hexdigest()
+    ]
+
+
+def _confinement_due(node: Node, inside: Inside) -> bool:
+    if inside.minors != {gpu.minor for gpu in node.gpus}:
+        return True
+    # A node without GPUs on a host without GPUs has nothing to hide.
+    return bool(node.gpus) and ("confined" not in inside.done or bool(_stale(node, inside)))
+
+
+def _confine(node: Node, inside: Inside) -> str:
+    stale = _stale(node, inside)
+    script = "".join(f"install -D -m {mode} /dev/stdin {place} << 'END'\n{text}END\n" for place, text, mode in stale)
+    # No reload without need: one can take the GPUs away from containers that run.
+    new = any(place == CONFINE_UNIT for place, _text, _mode in stale)
+    script += "systemctl daemon-reload\n" if new else "systemctl --quiet is-enabled kubegpu-confine-gpus.service || "
+    return script + f"systemctl --quiet enable kubegpu-confine-gpus.service\n{CONFINE_SCRIPT}\n"
 
 
 def check_gpus(node: Node, inside: Inside) -> None:

@@ -13,17 +13,19 @@ version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Makes a kind cluster on a GPU host, gives each worker the GPUs it is meant to have, and hides the others from it.
-  - Inside each GPU node it does what nvkind does, but without the internet and again on every run where it is due.
-    It copies NVIDIA's container toolkit from the host, gives containerd the runtime V(nvidia), and compares the GPUs that the
-    node sees with those assigned to it.
+  - Whatever made the cluster, inside each GPU node this module does what nvkind does, but without the internet and again on
+    every run where it is due. It copies NVIDIA's container toolkit from the host, gives containerd the runtime V(nvidia), and
+    compares the GPUs that the node sees with those assigned to it. Nodes without GPUs see none.
   - The state is read from Docker. A cluster whose creation was cut short is made again, stopped nodes are started, and a
     cluster with another layout is left alone unless O(recreate) says otherwise.
+  - A run waits for another one on the same cluster to end, also for one whose controller is gone.
   - Docker's default runtime has to be NVIDIA's and must accept device lists as volume mounts, see
     P(kubegpu.tenancy.docker_nvidia_runtime#role).
 extends_documentation_fragment:
   - kubegpu.tenancy._attributes
 requirements:
   - docker, kind 0.33 or newer, NVIDIA's driver and container toolkit on the host
+  - for O(engine=nvkind) also nvkind and kubectl
 options:
   state:
     description:
@@ -33,9 +35,13 @@ options:
     default: present
   engine:
     description:
-      - What makes the cluster.
+      - What makes the cluster. Everything else is the same, and an existing cluster is not made again for another engine.
+      - V(kind) needs nothing in the nodes from the internet.
+      - V(nvkind) is NVIDIA's program, known as of its commit 24c190e. It installs the newest toolkit from the internet in each
+        node, which is then replaced by the host's. However it ends, the cluster is looked at. Only when that is not whole the
+        end is an error, else a warning.
     type: str
-    choices: [kind]
+    choices: [kind, nvkind]
     default: kind
   name:
     description:
@@ -65,7 +71,7 @@ options:
         type: int
       labels:
         description:
-          - Labels of the node. A worker with GPUs also gets C(nvidia.com/gpu.present=true).
+          - Labels of the node. A worker with GPUs also gets C(nvidia.com/gpu.present=true). Other labels stay as they are.
         type: dict
         default: {}
   control_plane_schedulable:
@@ -102,13 +108,13 @@ options:
     required: true
   recreate:
     description:
-      - Whether a cluster whose nodes, GPUs or image differ from what is wanted may be deleted and made again.
-        Everything that runs in it is lost.
+      - Whether a cluster whose nodes, GPUs or image differ from what is wanted, or that lacks a node, may be deleted and made
+        again. Everything that runs in it is lost.
     type: bool
     default: false
   timeout:
     description:
-      - Seconds to wait, for kind to make the cluster and then for the nodes to be ready.
+      - Seconds to wait, for another run on the cluster, for the engine to make it, and then for the nodes to be ready.
     type: int
     default: 600
 """
@@ -133,6 +139,14 @@ EXAMPLES = r"""
     registry_mirrors:
       docker.io: https://registry.example.com/v2/docker.io
       registry.k8s.io: https://registry.example.com/v2/registry.k8s.io
+    kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
+
+- name: Make a cluster by NVIDIA's own program
+  kubegpu.tenancy.nvkind_cluster:
+    name: kubegpu
+    engine: nvkind
+    workers:
+      - count: 8
     kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
 
 - name: Delete the cluster
@@ -192,11 +206,14 @@ steps:
     - "kubegpu-worker: hide the GPUs of other nodes"
 """
 
+import contextlib
+import errno
 import glob
 import hashlib
 import json
 import os
 import shutil
+import socket
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -283,9 +300,13 @@ class Cluster:
         self._top = state
         self._state = os.path.join(state, "kind", self._name)
         self._certs = os.path.join(self._state, "certs.d")
-        # Stands while kind works: a cluster with it is half-made.
-        self._creating = os.path.join(self._state, "creating")
+        # Stands while a cluster is made or deleted, with what the engine needs: a cluster with it is half-made.
+        self._making = os.path.join(self._state, "making")
+        self._scratch = os.path.join(self._making, "kubeconfig")
         self._changes: list[Change] = []
+        # How the engine ended, where that is no error yet.
+        self._ended = ""
+        self.warnings: list[str] = []
 
     def present(self) -> dict[str, t.Any]:
         workers = self._params["workers"]
@@ -300,7 +321,12 @@ class Cluster:
             self._start([node.name for node in found if not node.running])
         # What is inside nodes that do not run yet shows only once they do.
         if not (self._check and (now or not all(node.running for node in found))):
-            self._converge(nodes)
+            try:
+                self._converge(nodes)
+            except TenancyError as exc:
+                raise TenancyError(f"{exc.message} {self._ended}".rstrip(), **exc.details) from exc
+        if self._ended:
+            self.warnings.append(f"{self._ended} All the same its nodes are ready, with the GPUs that were asked for.")
         listed = [
             {
                 "name": node.name,
@@ -315,12 +341,12 @@ class Cluster:
         found = _kind.parse_nodes(self._docker.nodes(self._name))
         if found:
             self._changes.append((f"cluster {self._name}", ", ".join(sorted(node.name for node in found)), None))
-            if not self._check:
-                self._docker.delete_cluster(self._name, self._kubeconfig)
         for path in (self._kubeconfig, self._state):
             if os.path.exists(path):
                 self._changes.append((path, "there", None))
         if not self._check:
+            if found:
+                self._delete()
             if os.path.exists(self._kubeconfig):
                 os.unlink(self._kubeconfig)
             shutil.rmtree(self._state, ignore_errors=True)
@@ -336,35 +362,76 @@ class Cluster:
         """Why the cluster has to be made; empty when it is there."""
         if not found:
             return "absent"
-        if os.path.exists(self._creating):
+        # One that somebody made by hand in place of ours has other mounts.
+        if os.path.exists(self._making) and all(node.certs == self._certs for node in found):
             return "half-made"
+        different = self._differences(found, nodes)
+        if different and not self._params["recreate"]:
+            raise TenancyError(
+                f"The cluster {self._name} has another layout: {different}. Pass recreate to delete it and make it again.",
+                differences=different,
+            )
+        return different
+
+    def _differences(self, found: list[_kind.Found], nodes: list[_kind.Node]) -> str:
+        """What only a new cluster can change, in words."""
         different = _kind.differences(nodes, found, self._params["image"], self._certs)
-        if different:
-            words = "; ".join(f"{what} is {before}, wanted is {after}" for what, before, after in different)
-            if not self._params["recreate"]:
-                raise TenancyError(
-                    f"The cluster {self._name} has another layout: {words}. Pass recreate to delete it and make it again.",
-                    differences=words,
-                )
-            return words
-        if not all("joined" in self._inspect(node.name).done for node in found if node.running):
-            return "half-made"
-        return ""
+        for node in found:
+            if node.running and "joined" not in self._inspect(node.name).done:
+                different.append((node.name, "not in the cluster", "joined"))
+        return "; ".join(f"{what} is {before}, wanted is {after}" for what, before, after in different)
 
     def _make(self, now: str, there: bool, nodes: list[_kind.Node]) -> None:
+        engine = self._params["engine"]
+        # Before anything goes.
+        self._docker.program(engine)
         after = {node.name: node.describe() for node in nodes}
         self._changes.append((f"cluster {self._name}", now, after))
         if self._check:
             return
         if there:
-            self._docker.delete_cluster(self._name, self._kubeconfig)
-        config = _kind.kind_config(
-            nodes, self._certs, self._host.cgroup_v1(), self._host.user_namespace(), self._params["component_tags"]
-        )
+            self._delete()
+        self._begin()
         make_directories(os.path.dirname(self._kubeconfig), 0o700)
-        write_file(self._creating, b"", 0o600)
-        self._docker.create_cluster(self._name, self._params["image"], config, self._kubeconfig, self._params["timeout"])
-        os.unlink(self._creating)
+        image, timeout = self._params["image"], self._params["timeout"]
+        config = _kind.kind_config(
+            nodes,
+            self._certs,
+            self._host.cgroup_v1(),
+            self._host.user_namespace(),
+            self._params["component_tags"],
+            by_index=engine == "nvkind",
+        )
+        if engine == "nvkind":
+            template = os.path.join(self._making, "template.yml")
+            write_file(template, _kind.nvkind_template(config).encode(), 0o600)
+            try:
+                self._docker.create_by_nvkind(self._name, image, template, self._scratch, timeout)
+            except TenancyError as exc:
+                self._judge(exc, nodes)
+        else:
+            self._docker.create_cluster(self._name, image, config, self._scratch, timeout)
+        shutil.rmtree(self._making)
+
+    def _begin(self) -> None:
+        """Note that the cluster is half-made from here on."""
+        shutil.rmtree(self._making, ignore_errors=True)
+        make_directories(self._making, 0o700)
+
+    def _delete(self) -> None:
+        self._begin()
+        self._docker.delete_cluster(self._name, self._scratch)
+
+    def _judge(self, error: TenancyError, nodes: list[_kind.Node]) -> None:
+        """nvkind also fails when its cluster is whole: what counts is what is there."""
+        found = _kind.parse_nodes(self._docker.nodes(self._name))
+        stopped = [f"{node.name} is stopped" for node in found if not node.running]
+        different = "; ".join(filter(None, [self._differences(found, nodes), *stopped])) if found else "it left no node"
+        if different:
+            raise TenancyError(
+                f"{error.message}. The cluster is not whole: {different}. Run again to make it anew.", **error.details
+            )
+        self._ended = f"{error.message}."
 
     def _start(self, stopped: list[str]) -> None:
         if stopped:
@@ -374,8 +441,7 @@ class Cluster:
 
     def _converge(self, nodes: list[_kind.Node]) -> None:
         for node in nodes:
-            if node.gpus:
-                self._equip(node)
+            self._equip(node)
         self._write("kubeconfig", self._kubeconfig, self._docker.kubeconfig(self._name).encode(), 0o600)
         ready = self._wait_until_ready(nodes)
         for what, args in _kind.kubectl_steps(ready, nodes, self._params["control_plane_schedulable"]):
@@ -387,9 +453,10 @@ class Cluster:
         return _kind.parse_inside(self._docker.script(node, _kind.INSPECT, *_kind.inspected_files()))
 
     def _equip(self, node: _kind.Node) -> None:
-        programs, config = self._host.programs(), self._host.config()
+        programs = self._host.programs() if node.gpus else {}
+        config = self._host.config()
         for _round in range(ROUNDS):
-            inside = self._inspect(node.name)
+            inside = self._wait_until_up(node.name)
             steps = _kind.node_steps(node, inside, programs, config)
             if not steps:
                 _kind.check_gpus(node, inside)
@@ -403,6 +470,15 @@ class Cluster:
                 else:
                     self._docker.script(node.name, step.script)
         raise TenancyError(f"{node.name} does not keep what was done in it: {', '.join(step.name for step in steps)}.")
+
+    def _wait_until_up(self, node: str) -> _kind.Inside:
+        """A node that was just started takes the other GPUs away by itself, and cannot be asked for more before."""
+
+        def probe() -> tuple[_kind.Inside | None, str]:
+            inside = self._inspect(node)
+            return (inside, "") if "up" in inside.done else (None, "its services are still being started")
+
+        return wait_for(f"{node} to start", probe, 0 if self._check else self._params["timeout"])
 
     def _wait_until_ready(self, nodes: list[_kind.Node]) -> list[dict[str, t.Any]]:
         def probe() -> tuple[list[dict[str, t.Any]] | None, str]:
@@ -439,11 +515,29 @@ class Cluster:
             write_file(path, content, mode)
 
 
+@contextlib.contextmanager
+def alone(cluster: str, timeout: float) -> t.Iterator[None]:
+    """One run at a time: what a killed controller started is still at work on the host. The lock ends with its process."""
+    with socket.socket(socket.AF_UNIX) as lock:
+
+        def probe() -> tuple[bool | None, str]:
+            try:
+                lock.bind(f"\0kubegpu/{cluster}")
+            except OSError as exc:
+                if exc.errno != errno.EADDRINUSE:
+                    raise
+                return None, "another process of nvkind_cluster is at work on it"
+            return True, ""
+
+        wait_for(f"the cluster {cluster} to be left alone", probe, timeout)
+        yield
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "engine": {"type": "str", "choices": ["kind"], "default": "kind"},
+            "engine": {"type": "str", "choices": ["kind", "nvkind"], "default": "kind"},
             "name": {"type": "str", "required": True},
             "image": {"type": "str"},
             "workers": {
@@ -474,12 +568,15 @@ def main() -> None:
     def find(program: str) -> str | None:
         return t.cast("str | None", module.get_bin_path(program, opt_dirs=["/usr/local/bin"]))
 
-    docker = Docker(module.run_command, find("docker") or "docker", find("kind") or "kind")
-    cluster = Cluster(module.params, docker, Host(module.run_command, find), module.check_mode)
+    docker, host = Docker(module.run_command, find), Host(module.run_command, find)
+    cluster = Cluster(module.params, docker, host, module.check_mode)
     try:
-        result = cluster.present() if module.params["state"] == "present" else cluster.absent()
+        with contextlib.nullcontext() if module.check_mode else alone(module.params["name"], module.params["timeout"]):
+            result = cluster.present() if module.params["state"] == "present" else cluster.absent()
     except TenancyError as exc:
         module.fail_json(msg=exc.message, **exc.details)
+    for warning in cluster.warnings:
+        module.warn(warning)
     module.exit_json(**result)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
+import re
 import subprocess
 import typing as t
 
@@ -81,6 +82,8 @@ def test_kind_config_says_what_the_host_needs() -> None:
         ("control-plane", [certs]),
         ("worker", [certs, gpu]),
     ]
+    indexed = _kind.kind_config(nodes, "/certs", False, False, {}, by_index=True)["nodes"][1]["extraMounts"]
+    assert indexed == [certs, gpu | {"containerPath": "/var/run/nvidia-container-devices/1"}]
     full = _kind.kind_config(nodes, "/certs", True, True, {"coredns": "v1.14.1", "etcd": None})
     assert [json.loads(patch) for patch in full["kubeadmConfigPatches"]] == [
         {"kind": "KubeletConfiguration", "failCgroupV1": False, "featureGates": {"KubeletInUserNamespace": True}},
@@ -159,7 +162,7 @@ def inside(**changes: t.Any) -> Inside:
         },
         "minors": frozenset({0, 1}),
         "uuids": ["GPU-0000", "GPU-0001"],
-        "done": frozenset({"joined", "confined", "runtime", "cdi"}),
+        "done": frozenset({"joined", "up", "confined", "runtime", "cdi"}),
     }
     return Inside(**(fields | changes))
 
@@ -169,6 +172,8 @@ def inside(**changes: t.Any) -> Inside:
     [
         ({}, []),
         ({"minors": frozenset({0, 1, 2})}, ["hide the GPUs of other nodes"]),
+        ({"minors": frozenset({0})}, ["hide the GPUs of other nodes"]),
+        ({"done": frozenset({"joined", "cdi", "runtime"})}, ["hide the GPUs of other nodes"]),
         ({"done": frozenset({"joined", "confined", "cdi"})}, ["give containerd the runtime nvidia"]),
         ({"done": frozenset({"joined", "confined", "runtime"})}, ["describe the GPUs for CDI"]),
         (
@@ -185,6 +190,82 @@ def inside(**changes: t.Any) -> Inside:
 def test_node_steps(changes: dict[str, t.Any], names: list[str]) -> None:
     steps = _kind.node_steps(WORKER, inside(**changes), PROGRAMS, (_kind.TOOLKIT_CONFIG, "c" * 64))
     assert [step.name for step in steps] == names
+
+
+@pytest.mark.parametrize(("minors", "names"), [((), []), ((0, 3), ["hide the GPUs of other nodes"])])
+def test_a_node_without_gpus_only_needs_them_hidden(minors: tuple[int, ...], names: list[str]) -> None:
+    found = inside(files={}, minors=frozenset(minors), uuids=[], done=frozenset({"joined", "up"}))
+    steps = _kind.node_steps(Node("lab-worker2", "worker", [], {}), found, PROGRAMS, (_kind.TOOLKIT_CONFIG, "c" * 64))
+    assert [step.name for step in steps] == names
+    for step in steps:
+        assert 'case "  " in' in step.script
+
+
+def test_systemd_in_a_node_is_only_reloaded_for_new_files() -> None:
+    """A reload can take their GPUs away from containers that run."""
+    (stale,) = _kind.node_steps(WORKER, inside(files={**inside().files, _kind.CONFINE_UNIT: "0"}), PROGRAMS, None)
+    (script,) = _kind.node_steps(WORKER, inside(files={**inside().files, _kind.CONFINE_SCRIPT: "0"}), PROGRAMS, None)
+    (seen,) = _kind.node_steps(WORKER, inside(minors=frozenset(range(4))), PROGRAMS, None)
+    assert "daemon-reload" in stale.script
+    assert f"/dev/stdin {_kind.CONFINE_SCRIPT}" in script.script
+    assert "daemon-reload" not in script.script + seen.script
+    assert "is-enabled kubegpu-confine-gpus.service || systemctl --quiet enable" in seen.script
+
+
+@pytest.mark.parametrize(("there", "left"), [({0, 1, 2, 3}, {1, 2}), ({0}, {1, 2}), (set(), {1, 2})])
+def test_a_node_gets_its_own_devices_and_no_others(tmp_path: pathlib.Path, there: set[int], left: set[int]) -> None:
+    for minor in there:
+        (tmp_path / f"nvidia{minor}").touch()
+    (tmp_path / "nvidiactl").touch()
+    script = _kind.confine_script(GPUS[1:3]).replace("/dev/", f"{tmp_path}/").replace("/proc/", f"{tmp_path}/")
+    # Devices can only be made by root.
+    script = script.replace("mknod -m 666", "fake").replace("set -eu", 'set -eu\nfake() { [ "$2 $3" = "c 195" ] && : > "$1"; }')
+    subprocess.run(["sh", "-s"], input=script, text=True, check=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"nvidiactl", *(f"nvidia{minor}" for minor in left)}
+
+
+FATAL = """Creating cluster "lab" ...
+ERROR: failed to create cluster: node(s) already exist for a cluster with the name "lab"
+
+Command Output: none
+F0609 11:51:50.123456    4242 main.go:46] Error: creating cluster: executing command: exit status 1
+goroutine 1 [running]:
+k8s.io/klog/v2.stacks()
+"""
+
+
+def test_nvkinds_words_come_without_its_stacks() -> None:
+    assert _kind.nvkind_words(FATAL) == (
+        'failed to create cluster: node(s) already exist for a cluster with the name "lab"; '
+        "creating cluster: executing command: exit status 1"
+    )
+    assert _kind.nvkind_words("something else\nlast words\n\n") == "last words"
+    assert _kind.nvkind_words("") == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("creating cluster: adding config to cluster: writing configmap: %!w(<nil>)", "loses the cause"),
+        (
+            "installing container toolkit on node 'n': running script on n: executing command: exit status 100",
+            "from the internet",
+        ),
+        ("patching /proc/driver/nvidia on node 'n': removing device nodes n: exit status 1", "hides the GPUs"),
+    ],
+)
+def test_what_nvkind_hides_is_explained(said: str, meant: str) -> None:
+    words = _kind.nvkind_words(f"F0609 11:51:50.123456    4242 main.go:46] Error: {said}\n")
+    assert words.startswith(said)
+    assert meant in words
+
+
+def test_nvkind_finds_nothing_to_replace_in_its_template() -> None:
+    config = {"nodes": [{"a": {"b": {}}}], "text": '{{ .x }} "}}'}
+    template = _kind.nvkind_template(config)
+    # What Go's templates make of a string action.
+    assert json.loads(template.replace('{{"{{"}}', "{{")) == config
+    assert re.findall(r"\{\{(?!\"\{\{\"\}\})", template.replace('{{"{{"}}', "")) == []
 
 
 def test_scripts_are_valid_bash() -> None:
@@ -205,8 +286,8 @@ def test_a_node_tells_its_state(tmp_path: pathlib.Path) -> None:
         capture_output=True,
     )
     assert _kind.parse_inside(done.stdout).files == {str(file): checksum("x")}
-    assert _kind.parse_inside(f"minor 3\nstate joined\nstate cdi\n{LISTING}") == Inside(
-        {}, frozenset({3}), ["GPU-0000", "GPU-0001"], frozenset({"joined", "cdi"})
+    assert _kind.parse_inside(f"minor 3\nstate joined\nstate up\nstate cdi\n{LISTING}") == Inside(
+        {}, frozenset({3}), ["GPU-0000", "GPU-0001"], frozenset({"joined", "up", "cdi"})
     )
 
 

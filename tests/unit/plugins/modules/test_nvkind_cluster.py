@@ -9,14 +9,16 @@ import hashlib
 import json
 import pathlib
 import re
+import socket
 import typing as t
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kind
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.modules.nvkind_cluster import Cluster
+from ansible_collections.kubegpu.tenancy.plugins.modules.nvkind_cluster import Cluster, alone
 
-GPUS = [_kind.Gpu(index, f"GPU-{index:04x}", index) for index in range(2)]
+# The second has another device than its index says, and nvkind does not know.
+GPUS = [_kind.Gpu(0, "GPU-0000", 0), _kind.Gpu(1, "GPU-0001", 2)]
 
 
 class FakeHost:
@@ -45,27 +47,42 @@ class FakeDocker:
         self.tainted = True
         self.labels: dict[str, dict[str, str]] = {}
         self.calls: list[str] = []
-        self.fail_create = False
+        self.error = ""
+        self.made = 99
+        self.status = "running"
+        self.lost: frozenset[str] = frozenset()
+        self.programs = {"docker", "kind", "nvkind"}
+        self.booting = False
         self.ready = "True"
+
+    def program(self, name: str) -> str:
+        if name not in self.programs:
+            raise TenancyError(f"This host has no {name}")
+        return f"/usr/bin/{name}"
 
     def nodes(self, cluster: str) -> list[dict[str, t.Any]]:
         return list(self.containers.values())
 
     def create_cluster(self, name: str, image: str | None, config: dict[str, t.Any], kubeconfig: str, timeout: int) -> None:
         self.calls.append("create")
-        for place, node in enumerate(config["nodes"]):
+        assert pathlib.Path(kubeconfig).parent.is_dir()
+        for place, node in list(enumerate(config["nodes"]))[: self.made]:
             node_name = f"{name}-control-plane" if not place else f"{name}-worker{place if place > 1 else ''}"
             self.containers[node_name] = {
                 "Name": f"/{node_name}",
                 "Config": {"Image": image or "default", "Labels": {_kind.ROLE_LABEL: node["role"]}},
-                "State": {"Status": "running"},
+                "State": {"Status": self.status},
                 "Mounts": [{"Source": m["hostPath"], "Destination": m["containerPath"]} for m in node["extraMounts"]],
             }
             self.inside[node_name] = {}
-        if self.fail_create:
-            raise TenancyError("kind create cluster failed: killed")
+        if self.error:
+            raise TenancyError(self.error)
+
+    def create_by_nvkind(self, name: str, image: str | None, template: str, kubeconfig: str, timeout: int) -> None:
+        self.create_cluster(name, image, json.loads(pathlib.Path(template).read_text()), kubeconfig, timeout)
 
     def delete_cluster(self, name: str, kubeconfig: str) -> None:
+        assert pathlib.Path(kubeconfig).parent.is_dir()
         self.calls.append("delete")
         self.containers.clear()
         self.inside.clear()
@@ -90,13 +107,13 @@ class FakeDocker:
             files |= {"runtime": ""} if "runtime configure" in script else {}
             return ""
         confined = _kind.CONFINE_SCRIPT in files
-        asked = [m["Destination"] for m in self.containers[container]["Mounts"] if _kind.GPU_MOUNTS in m["Destination"]]
-        mine = [gpu for gpu in GPUS if not confined or _kind.GPU_MOUNTS + gpu.uuid in asked]
+        mounts = [m["Destination"].removeprefix(_kind.GPU_MOUNTS) for m in self.containers[container]["Mounts"]]
+        mine = [gpu for gpu in GPUS if not confined or gpu.uuid in mounts or str(gpu.index) in mounts]
         lines = [f"{checksum}  {place}" for place, checksum in files.items() if checksum]
         lines += [f"minor {gpu.minor}" for gpu in mine]
-        lines += ["state joined", "state cdi"]
+        lines += ["state cdi"] + ([] if "left" in files else ["state joined"]) + ([] if self.booting else ["state up"])
         lines += (["state confined"] if confined else []) + (["state runtime"] if "runtime" in files else [])
-        lines += [f"GPU {place}: NVIDIA H200 (UUID: {gpu.uuid})" for place, gpu in enumerate(mine)]
+        lines += [f"GPU {place}: NVIDIA H200 (UUID: {gpu.uuid})" for place, gpu in enumerate(mine) if gpu.uuid not in self.lost]
         return "\n".join(lines) + "\n"
 
     def kubectl(self, control_plane: str, *args: str) -> str:
@@ -131,6 +148,7 @@ def make(tmp_path: pathlib.Path, docker: FakeDocker) -> t.Callable[..., Cluster]
     def make(check_mode: bool = False, **params: t.Any) -> Cluster:
         defaults: dict[str, t.Any] = {
             "name": "lab",
+            "engine": "kind",
             "image": None,
             "workers": [{"gpus": ["1"], "count": None, "labels": {}}, {"gpus": None, "count": None, "labels": {}}],
             "control_plane_schedulable": True,
@@ -155,7 +173,9 @@ def test_from_nothing_and_back(tmp_path: pathlib.Path, docker: FakeDocker, make:
     done = make().present()
     assert done["changed"]
     assert [node["gpus"] for node in done["nodes"]] == [[], [{"index": 1, "uuid": "GPU-0001"}], []]
-    assert docker.calls == ["create", *["copy"] * 4, "script", "script", "taint", "label"]
+    # The GPUs are hidden in all three nodes, and the one that has its own gets the toolkit too.
+    assert docker.calls == ["create", "script", *["copy"] * 4, "script", "script", "script", "taint", "label"]
+    assert not (tmp_path / "state" / "kind" / "lab" / "making").exists()
     kubeconfig = tmp_path / "etc" / "lab" / "cluster.yml"
     assert kubeconfig.read_text() == "kind: Config\n"
     assert kubeconfig.stat().st_mode & 0o777 == 0o600
@@ -187,15 +207,137 @@ def test_stopped_nodes_are_started(docker: FakeDocker, make: t.Callable[..., Clu
     assert docker.calls == ["start"]
 
 
-def test_a_cluster_whose_creation_was_killed_is_made_again(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
-    docker.fail_create = True
-    with pytest.raises(TenancyError, match="killed"):
+def test_a_node_is_waited_for_before_it_is_judged(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
+    make().present()
+    docker.booting = True
+    with pytest.raises(TenancyError, match=r"lab-control-plane to start.*services"):
         make().present()
-    docker.fail_create = False
-    docker.calls.clear()
-    assert make().present()["changed"]
-    assert docker.calls[:2] == ["delete", "create"]
+
+
+def test_gpus_that_show_up_in_a_node_are_hidden_again(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
+    make().present()
+    docker.inside["lab-worker2"].clear()
+    assert make(check_mode=True).present()["steps"] == ["lab-worker2: hide the GPUs of other nodes"]
+    assert make().present()["steps"] == ["lab-worker2: hide the GPUs of other nodes"]
     assert not make().present()["changed"]
+
+
+def killed(docker: FakeDocker, make: t.Callable[..., Cluster], nodes: int, engine: str = "kind") -> None:
+    docker.error, docker.made = "kind create cluster was killed", nodes
+    with pytest.raises(TenancyError, match="was killed"):
+        make(engine=engine).present()
+    docker.error, docker.made = "", 99
+    docker.calls.clear()
+
+
+@pytest.mark.parametrize("engine", ["kind", "nvkind"])
+def test_a_cluster_whose_creation_was_killed_is_made_again(
+    docker: FakeDocker, make: t.Callable[..., Cluster], engine: str
+) -> None:
+    killed(docker, make, 2, engine)
+    assert make(engine=engine).present()["changed"]
+    assert docker.calls[:2] == ["delete", "create"]
+    assert not make(engine=engine).present()["changed"]
+
+
+def test_a_cluster_that_somebody_made_since_is_not_taken_for_a_half_made_one(
+    docker: FakeDocker, make: t.Callable[..., Cluster]
+) -> None:
+    killed(docker, make, 3)
+    for container in docker.containers.values():
+        container["Mounts"] = []
+    with pytest.raises(TenancyError, match="another layout"):
+        make().present()
+    assert docker.calls == []
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_missing_node_is_reported_and_only_made_with_all_others(
+    docker: FakeDocker, make: t.Callable[..., Cluster], check_mode: bool
+) -> None:
+    make().present()
+    del docker.containers["lab-worker"]
+    docker.inside["lab-worker2"]["left"] = ""
+    docker.calls.clear()
+    words = "lab-worker is missing, wanted is worker, GPUs 1; lab-worker2 is not in the cluster, wanted is joined"
+    with pytest.raises(TenancyError, match=words):
+        make(check_mode=check_mode).present()
+    assert docker.calls == []
+    assert make(recreate=True).present()["changed"]
+    assert docker.calls[:2] == ["delete", "create"]
+
+
+def test_nothing_is_deleted_for_an_engine_that_is_not_there(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
+    make().present()
+    docker.programs.remove("nvkind")
+    docker.calls.clear()
+    workers: list[dict[str, t.Any]] = [{"gpus": ["0"], "count": None, "labels": {}}]
+    for check_mode in (True, False):
+        with pytest.raises(TenancyError, match="no nvkind"):
+            make(check_mode=check_mode, engine="nvkind", workers=workers, recreate=True).present()
+    assert docker.calls == []
+
+
+def test_nvkind_gets_gpus_by_index_and_its_harmless_end_is_a_warning(
+    tmp_path: pathlib.Path, docker: FakeDocker, make: t.Callable[..., Cluster]
+) -> None:
+    docker.error = "nvkind cluster create ended with status 255: umount"
+    cluster = make(engine="nvkind")
+    assert cluster.present()["nodes"][1]["gpus"] == [{"index": 1, "uuid": "GPU-0001"}]
+    assert cluster.warnings == [f"{docker.error}. All the same its nodes are ready, with the GPUs that were asked for."]
+    assert _kind.GPU_MOUNTS + "1" in [mount["Destination"] for mount in docker.containers["lab-worker"]["Mounts"]]
+    # Another engine is no reason to make it again.
+    for engine in ("nvkind", "kind"):
+        cluster = make(engine=engine)
+        assert (cluster.present()["changed"], cluster.warnings) == (False, [])
+    make().absent()
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("made", "lost", "words"),
+    [
+        (0, frozenset(), r"umount\. The cluster is not whole: it left no node\. Run again"),
+        (2, frozenset(), r"umount\. The cluster is not whole: lab-worker2 is missing"),
+        (99, frozenset({"GPU-0001"}), r"has to see the GPUs GPU-0001, but sees none.* nvkind .* umount\.$"),
+    ],
+)
+def test_an_end_of_nvkind_that_is_not_harmless_is_an_error_with_its_words(
+    docker: FakeDocker, make: t.Callable[..., Cluster], made: int, lost: frozenset[str], words: str
+) -> None:
+    docker.error, docker.made, docker.lost = "nvkind cluster create ended with status 255: umount", made, lost
+    cluster = make(engine="nvkind")
+    with pytest.raises(TenancyError, match=words):
+        cluster.present()
+    assert cluster.warnings == []
+
+
+def test_nodes_that_nvkind_left_stopped_are_half_made(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
+    docker.error, docker.status = "nvkind cluster create ended with status 255: umount", "exited"
+    with pytest.raises(TenancyError, match=r"not whole: lab-control-plane is stopped; lab-worker is stopped"):
+        make(engine="nvkind").present()
+    docker.error, docker.status = "", "running"
+    docker.calls.clear()
+    make(engine="nvkind").present()
+    assert docker.calls[:2] == ["delete", "create"]
+
+
+def test_nodes_that_are_not_ready_after_nvkind_are_told_with_its_words(
+    docker: FakeDocker, make: t.Callable[..., Cluster]
+) -> None:
+    docker.error, docker.ready = "nvkind cluster create ended with status 255: umount", "False"
+    with pytest.raises(TenancyError, match=r"lab-control-plane is not ready: no network.* ended with status 255"):
+        make(engine="nvkind").present()
+
+
+def test_one_run_at_a_time() -> None:
+    with alone("test", 0):
+        with pytest.raises(TenancyError, match=r"the cluster test to be left alone.*another process"), alone("test", 0):
+            pass
+        with alone("other", 0):
+            pass
+    with alone("test", 0), socket.socket(socket.AF_UNIX) as other, pytest.raises(OSError, match="in use"):
+        other.bind("\0kubegpu/test")
 
 
 def test_another_layout_is_only_rebuilt_when_told(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
