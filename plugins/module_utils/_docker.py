@@ -21,6 +21,9 @@ PROGRAMS = {
     "nvkind": "build it from github.com/NVIDIA/nvkind, which has no releases (known here is commit 24c190e), or use engine kind",
 }
 
+# What kind calls its network, which it makes with the first cluster and never removes.
+NETWORK = "kind"
+
 # How timeout(1) ends when it had to end its program, and when that was killed, by it or by somebody else.
 _KILLED = "was killed, or did not end within {} s"
 CUT_SHORT = {124: "did not end within {} s", 137: _KILLED, -9: _KILLED}
@@ -56,11 +59,26 @@ class Docker:
             )
         return out
 
+    def _listed(self, label: str) -> list[str]:
+        """Containers by label, running or not."""
+        return self._call("docker ps", [self.program("docker"), "ps", "--all", "--quiet", "--filter", f"label={label}"]).split()
+
+    def has_network(self) -> bool:
+        """Whether there is the network that kind puts all clusters into."""
+        listing = [self.program("docker"), "network", "ls", "--quiet", "--filter", f"name=^{NETWORK}$"]
+        return bool(self._call("docker network ls", listing).strip())
+
+    def remove_network(self) -> None:
+        if self.has_network():
+            self._call("docker network rm", [self.program("docker"), "network", "rm", NETWORK])
+
+    def others(self, cluster: str) -> bool:
+        """Whether there are nodes of other clusters."""
+        return bool(set(self._listed(CLUSTER_LABEL)) - set(self._listed(f"{CLUSTER_LABEL}={cluster}")))
+
     def nodes(self, cluster: str) -> list[dict[str, t.Any]]:
         """The containers of a kind cluster, running or not, as docker inspect tells them."""
-        listed = self._call(
-            "docker ps", [self.program("docker"), "ps", "--all", "--quiet", "--filter", f"label={CLUSTER_LABEL}={cluster}"]
-        ).split()
+        listed = self._listed(f"{CLUSTER_LABEL}={cluster}")
         if not listed:
             return []
         return t.cast(

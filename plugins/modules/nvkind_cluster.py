@@ -218,7 +218,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kind
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker import Docker, Runner
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker import NETWORK, Docker, Runner
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import (
     make_directories,
@@ -303,6 +303,8 @@ class Cluster:
         # Stands while a cluster is made or deleted, with what the engine needs: a cluster with it is half-made.
         self._making = os.path.join(self._state, "making")
         self._scratch = os.path.join(self._making, "kubeconfig")
+        # Stands while Docker has a network that it did not have before the first of our clusters.
+        self._network = os.path.join(state, "kind", "network")
         self._changes: list[Change] = []
         # How the engine ended, where that is no error yet.
         self._ended = ""
@@ -344,12 +346,18 @@ class Cluster:
         for path in (self._kubeconfig, self._state):
             if os.path.exists(path):
                 self._changes.append((path, "there", None))
+        last = os.path.exists(self._network) and not self._docker.others(self._name)
+        if last:
+            self._changes.append((f"network {NETWORK}", "there", None))
         if not self._check:
             if found:
                 self._delete()
             if os.path.exists(self._kubeconfig):
                 os.unlink(self._kubeconfig)
             shutil.rmtree(self._state, ignore_errors=True)
+            if last:
+                self._docker.remove_network()
+                os.unlink(self._network)
             remove_empty(os.path.dirname(self._kubeconfig), KUBECONFIGS)
             remove_empty(os.path.dirname(self._state), self._top)
         return self._result()
@@ -392,6 +400,8 @@ class Cluster:
         if there:
             self._delete()
         self._begin()
+        if not self._docker.has_network():
+            write_file(self._network, b"", 0o600)
         make_directories(os.path.dirname(self._kubeconfig), 0o700)
         image, timeout = self._params["image"], self._params["timeout"]
         config = _kind.kind_config(

@@ -54,6 +54,17 @@ class FakeDocker:
         self.programs = {"docker", "kind", "nvkind"}
         self.booting = False
         self.ready = "True"
+        self.network = False
+        self.other_cluster = False
+
+    def has_network(self) -> bool:
+        return self.network
+
+    def remove_network(self) -> None:
+        self.network = False
+
+    def others(self, _cluster: str) -> bool:
+        return self.other_cluster
 
     def program(self, name: str) -> str:
         if name not in self.programs:
@@ -65,6 +76,7 @@ class FakeDocker:
 
     def create_cluster(self, name: str, image: str | None, config: dict[str, t.Any], kubeconfig: str, timeout: int) -> None:
         self.calls.append("create")
+        self.network = True
         assert pathlib.Path(kubeconfig).parent.is_dir()
         for place, node in list(enumerate(config["nodes"]))[: self.made]:
             node_name = f"{name}-control-plane" if not place else f"{name}-worker{place if place > 1 else ''}"
@@ -195,6 +207,20 @@ def test_from_nothing_and_back(tmp_path: pathlib.Path, docker: FakeDocker, make:
     assert not kubeconfig.exists()
     assert not (tmp_path / "state").exists()
     assert not make().absent()["changed"]
+
+
+@pytest.mark.parametrize(("before", "other"), [(False, False), (True, False), (False, True)])
+def test_the_network_goes_with_the_last_cluster_where_it_came_with_ours(
+    docker: FakeDocker, make: t.Callable[..., Cluster], before: bool, other: bool
+) -> None:
+    docker.network = before
+    make().present()
+    docker.other_cluster = other
+    make().absent()
+    assert docker.network is (before or other)
+    docker.other_cluster = False
+    assert make().absent()["changed"] is other
+    assert docker.network is before
 
 
 def test_stopped_nodes_are_started(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
