@@ -24,6 +24,17 @@ INDENT = "    "
 SPACE = re.compile(r"[ \t\r\n]*")
 
 
+class Number(str):
+    """A number as it is spelled: Python must not round it, nor choke on a long one."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
 @dataclasses.dataclass(frozen=True)
 class Wanted:
     """What daemon.json has to say.
@@ -150,8 +161,7 @@ def _parse(text: str, name: str) -> dict[str, t.Any]:
         raise TenancyError(f"{name} is not valid JSON: {value} is no value.")
 
     try:
-        # Numbers stay the text they are: Python must not round them, nor choke on long ones.
-        document = json.loads(text, object_pairs_hook=pairs, parse_int=str, parse_float=str, parse_constant=constant)
+        document = json.loads(text, object_pairs_hook=pairs, parse_int=Number, parse_float=Number, parse_constant=constant)
     except json.JSONDecodeError as exc:
         raise TenancyError(f"{name} is not valid JSON: {exc}") from exc
     except RecursionError as exc:
@@ -173,7 +183,8 @@ def _check(document: dict[str, t.Any], name: str) -> None:
     for key, value in document.get("features", {}).items():
         if not isinstance(value, bool):
             raise TenancyError(f"features.{key} in {name} has to be true or false.")
-    if not isinstance(document.get("default-runtime", ""), str) or document.get("default-runtime") == "":
+    default = document.get("default-runtime", "runc")
+    if not isinstance(default, str) or isinstance(default, Number) or not default:
         raise TenancyError(f"default-runtime in {name} has to be a runtime's name.")
 
 

@@ -176,10 +176,6 @@ class Journal:
         # Until the file is written it is one or the other.
         entry.left = [left for left in entry.left if left == present != content] + [content]
         self._save(path, entry)
-        try:
-            make_directories(os.path.dirname(path))
-        except OSError as exc:
-            raise TenancyError(f"The directory of {path} cannot be made: {exc}") from exc
         _write(path, content, entry)
 
     def restore(
@@ -264,6 +260,10 @@ class Journal:
 
 def _write(path: str, content: bytes, entry: Entry) -> None:
     """Mode and owner are what they are now: somebody may have changed them since, and meant it."""
+    try:
+        make_directories(os.path.dirname(path))
+    except OSError as exc:
+        raise TenancyError(f"The directory of {path} cannot be made: {exc}") from exc
     try:
         status = os.lstat(path)
         write_file(path, content, status.st_mode & 0o7777, status.st_uid, status.st_gid)

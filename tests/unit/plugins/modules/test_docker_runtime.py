@@ -197,7 +197,8 @@ def test_a_reload_is_enough_where_the_file_still_names_a_default(tmp_path: pathl
 
 
 @pytest.mark.parametrize(
-    ("cdi", "default", "needed"), [(True, False, "restart"), (True, True, "reload"), (False, True, "restart"), (True, None, "reload")]
+    ("cdi", "default", "needed"),
+    [(True, False, "restart"), (True, True, "reload"), (False, True, "restart"), (True, None, "reload")],
 )
 def test_cdi_needs_a_restart_where_docker_does_not_have_it_so(host: Host, cdi: bool, default: bool | None, needed: str) -> None:
     host.docker = FakeDocker(host.path, cdi_default=default)
@@ -230,7 +231,7 @@ def test_a_restart_that_stops_containers_is_refused(host: Host) -> None:
         host.present(cdi=True, check_mode=True)
     # What a reload does harms nobody.
     assert host.present()["docker"] == "reload"
-    with pytest.raises(TenancyError, match="to take over default-runtime, runtimes.nvidia"):
+    with pytest.raises(TenancyError, match=r"to take over default-runtime, runtimes\.nvidia"):
         host.absent()
     assert host.uses == "nvidia"
 
@@ -263,7 +264,7 @@ def test_what_docker_does_not_take_over_is_taken_back(
     host = Host(tmp_path, original)
     before = host.listing()
     host.docker.deaf, host.docker.refuses = deaf, "nvidia"
-    with pytest.raises(TenancyError, match="restored, and Docker runs with it.*\n.*too bad") as caught:
+    with pytest.raises(TenancyError, match=r"restored, and Docker runs with it.*\n.*too bad") as caught:
         host.present(**options)
     assert caught.value.details["docker_log"] == "failed to start daemon: too bad"
     assert (host.listing(), host.uses) == (before, "runc")
@@ -340,7 +341,9 @@ def test_a_conflict_is_refused_with_all_versions(host: Host) -> None:
     host.path.write_text(host.path.read_text().replace('"nvidia-container-runtime"', '"/own"'))
     before = host.listing()
     for check_mode in (True, False):
-        with pytest.raises(TenancyError, match=rf"{host.path} was edited.*runtimes\.nvidia is .*/own.*nvidia-container-runtime") as caught:
+        with pytest.raises(
+            TenancyError, match=rf"{host.path} was edited.*runtimes\.nvidia is .*/own.*nvidia-container-runtime"
+        ) as caught:
             host.absent(check_mode=check_mode)
         assert caught.value.details["conflicts"] == [
             {
