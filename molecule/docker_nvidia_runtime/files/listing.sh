@@ -12,8 +12,8 @@ done | sort -k 4
 sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches
 dpkg-query --show --showformat='package ${Package} ${Version} ${db:Status-Status}\n'
 systemctl list-unit-files --no-legend --no-pager
-systemctl list-units --type=service --state=running --no-legend --no-pager --plain | sed 's/ .*/ runs/'
+for unit in docker containerd docker-registry lab-proxy; do echo "service $unit $(systemctl is-active "$unit")"; done
 docker ps --all --format 'container {{.Names}}'
 docker volume ls --format 'volume {{.Name}}'
-docker info --format 'docker {{.DefaultRuntime}} {{json .CDISpecDirs}} {{.LiveRestoreEnabled}} {{range $name, $_ := .Runtimes}} {{$name}}{{end}}' 2>&1 |
-  sed 's/.*CDISpecDirs.*/docker before CDI/'
+docker info --format 'docker {{.DefaultRuntime}} {{.LiveRestoreEnabled}} {{range $name, $_ := .Runtimes}} {{$name}}{{end}}'
+docker info --format 'docker {{json .CDISpecDirs}}' 2> /dev/null || echo docker before CDI
