@@ -67,23 +67,18 @@ Strip = t.Callable[[bytes, Entry], "bytes | None"]
 def read_file(path: str) -> bytes | None:
     """A host file's bytes, or None when there is none."""
     try:
-        # Opening a pipe must not wait for somebody to write into it.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            raise TenancyError(f"{path} is a symbolic link to {os.path.realpath(path)}: name the file itself.")
+        # Opening a pipe would wait for somebody to write into it.
+        if not stat.S_ISREG(mode):
+            raise TenancyError(f"{path} cannot be read: it is no regular file. Move away what stands there.")
+        with open(path, "rb") as stream:
+            return stream.read()
     except FileNotFoundError:
         return None
     except OSError as exc:
-        if os.path.islink(path):
-            raise TenancyError(f"{path} is a symbolic link to {os.path.realpath(path)}: name the file itself.") from exc
         raise TenancyError(f"{path} cannot be read: {exc}") from exc
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise TenancyError(f"{path} is no regular file: move away what stands there.")
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read()
-    except OSError as exc:
-        raise TenancyError(f"{path} cannot be read: {exc}") from exc
-    finally:
-        os.close(descriptor)
 
 
 def write_file(path: str, content: bytes, mode: int = 0o644, uid: int | None = None, gid: int | None = None) -> None:

@@ -180,7 +180,7 @@ def test_killed_anywhere_nothing_is_lost(
         assert journal.restore(str(path))[0] in ("restored", "unknown")
         assert listing(top) == before
         if not killed:
-            assert when > 10
+            assert when > 4
             return
     raise AssertionError("it never ends")
 
