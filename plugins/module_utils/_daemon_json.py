@@ -19,8 +19,20 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import Ten
 
 Path = tuple[str, ...]
 
+DEFAULT: Path = ("default-runtime",)
 INDENT = "    "
 SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class Number(str):
+    """A number as it is spelled: Python must not round it, nor choke on a long one."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and str.__eq__(self, other)
+
+    __hash__ = str.__hash__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +50,7 @@ class Wanted:
     def settings(self) -> dict[Path, t.Any]:
         """Each setting by where it stands."""
         return {
-            **({("default-runtime",): self.name} if self.default else {}),
+            **({DEFAULT: self.name} if self.default else {}),
             **({("features", "cdi"): self.cdi} if self.cdi is not None else {}),
             ("runtimes", self.name): {"args": [], "path": self.path},
         }
@@ -50,117 +62,144 @@ class Undone:
 
     :ivar content: None when nothing remains of a file that did not exist before.
     :ivar kept: settings that somebody has changed since, and that therefore stay.
+    :ivar conflicts: settings of which neither the one nor the other value is surely right, each with all its versions.
     """
 
     content: bytes | None
     kept: list[str]
+    conflicts: list[dict[str, t.Any]]
 
 
-def parse(content: bytes | None) -> dict[str, t.Any]:
+def parse(content: bytes | None, name: str = "daemon.json") -> dict[str, t.Any]:
     """The document, strictly.
 
+    :arg name: how messages call the file.
     :raises TenancyError: for everything dockerd would refuse or silently misread.
     """
-    return _parse(_text(content))
+    return _parse(_text(content, name), name)
 
 
-def edit(content: bytes | None, wanted: Wanted) -> bytes:
+def edit(content: bytes | None, wanted: Wanted, name: str = "daemon.json") -> bytes:
     """The file's content with these settings; the same bytes when it has them already."""
-    text = _text(content)
-    document = _parse(text)
+    text = _text(content, name)
+    document = _parse(text, name)
     for path, value in wanted.settings().items():
-        found = _lookup(document, path)
-        # A runtime without "args" has none.
-        if found != value and not (isinstance(found, dict) and {"args": []} | found == value):
+        if not _equal(lookup(document, path), value):
             text = _set(text, path, value)
-    _parse(text)
+    _parse(text, name)
     return text.encode()
 
 
-def undo(present: bytes, left: bytes, original: bytes | None) -> Undone:
+def undo(present: bytes, left: bytes, original: bytes | None, name: str = "daemon.json") -> Undone:
     """Take out of ``present``, which somebody edited, what made ``left`` out of ``original``.
 
-    A setting that still is as we left it goes back to what it was; any other stays as it is now.
+    A setting that still is as we left it goes back to what it was; any other was somebody's decision and stays.
+    Two edits are no clear decision. A changed entry of our runtime while our default still names it: that they want to keep
+    it is as likely as that they only tuned it. And what would leave Docker with a default runtime that it does not have.
     """
-    text, former = _text(present), _text(original)
-    now, ours, before = _parse(text), _parse(_text(left)), _parse(former)
-    kept = []
-    for path in _differences(before, ours):
-        if _lookup(now, path) != _lookup(ours, path):
-            kept.append(".".join(path))
-        elif _lookup(before, path) is None:
+    if present == left:
+        return Undone(original, [], [])
+    text, former = _text(present, name), _text(original, name)
+    now, ours, before = _parse(text, name), _parse(_text(left, name), name), _parse(former, name)
+    kept, edited = [], []
+    for path in differences(before, ours):
+        value = lookup(now, path)
+        if not _equal(value, lookup(ours, path)):
+            if value != lookup(before, path):
+                kept.append(".".join(path))
+                edited += [path] if path[0] == "runtimes" and value is not None else []
+        elif lookup(before, path) is None:
             # An object that only we needed goes too.
-            text = _remove(text, path, parent_stays=len(path) == 1 or _lookup(before, path[:-1]) is not None)
+            text = _remove(text, path, parent_stays=len(path) == 1 or lookup(before, path[:-1]) is not None)
         else:
             here, there = _find(text, path), _find(former, path)
             text = text[: here.value] + former[there.value : there.end] + text[here.end :]
-    if original is None and not _parse(text):
-        return Undone(None, kept)
-    return Undone(text.encode(), kept)
+    result = _parse(text, name)
+    if DEFAULT not in differences(before, ours) or lookup(now, DEFAULT) != lookup(ours, DEFAULT):
+        edited = []
+    default = ("runtimes", result.get("default-runtime", ""))
+    if lookup(result, default) is None and (lookup(now, default) or lookup(before, default)) is not None:
+        edited.append(default)
+    conflicts = [
+        {"setting": ".".join(path), "before": lookup(before, path), "ours": lookup(ours, path), "now": lookup(now, path)}
+        for path in edited
+    ]
+    return Undone(None if original is None and not result else text.encode(), kept, conflicts)
 
 
-def _text(content: bytes | None) -> str:
+def differences(before: dict[str, t.Any], after: dict[str, t.Any]) -> dict[Path, t.Any]:
+    """Where ``after`` differs in what an edit of ours may set, and what it says there."""
+    paths: list[Path] = [DEFAULT]
+    paths += [(key, name) for key in ("features", "runtimes") for name in after.get(key, {})]
+    return {path: lookup(after, path) for path in paths if lookup(before, path) != lookup(after, path)}
+
+
+def _text(content: bytes | None, name: str) -> str:
     if content is None:
         return "{}"
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in content:
+        raise TenancyError(f"{name} holds NUL bytes, as UTF-16 does: save it as UTF-8.")
     if content.startswith(b"\xef\xbb\xbf"):
-        raise TenancyError("daemon.json starts with a byte-order mark, which dockerd refuses: remove it.")
+        raise TenancyError(f"{name} starts with a byte-order mark, which not every release of Docker accepts: remove it.")
+    if not content.strip():
+        raise TenancyError(f"{name} is empty: remove it, or write {{}} into it.")
     try:
         return content.decode()
     except UnicodeDecodeError as exc:
-        raise TenancyError(f"daemon.json is not UTF-8: {exc}") from exc
+        raise TenancyError(f"{name} is not UTF-8: {exc}") from exc
 
 
-def _parse(text: str) -> dict[str, t.Any]:
+def _parse(text: str, name: str) -> dict[str, t.Any]:
     def pairs(items: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
         keys = [key for key, _value in items]
         twice = sorted({key for key in keys if keys.count(key) > 1})
         if twice:
-            raise TenancyError(f"daemon.json names a key twice: {', '.join(twice)}. Keep the one that is meant.")
+            raise TenancyError(f"{name} names a key twice: {', '.join(twice)}. Keep the one that is meant.")
         return dict(items)
 
-    def constant(name: str) -> t.Any:
-        raise TenancyError(f"daemon.json is not valid JSON: {name} is no value.")
+    def constant(value: str) -> t.Any:
+        raise TenancyError(f"{name} is not valid JSON: {value} is no value.")
 
     try:
-        # Numbers stay the text they are: Python must not round them, nor choke on long ones.
-        document = json.loads(text, object_pairs_hook=pairs, parse_int=str, parse_float=str, parse_constant=constant)
+        document = json.loads(text, object_pairs_hook=pairs, parse_int=Number, parse_float=Number, parse_constant=constant)
     except json.JSONDecodeError as exc:
-        raise TenancyError(f"daemon.json is not valid JSON: {exc}") from exc
+        raise TenancyError(f"{name} is not valid JSON: {exc}") from exc
     except RecursionError as exc:
-        raise TenancyError("daemon.json is nested too deeply.") from exc
+        raise TenancyError(f"{name} is nested too deeply.") from exc
     if not isinstance(document, dict):
-        raise TenancyError("daemon.json has to be a JSON object.")
-    _check(document)
+        raise TenancyError(f"{name} has to be a JSON object.")
+    _check(document, name)
     return document
 
 
-def _check(document: dict[str, t.Any]) -> None:
+def _check(document: dict[str, t.Any], name: str) -> None:
     """The parts that we read have to be what dockerd makes of them."""
     for key in ("runtimes", "features"):
         if not isinstance(document.get(key, {}), dict):
-            raise TenancyError(f"{key} in daemon.json has to be an object.")
+            raise TenancyError(f"{key} in {name} has to be an object.")
     for key, value in document.get("runtimes", {}).items():
         if not isinstance(value, dict):
-            raise TenancyError(f"runtimes.{key} in daemon.json has to be an object.")
+            raise TenancyError(f"runtimes.{key} in {name} has to be an object.")
     for key, value in document.get("features", {}).items():
         if not isinstance(value, bool):
-            raise TenancyError(f"features.{key} in daemon.json has to be true or false.")
-    if not isinstance(document.get("default-runtime", ""), str) or document.get("default-runtime") == "":
-        raise TenancyError("default-runtime in daemon.json has to be a runtime's name.")
+            raise TenancyError(f"features.{key} in {name} has to be true or false.")
+    default = document.get("default-runtime", "runc")
+    if not isinstance(default, str) or isinstance(default, Number) or not default:
+        raise TenancyError(f"default-runtime in {name} has to be a runtime's name.")
 
 
-def _lookup(document: t.Any, path: Path) -> t.Any:
+def _equal(found: t.Any, value: t.Any) -> bool:
+    # A runtime without "args" has none.
+    return bool(found == value or (isinstance(found, dict) and {"args": []} | found == value))
+
+
+def lookup(document: t.Any, path: Path) -> t.Any:
+    """What stands at ``path``, or None."""
     for key in path:
         if not isinstance(document, dict) or key not in document:
             return None
         document = document[key]
     return document
-
-
-def _differences(before: dict[str, t.Any], after: dict[str, t.Any]) -> list[Path]:
-    paths: list[Path] = [("default-runtime",)]
-    paths += [(key, name) for key in ("features", "runtimes") for name in after.get(key, {})]
-    return [path for path in paths if _lookup(before, path) != _lookup(after, path)]
 
 
 # --- the text ---

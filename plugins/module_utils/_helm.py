@@ -16,6 +16,7 @@ import json
 import os
 import re
 import tarfile
+import tempfile
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError, refuse
@@ -183,6 +184,8 @@ class Helm:
     def __init__(self, run: Runner, binary: str, kubeconfig: str, context: str | None = None) -> None:
         self._run = run
         self._binary = binary
+        # It would leave what it learns of the API server, and charts it gets, in the user's home.
+        self._cache = tempfile.TemporaryDirectory(prefix="kubegpu-helm-")
         self._cluster = ["--kubeconfig", os.path.expanduser(kubeconfig)] + (["--kube-context", context] if context else [])
 
     @classmethod
@@ -194,7 +197,8 @@ class Helm:
         return cls(run, params["helm_binary"], kubeconfig, params["context"] or os.environ.get("K8S_AUTH_CONTEXT"))
 
     def _helm(self, *args: str, data: str | None = None) -> str:
-        rc, out, err = self._run([self._binary, *args], data=data, environ_update={"HELM_NAMESPACE": ""})
+        environment = {"HELM_NAMESPACE": "", "KUBECACHEDIR": self._cache.name, "HELM_CACHE_HOME": self._cache.name}
+        rc, out, err = self._run([self._binary, *args], data=data, environ_update=environment)
         if rc != 0:
             words = err.strip() or out.strip()
             raise TenancyError(f"helm {args[0]} failed: {words}", rc=rc, stderr=err)

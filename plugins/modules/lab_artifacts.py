@@ -33,8 +33,8 @@ options:
     required: true
   lab:
     description:
-      - V(name), V(gpu_name), V(gpu_memory_mib) and V(driver_version) of the simulated host, and whether its cluster enforces
-        V(network_policies) where its node image is built.
+      - V(name), V(gpu_name), V(gpu_memory_mib), V(driver_version) and Debian's V(host_release) of the simulated host, and whether
+        its cluster enforces V(network_policies) where its node image is built.
     type: dict
     required: true
   source:
@@ -69,6 +69,7 @@ EXAMPLES = r"""
       gpu_name: NVIDIA H200
       gpu_memory_mib: 143771
       driver_version: 580.95.05
+      host_release: trixie
       network_policies: false
 
 - name: Pull what is missing from the site's mirror

@@ -37,7 +37,6 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import
 HEARTBEAT = 30.0
 # mmdebstrap and the Go client resume nothing half-made, but a step never takes longer than this on two cores.
 STEP_TIMEOUT = 3600.0
-DEBIAN_SUITE = "trixie"
 
 
 class Builder:
@@ -172,7 +171,8 @@ class Builder:
     # Root filesystems
 
     def rootfs_tar(self, rootfs: Rootfs) -> Path:
-        digest = hashlib.sha256(json.dumps([DEBIAN_SUITE, dataclasses.asdict(rootfs)], sort_keys=True).encode())
+        fields = dataclasses.asdict(rootfs)
+        digest = hashlib.sha256(json.dumps([fields.pop("suite"), fields], sort_keys=True).encode())
         if rootfs.customize:
             digest.update((self.role_files / rootfs.customize).read_bytes())
         return self.cache / "rootfs" / f"{rootfs.name}-{digest.hexdigest()[:12]}.tar"
@@ -186,7 +186,7 @@ class Builder:
             hook = "extract" if rootfs.variant == "extract" else "customize"
             command.append(f'--{hook}-hook=sh {self.role_files / rootfs.customize} "$1"')
         with self._atomic(self.rootfs_tar(rootfs)) as out:
-            self._run([*command, DEBIAN_SUITE, str(out)])
+            self._run([*command, rootfs.suite, str(out)])
 
     # Charts
 

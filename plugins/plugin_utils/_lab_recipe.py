@@ -15,6 +15,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases, _vcluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 
 KAI_SERVICES = (
     "admission",
@@ -37,6 +38,8 @@ NVIDIA_PROGRAMS = {
 }
 NVIDIA_PACKAGES = "https://nvidia.github.io/libnvidia-container/stable/deb/amd64"
 DEVICE_PLUGIN_CHARTS = "https://nvidia.github.io/k8s-device-plugin"
+# Docker's packages in the Debian releases that a host can be of: 20.10 in bookworm, 26.1 in trixie.
+HOST_RELEASES = {"bookworm": ("docker.io",), "trixie": ("docker.io", "docker-cli")}
 DRIVER_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 # Ends the tag of a node image whose network enforces network policies. Upstream's does so under its own name.
 ENFORCING = "-network-policies"
@@ -71,12 +74,14 @@ class Rootfs:
     """A Debian root filesystem, made by mmdebstrap.
 
     :ivar customize: path under the role's files/ of a script run on it, with the tree's path as its argument.
+    :ivar suite: Debian's release.
     """
 
     name: str
     packages: tuple[str, ...]
     variant: str = "minbase"
     customize: str = ""
+    suite: str = "trixie"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,8 +165,8 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     """The lab's parts for these versions.
 
     :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists.
-    :arg lab: ``name``, ``gpu_name``, ``gpu_memory_mib`` and ``driver_version`` of the simulated host, and whether its cluster
-        enforces ``network_policies``.
+    :arg lab: ``name``, ``gpu_name``, ``gpu_memory_mib``, ``driver_version`` and Debian's ``host_release`` of the simulated host,
+        and whether its cluster enforces ``network_policies``.
     """
     v = versions
     kind = Program("kind", v["kind"], "sigs.k8s.io/kind")
@@ -356,7 +361,7 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     programs += (*enforcing, *kais, *vclusters)
     return Recipe(
         programs,
-        _rootfs(),
+        _rootfs(lab["host_release"]),
         tuple(node_images),
         tuple(images),
         tuple(charts),
@@ -390,7 +395,9 @@ def _downloads(kind: Program, helm: Program, toolkit: Program, kubernetes: Progr
     )
 
 
-def _rootfs() -> tuple[Rootfs, ...]:
+def _rootfs(host_release: str) -> tuple[Rootfs, ...]:
+    if host_release not in HOST_RELEASES:
+        raise TenancyError(f"lab_host_release: {host_release} is none of {', '.join(HOST_RELEASES)}.")
     network = ("iptables", "nftables", "iproute2", "conntrack", "kmod", "ca-certificates")
     return (
         Rootfs("busybox", ("busybox-static",), variant="extract", customize="busybox.sh"),
@@ -403,10 +410,11 @@ def _rootfs() -> tuple[Rootfs, ...]:
         ),
         Rootfs(
             "host",
-            ("systemd", "systemd-sysv", "dbus", "docker.io", "docker-cli", "iptables", "iproute2", "kmod", "ca-certificates")
+            ("systemd", "systemd-sysv", "dbus", *HOST_RELEASES[host_release], "iptables", "iproute2", "kmod", "ca-certificates")
             + ("procps", "sudo", "python3", "python3-kubernetes", "python3-jsonpatch", "python3-yaml")
             + ("docker-registry", "tinyproxy-bin"),
             customize="host/customize.sh",
+            suite=host_release,
         ),
     )
 

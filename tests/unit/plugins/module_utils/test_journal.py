@@ -114,47 +114,185 @@ class _Killed(BaseException):
     pass
 
 
-CALLS = [(os, "replace"), (os, "fsync"), (os, "unlink"), (os, "rmdir"), (os, "mkdir")]
+PRIMITIVES = ("open", "fdopen", "fchmod", "fchown", "chmod", "fsync", "replace", "unlink", "rmdir", "mkdir")
+
+
+class Killer:
+    """Kills at the n-th of these calls, before or after it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, when: int, after: bool) -> None:
+        self._left = when
+        self._after = after
+        for name in PRIMITIVES:
+            monkeypatch.setattr(os, name, self._wrapped(getattr(os, name)))
+
+    def _wrapped(self, function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
+        def call(*args: t.Any, **more: t.Any) -> t.Any:
+            self._left -= 1
+            killed = self._left == -1
+            if killed and not self._after:
+                raise _Killed
+            try:
+                return function(*args, **more)
+            finally:
+                if killed:
+                    raise _Killed
+
+        return call
 
 
 @pytest.mark.parametrize("original", [None, b"theirs\n"])
-@pytest.mark.parametrize("when", range(16))
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("then", ["write", "restore"])
 @pytest.mark.parametrize("what", ["write", "rewrite", "restore"])
 def test_killed_anywhere_nothing_is_lost(
-    tmp_path: pathlib.Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, original: bytes | None, when: int, what: str
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, original: bytes | None, after: bool, then: str, what: str
 ) -> None:
+    for when in range(1000):
+        top = tmp_path / str(when)
+        path = top / "etc" / "file"
+        top.mkdir()
+        if original is not None:
+            path.parent.mkdir()
+            path.write_bytes(original)
+            path.chmod(0o640)
+        before = listing(top)
+        journal = Journal(str(top / "var" / "journal"))
+        if what != "write":
+            journal.write(str(path), OURS)
+        killed = False
+        with monkeypatch.context() as patch:
+            Killer(patch, when, after)
+            try:
+                if what == "restore":
+                    journal.restore(str(path))
+                else:
+                    journal.write(str(path), b"new\n" if what == "rewrite" else OURS)
+            except _Killed:
+                killed = True
+
+        entry = journal.entry(str(path))
+        present = path.read_bytes() if path.exists() else None
+        assert present == original or (entry is not None and entry.original == original)
+        if then == "write":
+            journal.write(str(path), b"newer\n")
+            assert path.read_bytes() == b"newer\n"
+        assert journal.restore(str(path))[0] in ("restored", "unknown")
+        assert listing(top) == before
+        if not killed:
+            assert when > 4
+            return
+    raise AssertionError("it never ends")
+
+
+def test_what_somebody_does_to_mode_and_owner_stays(tmp_path: pathlib.Path, journal: Journal) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"theirs\n")
+    path.chmod(0o640)
+    journal.write(str(path), OURS)
+    path.chmod(0o600)
+    journal.write(str(path), b"second\n")
+    assert path.stat().st_mode & 0o7777 == 0o600
+    path.chmod(0o660)
+    journal.restore(str(path))
+    assert (path.read_bytes(), path.stat().st_mode & 0o7777) == (b"theirs\n", 0o660)
+
+
+def test_a_file_that_was_removed_meanwhile_gets_its_mode_and_owner_again(
+    tmp_path: pathlib.Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"theirs\n")
+    path.chmod(0o640)
+    status = path.stat()
+    journal.write(str(path), OURS)
+    path.unlink()
+    owners = []
+    monkeypatch.setattr(os, "fchown", lambda _descriptor, uid, gid: owners.append((uid, gid)))
+    journal.write(str(path), b"second\n")
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert owners == [(-1, -1), (status.st_uid, status.st_gid)]
+
+
+def test_a_loose_directory_of_the_journal_is_tightened(tmp_path: pathlib.Path, journal: Journal) -> None:
+    (tmp_path / "var" / "journal").mkdir(parents=True, mode=0o755)
+    journal.write(str(tmp_path / "file"), OURS)
+    assert (tmp_path / "var" / "journal").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("state", ["write", "restore"])
+def test_what_nobody_may_write_is_left_alone(tmp_path: pathlib.Path, journal: Journal, state: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"theirs\n")
+    if state == "restore":
+        journal.write(str(path), OURS)
+    path.chmod(0o444)
+    before = listing(tmp_path)
+    with pytest.raises(TenancyError, match=f"{path} is read-only"):
+        journal.write(str(path), b"new\n") if state == "write" else journal.restore(str(path))
+    assert listing(tmp_path) == before
+
+
+def test_a_read_only_file_system_is_told_before_anything_is_recorded(
+    tmp_path: pathlib.Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(os, "access", lambda path, _mode: asked.append(path))
+    with pytest.raises(TenancyError, match=f"{tmp_path} is not writable, or on a read-only file system"):
+        journal.write(str(tmp_path / "deep" / "deeper" / "file"), OURS)
+    assert asked == [str(tmp_path)]
+    assert listing(tmp_path) == {}
+
+
+def test_what_cannot_be_written_leaves_no_crumbs(
+    tmp_path: pathlib.Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "etc" / "file"
+    path.parent.mkdir()
+    path.write_bytes(b"theirs\n")
+    replace = os.replace
+
+    def refuses(source: str, target: str) -> None:
+        if target == str(path):
+            raise PermissionError(1, "Operation not permitted", target)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuses)
+    with pytest.raises(TenancyError, match=f"{path} cannot be written: .*not permitted"):
+        journal.write(str(path), OURS)
+    assert [(entry.name, entry.read_bytes()) for entry in path.parent.iterdir()] == [("file", b"theirs\n")]
+
+
+def test_a_broken_entry_is_told_by_its_name(tmp_path: pathlib.Path, journal: Journal) -> None:
+    path = tmp_path / "file"
+    journal.write(str(path), OURS)
+    [entry] = (tmp_path / "var" / "journal").iterdir()
+    for content in (b"", b"{", b"[]", b'{"original": null, "left": []}'):
+        entry.write_bytes(content)
+        with pytest.raises(TenancyError, match=f"{entry} does not tell what {path} held before"):
+            journal.write(str(path), b"new\n")
+        assert path.read_bytes() == OURS
+
+
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("original", [None, b"theirs\n"])
+def test_rolled_back(tmp_path: pathlib.Path, journal: Journal, original: bytes | None, removed: bool) -> None:
     path = tmp_path / "etc" / "file"
     if original is not None:
         path.parent.mkdir()
         path.write_bytes(original)
-    before = listing(tmp_path)
-    if what != "write":
-        journal.write(str(path), OURS)
+    before, entry = listing(tmp_path), journal.entry(str(path))
+    journal.write(str(path), OURS)
+    journal.roll_back(str(path), original, entry)
+    assert listing(tmp_path) == before
 
-    left = when
-
-    def dies(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
-        def call(*args: t.Any, **kwargs: t.Any) -> t.Any:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise _Killed
-            return function(*args, **kwargs)
-
-        return call
-
-    with monkeypatch.context() as patch:
-        for module, name in CALLS:
-            patch.setattr(module, name, dies(getattr(module, name)))
-        try:
-            if what == "restore":
-                journal.restore(str(path))
-            else:
-                journal.write(str(path), b"new\n" if what == "rewrite" else OURS)
-        except _Killed:
-            pass
-
-    assert journal.restore(str(path))[0] in ("restored", "unknown")
+    journal.write(str(path), OURS)
+    before, entry = listing(tmp_path), journal.entry(str(path))
+    if removed:
+        journal.restore(str(path), forget=False)
+    else:
+        journal.write(str(path), b"new\n")
+    journal.roll_back(str(path), OURS, entry)
     assert listing(tmp_path) == before
 
 

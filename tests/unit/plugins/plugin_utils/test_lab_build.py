@@ -50,6 +50,7 @@ class TestKeys:
         "parts",
         [
             {"program": dataclasses.replace(TOOL, defines=(("a", "b"),))},
+            {"rootfs": dataclasses.replace(ROOTFS, suite="bookworm")},
             {"rootfs": dataclasses.replace(ROOTFS, packages=("dash",))},
             {"image": dataclasses.replace(IMAGE, user="1")},
         ],

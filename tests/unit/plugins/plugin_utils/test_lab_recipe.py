@@ -24,7 +24,10 @@ VERSIONS = {
         *("etcd", "coredns", "kine", "local_path_provisioner"),
     )
 }
-LAB = {key: DEFAULTS[f"lab_{key}"] for key in ("name", "gpu_name", "gpu_memory_mib", "driver_version", "network_policies")}
+LAB = {
+    key: DEFAULTS[f"lab_{key}"]
+    for key in ("name", "gpu_name", "gpu_memory_mib", "driver_version", "host_release", "network_policies")
+}
 RECIPE = recipe(VERSIONS, LAB)
 ENFORCING_RECIPE = recipe(VERSIONS, LAB | {"network_policies": True})
 IMAGES = tuple(dict.fromkeys((*ENFORCING_RECIPE.node_images, *RECIPE.node_images, *RECIPE.images, RECIPE.host)))
@@ -129,3 +132,18 @@ def test_labs_differ_in_their_driver_and_host_only():
 
     ours, theirs = keys("one"), keys("other")
     assert {name for name in ours if ours[name] != theirs[name]} == {"libnvidia-ml.so", "nvidia-smi"}
+
+
+def test_the_host_can_be_of_an_older_release_of_debian():
+    suites = {
+        rootfs.name: (rootfs.suite, rootfs.packages) for rootfs in recipe(VERSIONS, LAB | {"host_release": "bookworm"}).rootfs
+    }
+    now = {rootfs.name: (rootfs.suite, rootfs.packages) for rootfs in RECIPE.rootfs}
+    assert suites["host"][0] == "bookworm"
+    # Its docker.io brings the client, too.
+    assert set(now["host"][1]) - set(suites["host"][1]) == {"docker-cli"}
+    assert {name: parts for name, parts in suites.items() if name != "host"} == {
+        name: parts for name, parts in now.items() if name != "host"
+    }
+    with pytest.raises(TenancyError, match="lab_host_release: sid is none of bookworm, trixie"):
+        recipe(VERSIONS, LAB | {"host_release": "sid"})
