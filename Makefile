@@ -1,7 +1,7 @@
 # make site     a simulated GPU host on this machine, with verified tenants
 # make cleanup  takes it away again
 # make test     proves that all of it works; make check is the quick part of it
-# make faults   proves that it goes on after kills, stops and what else goes wrong; takes half an hour
+# make faults   proves that it goes on after kills, stops and what else goes wrong; takes an hour and a quarter
 # make bench    measures kai_queues against kubernetes.core.k8s; takes a quarter of an hour
 # Options of ansible-playbook go into ARGS, as in: make site ARGS='-e lab_images=build'
 
