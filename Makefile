@@ -31,6 +31,8 @@ faults:
 	. tools/activate dev go
 	export PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH
 	pytest --exitfirst --verbose "$${ANSIBLE_COLLECTIONS_PATH%%:*}/ansible_collections/kubegpu/tenancy/tests/faults"
+	molecule test --scenario-name nvkind
+	molecule test --scenario-name device_plugin
 
 bench:
 	tools/system up

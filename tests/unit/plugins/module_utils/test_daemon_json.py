@@ -198,7 +198,9 @@ def _units(character: str) -> list[bytes]:
 
 @st.composite
 def joined(draw: st.DrawFn, parts: list[str], brackets: str) -> str:
-    space = lambda: draw(SPACES)  # noqa: E731
+    def space() -> str:
+        return draw(SPACES)
+
     return brackets[0] + space() + f"{space()},{space()}".join(parts) + space() + brackets[1]
 
 
