@@ -2,7 +2,7 @@
 # make cleanup  takes it away again
 # make test     proves that all of it works; make check is the quick part of it
 # make faults   proves that it goes on after kills, stops and what else goes wrong; takes an hour and a quarter
-# make bench    measures kai_queues against kubernetes.core.k8s; takes a quarter of an hour
+# make bench    measures kai_queues against kubernetes.core.k8s, and switches of KAI Scheduler; takes half an hour
 # Options of ansible-playbook go into ARGS, as in: make site ARGS='-e lab_images=build'
 
 SHELL := bash
@@ -33,11 +33,13 @@ faults:
 	pytest --exitfirst --verbose "$${ANSIBLE_COLLECTIONS_PATH%%:*}/ansible_collections/kubegpu/tenancy/tests/faults"
 	molecule test --scenario-name nvkind
 	molecule test --scenario-name device_plugin
+	molecule test --scenario-name tenant_schedulers
 
 bench:
 	tools/system up
 	. tools/activate go bench
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/queues.py
+	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/switch.py
 
 env:
 	tools/env dev

@@ -23,6 +23,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import manifest, parse
+from report import DOCS, today, write_section
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = "kubegpu-bench"
@@ -131,14 +132,11 @@ def report(found: Found, count: int, looped: int) -> None:
             cells = [f"{cell}, {'' if found[way, step][2] else 'no '}change" for cell, way in zip(cells, WAYS, strict=True)]
         cells[1:] = [f"{cell} ({found[way, step][0] / ours:.0f} times)" for cell, way in zip(cells[1:], WAYS[1:], strict=True)]
         lines.append(f"| {step} | " + " | ".join(cells) + " |")
-    today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
-    head = f"""# Benchmark of kai_queues
-
-`make bench` on {today}, {os.cpu_count()} cores, KAI Scheduler {KAI} on the lab's cluster. In brackets, how many times the seconds of
-kai_queues another way takes. The loop ran over {looped} queues; its numbers are multiplied to {count}.
-
-"""
-    (ROOT / "docs/benchmark.md").write_text(head + "\n".join(lines) + "\n\n![seconds by step and way](benchmark.svg)\n", "utf-8")
+    head = (
+        f"{today()}, KAI Scheduler {KAI} on the lab's cluster. In brackets, how many times the seconds of kai_queues another way\n"
+        f"takes. The loop ran over {looped} queues; its numbers are multiplied to {count}.\n\n"
+    )
+    write_section("kai_queues", head + "\n".join(lines) + "\n\n![seconds by step and way](benchmark.svg)")
     plt.rcParams["svg.hashsalt"] = "kubegpu"
     figure, axes = plt.subplots(figsize=(7, 3.2))
     for number, way in enumerate(WAYS):
@@ -149,7 +147,7 @@ kai_queues another way takes. The loop ran over {looped} queues; its numbers are
     axes.set_xlabel(f"seconds for {count} queues (logarithmic)")
     axes.legend()
     figure.tight_layout()
-    figure.savefig(ROOT / "docs/benchmark.svg", metadata={"Date": None})
+    figure.savefig(DOCS / "benchmark.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":
