@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long a tenant's scheduler takes from release to release and back, with its queues kept, and then its probe.
+"""How long a tenant takes to be made and removed, and its scheduler from release to release, queues kept, and then its probe.
 
 python tests/bench/switch.py
 """
@@ -9,10 +9,15 @@ python tests/bench/switch.py
 from __future__ import annotations
 
 import json
+import os
 import re
+import tempfile
+import time
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.test_tenants import Tenants
 from report import today, write_section
 
 OLD, NEW = "v0.12.0", "v0.13.1"
@@ -32,23 +37,36 @@ def tenant(version: str) -> dict[str, Any]:
     }
 
 
+def site(lab: Lab, version: str) -> tuple[float, float, float]:
+    """Seconds of KAI Scheduler, of its probe, and of making the tenant."""
+    said = lab.play("../tests/bench/switch", f"--extra-vars={json.dumps({'kubegpu_tenants': [tenant(version)]})}")
+    found = re.search(r"SECONDS ([\d.]+) ([\d.]+) ([\d.]+)", said)
+    if lab.code or not found:
+        raise SystemExit(said[-6000:])
+    switch, probe, whole = (float(seconds) for seconds in found.groups())
+    return switch, probe, whole
+
+
 def main() -> None:
     variables = {"lab_gpus": 4, "nvkind_workers": [{"gpus": [0, 1, 2, 3]}]}
     lab = Lab("kubegpu-bench", f"--extra-vars={json.dumps(variables)}")
     lines = ["| | seconds | with its probe |", "| --- | --- | --- |"]
     try:
         for version, what in WAY:
-            said = lab.play("../tests/bench/switch", f"--extra-vars={json.dumps({'kubegpu_tenants': [tenant(version)]})}")
-            found = re.search(r"SWITCHED ([\d.]+) ([\d.]+)", said)
-            if lab.code or not found:
-                raise SystemExit(said[-6000:])
-            switch, probe = (float(seconds) for seconds in found.groups())
+            switch, probe, _whole = site(lab, version)
             lines.append(f"| {what}: {version} | {switch:.1f} | {switch + probe:.1f} |")
             print(lines[-1], flush=True)
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            Tenants(lab, Path(os.environ["KUBEGPU_CACHE"]), Path(folder)).vcluster("team-ml", state="absent")
+        lines.append(f"| the tenant removed, with proof | {time.monotonic() - began:.1f} | |")
+        _switch, probe, whole = site(lab, OLD)
+        lines.append(f"| the tenant made again, images present | {whole:.1f} | {whole + probe:.1f} |")
+        print("\n".join(lines[-2:]), flush=True)
     finally:
         lab.play("cleanup")
     write_section(
-        "A tenant's KAI Scheduler, from release to release",
+        "Tenants and their KAI Scheduler",
         f"{today()}, one tenant on the lab with two queues, which are kept. The first time the node pulls the images.\n\n"
         + "\n".join(lines),
     )
