@@ -61,10 +61,15 @@ def in_lab(script: str) -> str:
 
 
 def tree(count: int, limit: int) -> list[dict[str, Any]]:
-    """A root and its leaves; ``limit`` is that of the last one."""
-    leaves = [{"name": f"bench-{n:04}", "gpu": {"quota": 1, "limit": 2}} for n in range(count - 1)]
-    leaves[-1]["gpu"] = {"quota": 1, "limit": limit}
-    return [{"name": "bench", "gpu": {"quota": count}, "children": leaves}]
+    """Departments of up to 49 teams each; ``limit`` is that of the last team."""
+    found: list[dict[str, Any]] = []
+    for n in range(count):
+        if n % 50 == 0:
+            found.append({"name": f"department-{n:04}", "gpu": {"quota": 49}, "children": []})
+        else:
+            found[-1]["children"].append({"name": f"team-{n:04}", "gpu": {"quota": 1, "limit": 2}})
+    found[-1]["children"][-1]["gpu"] = {"quota": 1, "limit": limit}
+    return found
 
 
 def measure(way: str, step: str, count: int) -> tuple[float, int, bool]:
