@@ -136,7 +136,12 @@ def service_of_an_unprotected_tenant(attacker: Attacker) -> tuple[bool, str]:
 
 
 def the_same_at_once_when_a_pod_starts(attacker: Attacker) -> tuple[bool, str]:
-    return attacker.run("service-at-once", fetch_the_page(attacker.host, "victim"))
+    # Who gets through, the page or the policy, is a race; an attacker tries again.
+    for number in range(8):
+        possible, said = attacker.run(f"service-at-once-{number}", fetch_the_page(attacker.host, "victim"))
+        if possible:
+            break
+    return possible, said
 
 
 def its_own_service_from_another_tenant(attacker: Attacker) -> tuple[bool, str]:
