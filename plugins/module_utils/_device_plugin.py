@@ -16,7 +16,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import GPU_RESOURCE, gpus_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import GPU_RESOURCE, held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, Values, deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import DEDICATED_TAINT
 
@@ -543,9 +543,7 @@ def holders(pods: list[Object], node: str) -> list[str]:
     return sorted(
         f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         for pod in pods
-        if pod["spec"].get("nodeName") == node
-        and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-        and gpus_of(pod["spec"])
+        if pod["spec"].get("nodeName") == node and held(pod)
     )
 
 

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin import offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import GPU_RESOURCE, gpus_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import GPU_RESOURCE, held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import pod_spec
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import pod_state
 
@@ -26,12 +26,7 @@ _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def free(node: Object, pods: list[Object]) -> int:
     """GPUs of a node that no pod holds."""
     name = node["metadata"]["name"]
-    held = sum(
-        gpus_of(pod["spec"])
-        for pod in pods
-        if pod["spec"].get("nodeName") == name and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-    )
-    return offered(node) - held
+    return offered(node) - sum(held(pod) for pod in pods if pod["spec"].get("nodeName") == name)
 
 
 def why_not(node: Object, pods: list[Object]) -> str:

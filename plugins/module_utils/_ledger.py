@@ -45,7 +45,7 @@ def ledger(
     by_tenant = {name: {"requested": 0, "reserved": 0, "in_use": 0} for name in names}
     overlaps = collisions(nodes, clusters, resource)
     for pod in pods:
-        gpus = 0 if pod.get("status", {}).get("phase") in ("Succeeded", "Failed") else gpus_of(pod["spec"], resource)
+        gpus = held(pod, resource)
         if not gpus:
             continue
         where, tenant = pod["spec"].get("nodeName", ""), tenant_of.get(pod["metadata"]["namespace"], "")
@@ -82,6 +82,11 @@ def ledger(
         ],
         "overlaps": overlaps,
     }
+
+
+def held(pod: Object, resource: str = GPU_RESOURCE) -> int:
+    """GPUs that a pod keeps from others; none once it has ended."""
+    return 0 if pod.get("status", {}).get("phase") in ("Succeeded", "Failed") else gpus_of(pod["spec"], resource)
 
 
 def collisions(nodes: list[Object], clusters: dict[str, Object], resource: str = GPU_RESOURCE) -> list[str]:

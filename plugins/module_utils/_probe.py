@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
@@ -90,6 +91,17 @@ def pod_spec(image: str, script: str, **container: t.Any) -> Object:
             | container
         ],
     }
+
+
+def concluded(results: list[Object], start: float) -> Object:
+    """What a module returns of its checks, begun at ``start`` of the monotonic clock.
+
+    :raises TenancyError: when one failed, with all ``results``.
+    """
+    failed = [f"{found['name']}: {found['reason']}" for found in results if found["verdict"] == "failed"]
+    if failed:
+        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {'; '.join(failed)}", results=results)
+    return {"changed": False, "results": results, "seconds": round(time.monotonic() - start, 1)}
 
 
 def is_ready(pod: Object) -> bool:

@@ -115,7 +115,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._gpu_probe import 
     why_not,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import concluded, own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
 
@@ -184,11 +184,7 @@ class Probe:
 
 def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> Object:
     probe = Probe(params, kube)
-    results = probe.run(check_mode)
-    failed = [f"{found['name']}: {found['reason']}" for found in results if found["verdict"] == "failed"]
-    if failed:
-        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {'; '.join(failed)}", results=results)
-    return {"changed": False, "results": results, "seconds": round(time.monotonic() - probe.start, 1)}
+    return concluded(probe.run(check_mode), probe.start)
 
 
 def main() -> None:

@@ -109,7 +109,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import PODS, own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import PODS, concluded, own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import leaves, parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._web_probe import (
@@ -171,10 +171,7 @@ def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> Object:
         results = [_result(name, "not_tried", "check mode", start) for name in ("page", "scheduler")]
     else:
         results = Probe(params, kube).run()
-    failed = [f"{found['name']}: {found['reason']}" for found in results if found["verdict"] == "failed"]
-    if failed:
-        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {'; '.join(failed)}", results=results)
-    return {"changed": False, "results": results, "seconds": round(time.monotonic() - start, 1)}
+    return concluded(results, start)
 
 
 def main() -> None:
