@@ -411,6 +411,11 @@ def _values(provider: Provider, groups: list[Group], mig_strategy: str, gpu_feat
     return values
 
 
+def has_configs(values: Values) -> bool:
+    """Whether the device plugin's chart makes pods that choose among configurations, as sharing needs."""
+    return bool(_at(values, "config", "map") or _at(values, "config", "name"))
+
+
 def replicas_of(values: Values, labels: Labels) -> int:
     """How many pods share a GPU of a node, by the values of an installed release."""
     config = _at(values, "config") or _at(values, "devicePlugin", "config")

@@ -283,6 +283,12 @@ class DevicePlugin:
                 self._helm.uninstall(name, self._namespace, timeout)
             elif release and release.status in UNFINISHED:
                 self._kube.delete("v1", "Secret", release.record, self._namespace)
+            if release and core.has_configs(release.values) and not core.has_configs(values):
+                # Only with configurations its pods have a service account; an update would leave them the name of one that
+                # goes, and none would start any more (kubernetes/kubernetes#72519).
+                for daemon_set in self._daemon_sets():
+                    self._kube.delete("apps/v1", "DaemonSet", daemon_set["metadata"]["name"], self._namespace)
+                wait_for("the end of the pods that share GPUs", self._ended, timeout)
             self._helm.upgrade(name, self._namespace, chart, values, timeout)
         for relabel in relabels:
             self._kube.patch("v1", "Node", relabel.node, relabel.patch)
@@ -303,7 +309,7 @@ class DevicePlugin:
         missing += [f"{name} is not labelled as having GPUs" for name in sorted(wanted.keys() - offered.keys())]
         if not offered:
             missing.append("no node is labelled as having GPUs")
-        for daemon_set in self._kube.list("apps/v1", "DaemonSet", self._namespace, self._provider.selector):
+        for daemon_set in self._daemon_sets():
             status = daemon_set.get("status", {})
             up_to_date = status.get("observedGeneration") == daemon_set["metadata"].get("generation")
             ready = min(status.get("numberReady", 0), status.get("updatedNumberScheduled", 0))
@@ -314,9 +320,19 @@ class DevicePlugin:
             return offered, ""
         return None, "; ".join(missing + self._pod_troubles())
 
+    def _daemon_sets(self) -> list[core.Object]:
+        return self._kube.list("apps/v1", "DaemonSet", self._namespace, self._provider.selector)
+
+    def _pods(self) -> list[core.Object]:
+        return self._kube.list("v1", "Pod", self._namespace, self._provider.selector)
+
+    def _ended(self) -> tuple[bool | None, str]:
+        left = [pod["metadata"]["name"] for pod in self._pods()]
+        return (None, f"{', '.join(left)} still there") if left else (True, "")
+
     def _pod_troubles(self) -> list[str]:
         words = []
-        for pod in self._kube.list("v1", "Pod", self._namespace, self._provider.selector):
+        for pod in self._pods():
             status = pod.get("status", {})
             for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
                 waiting = container.get("state", {}).get("waiting")

@@ -135,8 +135,11 @@ def report(found: Found, count: int, looped: int) -> None:
         cells = [f"{found[way, step][0]:.1f} s, {found[way, step][1]:.0f} calls" for way in WAYS]
         if step == "again":
             cells = [f"{cell}, {'' if found[way, step][2] else 'no '}change" for cell, way in zip(cells, WAYS, strict=True)]
-        cells[1:] = [f"{cell} ({found[way, step][0] / ours:.0f} times)" for cell, way in zip(cells[1:], WAYS[1:], strict=True)]
+        cells[1:] = [f"{cell} ({found[way, step][0] / ours:.1f} times)" for cell, way in zip(cells[1:], WAYS[1:], strict=True)]
         lines.append(f"| {step} | " + " | ".join(cells) + " |")
+    sums = [sum(found[way, step][0] for step in STEPS) for way in WAYS]
+    times = [f"{seconds:.1f} s ({seconds / sums[0]:.1f} times)" for seconds in sums[1:]]
+    lines.append(f"| all four | {sums[0]:.1f} s | " + " | ".join(times) + " |")
     head = (
         f"{today()}, KAI Scheduler {KAI} on the lab's cluster. In brackets, how many times the seconds of kai_queues another way\n"
         f"takes. The loop ran over {looped} queues; its numbers are multiplied to {count}.\n\n"

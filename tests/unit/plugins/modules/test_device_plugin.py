@@ -340,6 +340,17 @@ def test_removing_one_leaves_what_the_other_rests_on() -> None:
 # --- refusals of what is in use, and of what the chart refuses --------------------------------------------------------
 
 
+def test_its_daemon_set_is_made_anew_when_sharing_ends() -> None:
+    """An update would leave its pods the name of a service account that goes, kubernetes/kubernetes#72519."""
+    cluster = Cluster({"w1": 2})
+    cluster.install(sharing=[SHARED])
+    module(cluster).present()
+    assert cluster.writes.index("delete DaemonSet") < cluster.writes.index("upgrade")
+    cluster.install(sharing=[SHARED])
+    module(cluster, sharing=[SHARED | {"time_slicing": {"replicas": 2}}]).present()
+    assert "delete DaemonSet" not in cluster.writes
+
+
 @pytest.mark.parametrize(("first", "then"), [([], [SHARED]), ([SHARED], [])])
 def test_sharing_does_not_change_under_pods_that_hold_gpus(first: list[t.Any], then: list[t.Any]) -> None:
     cluster = Cluster({"w1": 4, "w2": 4})
