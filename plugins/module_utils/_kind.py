@@ -173,12 +173,13 @@ def kind_config(
     """kind's configuration, as data; JSON of it is YAML.
 
     :arg certs: host directory with the registry mirrors.
+    :arg cgroup_v1: whether the host has cgroup v1.
     :arg user_namespace: whether root lacks what kubelet otherwise insists on.
     :arg by_index: name GPUs by index: nvkind takes away from a node every GPU that is not named so.
     """
     kubelet: dict[str, t.Any] = {"kind": "KubeletConfiguration"}
     if cgroup_v1:
-        kubelet["failCgroupV1"] = False
+        kubelet |= {"failCgroupV1": False, "cgroupDriver": "cgroupfs"}
     if user_namespace:
         kubelet["featureGates"] = {"KubeletInUserNamespace": True}
     cluster: dict[str, t.Any] = {"kind": "ClusterConfiguration"}
@@ -202,14 +203,17 @@ def kind_config(
             }
             for node in nodes
         ],
-        "containerdConfigPatches": [_containerd_patch(version, user_namespace) for version in CONTAINERD_SECTIONS],
+        "containerdConfigPatches": [_containerd_patch(version, cgroup_v1, user_namespace) for version in CONTAINERD_SECTIONS],
         "kubeadmConfigPatches": [json.dumps(patch) for patch in (kubelet, cluster) if len(patch) > 1],
     }
 
 
-def _containerd_patch(version: int, user_namespace: bool) -> str:
+def _containerd_patch(version: int, cgroup_v1: bool, user_namespace: bool) -> str:
     images, runtime = CONTAINERD_SECTIONS[version]
     patch = f'version = {version}\n[plugins."{images}".registry]\nconfig_path = "{CERTS}"\n'
+    if cgroup_v1:
+        # By systemd, runc would have to freeze each container to set it up, which fails now and then on a busy host.
+        patch += f'[plugins."{runtime}".containerd.runtimes.runc.options]\nSystemdCgroup = false\n'
     if user_namespace:
         # Without CAP_SYS_RESOURCE no process may lower an OOM score.
         patch += f'[plugins."{runtime}"]\nrestrict_oom_score_adj = true\n'

@@ -23,16 +23,20 @@ PODS = (("v1", "Pod"),)
 def own_namespace(
     kube: Kube, name: str, timeout: float, kinds: t.Iterable[tuple[str, str]] = PODS
 ) -> t.Generator[None, None, None]:
-    """A namespace that is removed with all that is in it when the block ends, however it ends.
+    """A namespace that is emptied and deleted when the block ends, however it ends.
 
-    :arg timeout: seconds until it can be used, and again until it is gone.
+    Empty, it is nobody's any more, but the cluster takes at least five seconds to let it go (kube-controller-manager's
+    namespace controller), for which only the next probe waits.
+
+    :arg timeout: seconds until it can be used, and again until it is empty.
     :arg kinds: what pods come from in it.
     """
     if found := kube.get("v1", "Namespace", name):
         if not OWNED_LABELS.items() <= (found["metadata"].get("labels") or {}).items():
             raise TenancyError(f"namespace: {name} exists and is not ours. Name one that the probe may delete.")
-        # A killed run left it.
+        # The probe before is hardly over, or it was killed.
         _remove(kube, name, timeout, kinds)
+        wait_for(f"the end of namespace {name}", lambda: _gone(kube, name), timeout, interval=0.3)
     kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": OWNED_LABELS}})
     try:
         # Pods are refused before it is there.
@@ -56,15 +60,15 @@ def _remove(kube: Kube, name: str, timeout: float, kinds: t.Iterable[tuple[str, 
                 kube.delete(api_version, kind, item["metadata"]["name"], name)
         return (None, ", ".join(f"{kind} {item['metadata']['name']}" for _api, kind, item in left)) if left else (True, "")
 
-    def gone() -> tuple[bool | None, str]:
-        return (None, "it still exists") if kube.get("v1", "Namespace", name) else (True, "")
-
     # Emptied first: deleted with pods in it, it would be looked at again only after many seconds.
     try:
         wait_for(f"the end of the pods in namespace {name}", emptied, timeout, interval=0.3)
     finally:
         kube.delete("v1", "Namespace", name)
-    wait_for(f"the removal of namespace {name}", gone, timeout, interval=0.3)
+
+
+def _gone(kube: Kube, name: str) -> tuple[bool | None, str]:
+    return (None, "it still exists") if kube.get("v1", "Namespace", name) else (True, "")
 
 
 def pod_spec(image: str, script: str, **container: t.Any) -> Object:

@@ -37,7 +37,7 @@ options:
     default: {}
   timeout:
     description:
-      - Seconds until the pods have to be done, and again for the removal of the namespace.
+      - Seconds until the pods have to be done, and again until the namespace is empty.
     type: int
     default: 120
 extends_documentation_fragment:

@@ -15,8 +15,8 @@ description:
     one that schedules.
   - Pods start only where GPUs are free and queues are below their limits, with the lowest priority, so that no one is evicted for
     them. What there is no room for is reported as not tried, never as passed.
-  - Everything is run in a namespace of its own, which is gone at the end, also after a failure. What stays is a record of the
-    results, in the ConfigMap C(kubegpu-probe) beside KAI Scheduler.
+  - Everything is run in a namespace of its own, which is emptied and deleted at the end, also after a failure. What stays is a
+    record of the results, in the ConfigMap C(kubegpu-probe) beside KAI Scheduler.
   - Fails when a check fails.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
@@ -77,7 +77,7 @@ options:
     default: kai-scheduler
   timeout:
     description:
-      - Seconds for all checks together. The removal of the namespace may take as long again.
+      - Seconds for all checks together. Until the namespace is empty, it may take as long again.
     type: int
     default: 120
   max_age:
@@ -145,7 +145,7 @@ results:
   sample:
     - {name: gpu, queue: training, verdict: passed, reason: sees GPU-1b7d3f2a-0c55-5d0e-9c1f-2f8f3c1f6a10 only, seconds: 3.1}
 seconds:
-  description: How long everything took, the removal of the namespace included.
+  description: How long everything took, until the namespace was empty.
   returned: success
   type: float
   sample: 17.2
@@ -225,7 +225,7 @@ class Probe:
         with own_namespace(self.kube, self.namespace, self.timeout):
             self.deadline = time.monotonic() + self.timeout
             try:
-                wait_for("the checks", self._step, self.timeout)
+                wait_for("the checks", self._step, self.timeout, interval=0.5)
             except TenancyError as exc:
                 # Anything but the end of the wait is no verdict.
                 if "waited" not in exc.details:

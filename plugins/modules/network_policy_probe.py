@@ -30,7 +30,7 @@ options:
     default: docker.io/library/busybox:1.37.0
   timeout:
     description:
-      - Seconds until the server has to run, again until all clients have to reach it, and again for the removal of the namespace.
+      - Seconds until the server has to run, again until all clients have to reach it, and again until the namespace is empty.
     type: int
     default: 90
   policy_timeout:
@@ -98,7 +98,7 @@ results:
     - {name: same_node, verdict: enforced, reason: the server was not reached any more from n1 to n1, seconds: 4.1}
     - {name: across_nodes, verdict: enforced, reason: the server was not reached any more from n2 to n1, seconds: 4.1}
 seconds:
-  description: How long everything took, the removal of the namespace included.
+  description: How long everything took, until the namespace was empty.
   returned: success
   type: float
   sample: 19.8

@@ -12,7 +12,7 @@ short_description: Prove that a cluster runs ordinary workloads
 version_added: 0.1.0
 description:
   - Serves a web page with a random text by a Deployment, fetches it from another pod through its Service's DNS name, in a namespace
-    of its own that is removed with them.
+    of its own that is deleted at the end.
   - What it proves are scheduling, by the default scheduler or the one that is named, image pulls, the cluster's DNS and its Services.
   - Its pods satisfy the pod security standard V(restricted) and have small limits.
 author: kubegpu.tenancy contributors (@kubegpu)
@@ -40,7 +40,7 @@ options:
     default: []
   timeout:
     description:
-      - Seconds until the page has to be fetched, and again for the removal of the namespace.
+      - Seconds until the page has to be fetched, and again until the namespace is empty.
     type: int
     default: 90
 extends_documentation_fragment:

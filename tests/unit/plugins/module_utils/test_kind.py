@@ -10,6 +10,7 @@ import json
 import pathlib
 import re
 import subprocess
+import tomllib
 import typing as t
 
 import pytest
@@ -85,10 +86,17 @@ def test_kind_config_says_what_the_host_needs() -> None:
     indexed = _kind.kind_config(nodes, "/certs", False, False, {}, by_index=True)["nodes"][1]["extraMounts"]
     assert indexed == [certs, gpu | {"containerPath": "/var/run/nvidia-container-devices/1"}]
     full = _kind.kind_config(nodes, "/certs", True, True, {"coredns": "v1.14.1", "etcd": None})
+    kubelet = {"failCgroupV1": False, "cgroupDriver": "cgroupfs", "featureGates": {"KubeletInUserNamespace": True}}
     assert [json.loads(patch) for patch in full["kubeadmConfigPatches"]] == [
-        {"kind": "KubeletConfiguration", "failCgroupV1": False, "featureGates": {"KubeletInUserNamespace": True}},
+        {"kind": "KubeletConfiguration"} | kubelet,
         {"kind": "ClusterConfiguration", "dns": {"imageTag": "v1.14.1"}},
     ]
+    # containerd has to have the same cgroup driver as kubelet.
+    for config in (plain, full):
+        patches = [tomllib.loads(patch)["plugins"] for patch in config["containerdConfigPatches"]]
+        runtimes = [patches[0]["io.containerd.grpc.v1.cri"], patches[1].get("io.containerd.cri.v1.runtime", {})]
+        drivers = [runtime.get("containerd", {}).get("runtimes") for runtime in runtimes]
+        assert drivers == ([{"runc": {"options": {"SystemdCgroup": False}}}] * 2 if config is full else [None, None])
 
 
 @pytest.mark.parametrize(
