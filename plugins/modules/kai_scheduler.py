@@ -430,11 +430,11 @@ class Installation:
         wait_for("the end of the operator", lambda: self._pods_gone(f"app={kai.OPERATOR}"), self.left(), interval=0.3)
         for found in self._webhooks():
             self.kube.delete(found.api_version, found.kind, found.name)
-        if current:
-            self.helm.uninstall(kai.RELEASE_NAME, kai.NAMESPACE, self.left(), hooks=False)
-        # A namespace that is deleted with pods in it is looked at again only after many seconds.
+        # A namespace that is deleted with pods in it is looked at again only after many seconds. They end while helm works.
         for item in self.kube.list("apps/v1", "Deployment", kai.NAMESPACE):
             self.kube.delete("apps/v1", "Deployment", item["metadata"]["name"], kai.NAMESPACE)
+        if current:
+            self.helm.uninstall(kai.RELEASE_NAME, kai.NAMESPACE, self.left(), hooks=False)
         wait_for("the end of its pods", self._pods_gone, self.left(), interval=0.3)
         wait_for("the removal of KAI Scheduler", lambda: self._sweep(back), self.left(), interval=0.3)
 

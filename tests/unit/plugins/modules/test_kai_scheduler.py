@@ -315,14 +315,17 @@ def test_absent_stops_the_operator_then_removes_webhooks_then_the_rest(installed
     result = run(params(state="absent"), installed, installed, False)
     assert result["changed"]
     assert result["diff"]["after"] == {}
-    assert installed.calls[:6] == [
+    first = [
         "delete Deployment kai-operator",
         "delete MutatingWebhookConfiguration mutating-kai-admission",
         "delete ValidatingWebhookConfiguration validating-kai-admission",
         "delete ValidatingWebhookConfiguration kai-queue-validation-v2",
         "delete ValidatingWebhookConfiguration kai-podgroup-validation-v2alpha2",
-        "uninstall hooks=False",
     ]
+    assert installed.calls[:5] == first
+    ended = [call.startswith("delete Deployment ") for call in installed.calls[5:]]
+    assert all(ended[: installed.calls.index("uninstall hooks=False") - 5])
+    assert "delete Deployment binder" in installed.calls
     left = {
         name for kind, name in installed.objects if kind in ("Namespace", "ClusterRole", "Config", "CustomResourceDefinition")
     }
