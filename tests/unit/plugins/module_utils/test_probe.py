@@ -14,16 +14,23 @@ OURS = {"metadata": {"name": "apart", "labels": {"app.kubernetes.io/managed-by":
 class FakeKube:
     """A cluster whose garbage collector removes a Deployment's pod after it."""
 
-    def __init__(self, namespace=None, account=True):
+    def __init__(self, namespace=None, account=True, lingers=0):
         self.namespace = namespace
         self.account = account
+        # How many looks a deleted namespace outlives.
+        self.lingers = lingers
         self.objects = {}
         self.deleted = []
 
     def get(self, _api_version, kind, name, _namespace=None):
         if kind == "ServiceAccount":
             return {"metadata": {"name": name}} if self.account else None
-        return self.namespace
+        found = self.namespace
+        if "Namespace apart" in self.deleted and self.lingers:
+            self.lingers -= 1
+            if not self.lingers:
+                self.namespace = None
+        return found
 
     def create(self, definition):
         assert self.namespace is None
@@ -39,7 +46,8 @@ class FakeKube:
             self.objects.pop(("Pod", "d-1"))
         if kind == "Namespace":
             assert not self.objects
-            self.namespace = None
+            if not self.lingers:
+                self.namespace = None
 
     def add(self, kind, name, **metadata):
         self.objects[kind, name] = {"metadata": {"name": name} | metadata}
@@ -76,6 +84,18 @@ def test_what_a_killed_run_left_is_removed():
     kube.add("Pod", "old")
     with own_namespace(kube, "apart", 1):
         assert kube.deleted == ["Pod old", "Namespace apart"]
+
+
+def test_only_the_next_probe_waits_for_the_end_of_an_empty_namespace():
+    kube = FakeKube(lingers=3)
+    with own_namespace(kube, "apart", 1):
+        pass
+    assert kube.namespace is not None
+    with own_namespace(kube, "apart", 2):
+        assert kube.lingers == 0
+    kube = FakeKube(OURS, lingers=100)
+    with pytest.raises(TenancyError, match="waiting for the end of namespace apart"), own_namespace(kube, "apart", 0):
+        pytest.fail("the one before is still there")
 
 
 def test_what_is_not_ours_stays():
