@@ -1,7 +1,7 @@
 # make site     a simulated GPU host on this machine, with verified tenants
 # make cleanup  takes it away again
 # make test     proves that all of it works; make check is the quick part of it
-# make faults   proves that it goes on after kills, stops and what else goes wrong; takes an hour and a quarter
+# make faults   proves that it goes on after kills, stops and what else goes wrong; takes an hour and three quarters
 # make bench    measures kai_queues against kubernetes.core.k8s, and switches of KAI Scheduler; takes half an hour
 # Options of ansible-playbook go into ARGS, as in: make site ARGS='-e lab_images=build'
 
@@ -31,6 +31,7 @@ faults:
 	. tools/activate dev go
 	export PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH
 	pytest --exitfirst --verbose "$${ANSIBLE_COLLECTIONS_PATH%%:*}/ansible_collections/kubegpu/tenancy/tests/faults"
+	LAB_HOST_RELEASE=bookworm molecule test --scenario-name docker_nvidia_runtime
 	molecule test --scenario-name nvkind
 	molecule test --scenario-name device_plugin
 	molecule test --scenario-name tenant_schedulers

@@ -163,7 +163,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
 )
 
 # Writes under way at once: enough to hide the webhook's answering time, few for an API server.
-CONCURRENCY = 8
+CONCURRENCY = 10
 
 
 def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> dict[str, t.Any]:
