@@ -11,11 +11,13 @@ Objects go in and come out as plain dicts.
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import http.client
 import json
 import os
 import ssl
 import tempfile
+import threading
 import typing as t
 import urllib.error
 import urllib.request
@@ -39,6 +41,12 @@ except ImportError:
 Object = dict[str, t.Any]
 
 FIELD_MANAGER = "kubegpu.tenancy"
+
+# Calls under way at once: enough to hide the answering time of webhooks, few for an API server.
+CONCURRENCY = 10
+
+Item = t.TypeVar("Item")
+Result = t.TypeVar("Result")
 
 
 def kube_module(argument_spec: dict[str, t.Any], **kwargs: t.Any) -> AnsibleK8SModule:
@@ -81,6 +89,12 @@ def ask(kubeconfig: Object, path: str, timeout: float = 5) -> Object:
         raise TenancyError(f"GET {cluster['server']}{path} failed: {reason}", status=None) from exc
 
 
+def side_by_side(call: t.Callable[[Item], Result], items: t.Iterable[Item]) -> list[Result]:
+    """What ``call`` returns of each of the items, in their order; some are under way at once. Raises the first failure."""
+    with concurrent.futures.ThreadPoolExecutor(CONCURRENCY) as pool:
+        return list(pool.map(call, items))
+
+
 def _plain(_client: t.Any, answer: Object) -> Object:
     return answer
 
@@ -112,11 +126,13 @@ class Kube:
 
     Every method raises TenancyError when the server cannot be reached or refuses; ``status`` in its details is
     the HTTP status (None when there was no answer). In check mode nothing may call the writing verbs: modules
-    decide that, so that what they predict follows the same path.
+    decide that, so that what they predict follows the same path. Threads may share it.
     """
 
     def __init__(self, client: K8SClient) -> None:
         self._client = client
+        # The client's own cache of what the server knows is made for one thread.
+        self._discovery = threading.Lock()
 
     @classmethod
     def connect(cls, module: AnsibleK8SModule | None = None, **auth: t.Any) -> Kube:
@@ -144,7 +160,8 @@ class Kube:
 
     def _resource(self, api_version: str, kind: str) -> t.Any:
         try:
-            return self._call(f"Looking up {kind} ({api_version})", lambda: self._client.resource(kind, api_version))
+            with self._discovery:
+                return self._call(f"Looking up {kind} ({api_version})", lambda: self._client.resource(kind, api_version))
         except ResourceNotFoundError:
             return None
 

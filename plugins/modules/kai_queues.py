@@ -142,7 +142,6 @@ problems:
   elements: str
 """
 
-import concurrent.futures
 import functools
 import itertools
 import time
@@ -150,7 +149,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_releases import SCHEDULER_NAME, release, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module, side_by_side
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
     API_VERSION,
     KIND,
@@ -161,9 +160,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
     plan,
     promised_twice,
 )
-
-# Writes under way at once: enough to hide the webhook's answering time, few for an API server.
-CONCURRENCY = 10
 
 
 def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> dict[str, t.Any]:
@@ -212,10 +208,8 @@ def _write_all(changes: list[Change], kube: Kube, deadline: float) -> None:
         verb = functools.partial(_write, kube, change)
         when_webhook_answers(f"queue {change.name} to be written", verb, deadline - time.monotonic())
 
-    with concurrent.futures.ThreadPoolExecutor(CONCURRENCY) as pool:
-        for _level, level in itertools.groupby(changes, key=lambda change: (change.verb == "delete", change.level)):
-            # The first failure is raised here.
-            list(pool.map(write, level))
+    for _level, level in itertools.groupby(changes, key=lambda change: (change.verb == "delete", change.level)):
+        side_by_side(write, level)
 
 
 def _write(kube: Kube, change: Change) -> None:

@@ -152,6 +152,7 @@ last_seen:
 
 import base64
 import functools
+import itertools
 import json
 import time
 import typing as t
@@ -167,7 +168,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
     Release,
     find_chart,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module, side_by_side
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import API_VERSION, KIND, ancestors, from_live
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, deep_merge, differences, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
@@ -363,8 +364,7 @@ class Installation:
 
     def _apply_crds(self, release: kai.Release, chart: Chart) -> None:
         crds = self.helm.crds(chart)
-        for crd in crds:
-            self.kube.apply(crd)
+        side_by_side(self.kube.apply, crds)
         if release.needs_cluster_policy and self.kube.get(*CRD, kai.CLUSTER_POLICY_CRD["metadata"]["name"]) is None:
             self.kube.create(kai.CLUSTER_POLICY_CRD)
         wait_for("the CRDs", lambda: self._established({crd["metadata"]["name"] for crd in crds}), self.left())
@@ -428,11 +428,9 @@ class Installation:
         # Whoever makes the webhooks goes first, then the webhooks, then whoever answers them.
         self.kube.delete("apps/v1", "Deployment", kai.OPERATOR, kai.NAMESPACE)
         wait_for("the end of the operator", lambda: self._pods_gone(f"app={kai.OPERATOR}"), self.left(), interval=0.3)
-        for found in self._webhooks():
-            self.kube.delete(found.api_version, found.kind, found.name)
+        side_by_side(self._delete, self._webhooks())
         # A namespace that is deleted with pods in it is looked at again only after many seconds. They end while helm works.
-        for item in self.kube.list("apps/v1", "Deployment", kai.NAMESPACE):
-            self.kube.delete("apps/v1", "Deployment", item["metadata"]["name"], kai.NAMESPACE)
+        side_by_side(self._delete, self._found("apps/v1", "Deployment", _any, kai.NAMESPACE))
         if current:
             self.helm.uninstall(kai.RELEASE_NAME, kai.NAMESPACE, self.left(), hooks=False)
         wait_for("the end of its pods", self._pods_gone, self.left(), interval=0.3)
@@ -444,10 +442,14 @@ class Installation:
 
     def _sweep(self, back: bool) -> tuple[bool | None, str]:
         remains = self._remains(back)
-        for found in remains:
-            if not found.terminating:
-                self.kube.delete(found.api_version, found.kind, found.name, found.namespace)
+        doomed = [found for found in remains if not found.terminating]
+        # Kind after kind, as they can go; those of one kind at once.
+        for _kind, same in itertools.groupby(doomed, key=lambda found: found.kind):
+            side_by_side(self._delete, same)
         return (None, ", ".join(f"{found.kind} {found.name}" for found in remains)) if remains else (True, "")
+
+    def _delete(self, found: Remnant) -> None:
+        self.kube.delete(found.api_version, found.kind, found.name, found.namespace)
 
     def _remains(self, back: bool = False) -> list[Remnant]:
         """What lies in the cluster, in the order in which it can go.
@@ -459,15 +461,17 @@ class Installation:
         names |= set() if back else {kai.NAMESPACE}
         crds = self._found(*CRD, _our_crd)
         living = {found.name for found in crds if not found.terminating}
-        remains = self._webhooks()
-        for crd, kind in (("configs.kai.scheduler", kai.CONFIG[:2]), ("schedulingshards.kai.scheduler", kai.SHARD)):
-            remains += self._found(*kind, _any) if crd in living else []
-        remains += self._found(RBAC, "ClusterRoleBinding", _of_chart) + self._found(RBAC, "ClusterRole", _of_chart)
-        remains += self._found("scheduling.k8s.io/v1", "PriorityClass", _of_chart)
-        remains += self._found("v1", "Namespace", lambda item: item["metadata"]["name"] in names)
-        # Service accounts that outlive the old Config would be taken from the next release while it uses them (#1536).
-        remains += [found for kind in CONTENT for found in self._found(*kind, _not_built_in, kai.NAMESPACE)] if back else []
-        return remains + (crds if purge else [])
+        configs = (("configs.kai.scheduler", kai.CONFIG[:2]), ("schedulingshards.kai.scheduler", kai.SHARD))
+        looks = [
+            *[functools.partial(self._found, *kind, _any) for crd, kind in configs if crd in living],
+            *[functools.partial(self._found, RBAC, kind, _of_chart) for kind in ("ClusterRoleBinding", "ClusterRole")],
+            functools.partial(self._found, "scheduling.k8s.io/v1", "PriorityClass", _of_chart),
+            functools.partial(self._found, "v1", "Namespace", lambda item: item["metadata"]["name"] in names),
+            # Service accounts that outlive the old Config would be taken from the next release while it uses them (#1536).
+            *[functools.partial(self._found, *kind, _not_built_in, kai.NAMESPACE) for kind in CONTENT if back],
+        ]
+        found = side_by_side(lambda each: each(), looks)
+        return [*self._webhooks(), *itertools.chain.from_iterable(found), *(crds if purge else [])]
 
     def _webhooks(self) -> list[Remnant]:
         return [found for kind in _kai_installation.WEBHOOKS for found in self._found(_kai_installation.ADMISSION, kind, _of_kai)]
