@@ -73,14 +73,18 @@ class Lab:
 
     def kill_site_at(self, task: str, seconds: float) -> None:
         """Start site.yml and kill all of it without a warning, some seconds into a task."""
+        said = ""
         with subprocess.Popen(
-            self.command("site"), cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+            self.command("site"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         ) as process:
             assert process.stdout
-            reached = any(line.startswith("TASK [") and task in line for line in process.stdout)
-            time.sleep(seconds if reached else 0)
-            os.killpg(process.pid, signal.SIGKILL)
-        assert reached, f"site.yml never came to the task {task}"
+            for line in process.stdout:
+                said += line
+                if line.startswith("TASK [") and task in line:
+                    time.sleep(seconds)
+                    os.killpg(process.pid, signal.SIGKILL)
+                    return
+        raise AssertionError(f"site.yml never came to the task {task}: {said[-6000:]}")
 
     def run(self, *command: str) -> str:
         """Run a program on the simulated host."""

@@ -15,7 +15,7 @@ KILLED_AT = [
     ("Wait until the host's Docker", 1),
     ("nvkind : Make the cluster", 8),
     ("nvkind : Make the cluster", 25),
-    ("Install NVIDIA's device plugin", 4),
+    ("Make the nodes offer their GPUs", 4),
     ("Create or change the virtual cluster", 6),
     ("Create or change the virtual cluster", 25),
     ("Install or upgrade KAI Scheduler", 8),
