@@ -56,6 +56,13 @@ def kube_module(argument_spec: dict[str, t.Any], **kwargs: t.Any) -> AnsibleK8SM
     )
 
 
+def finish(module: AnsibleK8SModule, result: Object) -> None:
+    """End a module with its result, whose ``warnings`` are told as ansible-core wants them."""
+    for warning in result.pop("warnings", []):
+        module.warn(warning)
+    module.exit_json(**result)
+
+
 def ask(kubeconfig: Object, path: str, timeout: float = 5) -> Object:
     """One authenticated GET within ``timeout`` seconds, without the discovery a client begins with.
 

@@ -149,7 +149,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_releases import SCHEDULER_NAME, release, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module, side_by_side
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, finish, kube_module, side_by_side
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
     API_VERSION,
     KIND,
@@ -235,7 +235,7 @@ def main() -> None:
         }
     )
     try:
-        module.exit_json(**run(module.params, Kube.connect(module), module.check_mode))
+        finish(module, run(module.params, Kube.connect(module), module.check_mode))
     except TenancyError as exc:
         module.fail_json(msg=exc.message, **exc.details)
 

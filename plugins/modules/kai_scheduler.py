@@ -168,7 +168,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
     Release,
     find_chart,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module, side_by_side
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, finish, kube_module, side_by_side
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import API_VERSION, KIND, ancestors, from_live
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, deep_merge, differences, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
@@ -534,7 +534,7 @@ def main() -> None:
             module.warn(
                 f"KAI Scheduler {result['version']} is not in the table of releases, and was treated as the newest there."
             )
-        module.exit_json(**result)
+        finish(module, result)
     except TenancyError as exc:
         module.fail_json(msg=exc.message, **exc.details)
 

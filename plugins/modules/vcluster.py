@@ -213,7 +213,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
     Release,
     find_chart,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, ask, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, ask, finish, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import collisions
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, differences, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import configs
@@ -640,7 +640,7 @@ def main() -> None:
     module = kube_module(argument_spec=ARGUMENT_SPEC)
     try:
         helm = Helm.connect(module._module.run_command, module.params)
-        module.exit_json(**run(module.params, Kube.connect(module), helm, module.check_mode))
+        finish(module, run(module.params, Kube.connect(module), helm, module.check_mode))
     except TenancyError as exc:
         module.fail_json(msg=exc.message, **exc.details)
 
