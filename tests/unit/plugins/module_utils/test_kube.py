@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, _proxy_url
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import CONCURRENCY, Kube, _proxy_url, finish, side_by_side
 
 CONFIG = {
     "clusters": [{"name": "near", "cluster": {}}, {"name": "far", "cluster": {"proxy-url": "http://127.0.0.1:1"}}],
@@ -45,3 +47,45 @@ def test_a_token_is_asked_for_by_its_subresource():
     assert Kube(Client()).create_token("deployer", "kube-system", 600) == "secret"
     assert asked.pop("serializer")(None, {}) == {}
     assert asked == {"expirationSeconds": 600, "name": "deployer", "namespace": "kube-system"}
+
+
+def test_calls_side_by_side_wait_for_each_other_and_answer_in_order():
+    meeting = threading.Barrier(CONCURRENCY, timeout=30)
+
+    def call(item):
+        meeting.wait()
+        return item * 2
+
+    assert side_by_side(call, range(CONCURRENCY)) == list(range(0, 2 * CONCURRENCY, 2))
+
+
+def test_the_first_failure_of_calls_side_by_side_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        side_by_side(lambda item: 1 / item, [1, 0, 2])
+
+
+def test_threads_ask_one_after_the_other_what_the_server_knows():
+    asking = threading.Lock()
+
+    class Client:
+        def resource(self, kind, _api_version):
+            assert asking.acquire(blocking=False)
+            threading.Event().wait(0.01)
+            asking.release()
+            return kind
+
+    kube = Kube(Client())
+    assert side_by_side(lambda kind: kube.served("v1", kind), ["Pod"] * CONCURRENCY) == [True] * CONCURRENCY
+
+
+def test_warnings_are_told_one_by_one_and_not_returned():
+    told = []
+
+    class Module:
+        warn = told.append
+
+        def exit_json(self, **result):
+            told.append(result)
+
+    finish(Module(), {"changed": True, "warnings": ["odd", "old"]})
+    assert told == ["odd", "old", {"changed": True}]
