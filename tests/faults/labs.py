@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -36,6 +37,21 @@ docker container ls --all --format 'container {{.Names}}'
 docker network ls --format 'network {{.Name}}'
 docker volume ls --format 'volume {{.Name}}'
 """
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and all that came from it: Ansible's workers have sessions of their own, and would go on."""
+    os.kill(pid, signal.SIGSTOP)
+    children: dict[int, list[int]] = {}
+    for line in subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout.splitlines():
+        child, parent = map(int, line.split())
+        children.setdefault(parent, []).append(child)
+    doomed = [pid]
+    for parent in doomed:
+        doomed += children.get(parent, [])
+    for each in doomed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
 
 
 class Lab:
@@ -75,14 +91,14 @@ class Lab:
         """Start site.yml and kill all of it without a warning, some seconds into a task."""
         said = ""
         with subprocess.Popen(
-            self.command("site"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            self.command("site"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             assert process.stdout
             for line in process.stdout:
                 said += line
                 if line.startswith("TASK [") and task in line:
                     time.sleep(seconds)
-                    os.killpg(process.pid, signal.SIGKILL)
+                    kill_tree(process.pid)
                     return
         raise AssertionError(f"site.yml never came to the task {task}: {said[-6000:]}")
 
