@@ -462,7 +462,8 @@ class Installation:
         crds = self._found(*CRD, _our_crd)
         living = {found.name for found in crds if not found.terminating}
         configs = (("configs.kai.scheduler", kai.CONFIG[:2]), ("schedulingshards.kai.scheduler", kai.SHARD))
-        looks = [
+        looks: list[t.Callable[[], list[Remnant]]] = [
+            self._webhooks,
             *[functools.partial(self._found, *kind, _any) for crd, kind in configs if crd in living],
             *[functools.partial(self._found, RBAC, kind, _of_chart) for kind in ("ClusterRoleBinding", "ClusterRole")],
             functools.partial(self._found, "scheduling.k8s.io/v1", "PriorityClass", _of_chart),
@@ -470,8 +471,8 @@ class Installation:
             # Service accounts that outlive the old Config would be taken from the next release while it uses them (#1536).
             *[functools.partial(self._found, *kind, _not_built_in, kai.NAMESPACE) for kind in CONTENT if back],
         ]
-        found = side_by_side(lambda each: each(), looks)
-        return [*self._webhooks(), *itertools.chain.from_iterable(found), *(crds if purge else [])]
+        found = side_by_side(lambda look: look(), looks)
+        return [*itertools.chain.from_iterable(found), *(crds if purge else [])]
 
     def _webhooks(self) -> list[Remnant]:
         return [found for kind in _kai_installation.WEBHOOKS for found in self._found(_kai_installation.ADMISSION, kind, _of_kai)]
