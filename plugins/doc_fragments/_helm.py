@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this doc fragment is PRIVATE to the collection: it may change in any release.
-"""Options of the modules that install a Helm chart; HELM_ARG_SPEC of module_utils/_helm.py is their other half."""
+"""Options of the modules that install a Helm chart; HELM_ARG_SPEC of module_utils/_adapters/helm.py is their other half."""
 
 from __future__ import annotations
 

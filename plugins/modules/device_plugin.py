@@ -150,9 +150,7 @@ problems:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _device_plugin as core
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import (
     HELM_ARG_SPEC,
     UNFINISHED,
     Chart,
@@ -160,12 +158,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
     Release,
     find_chart,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import is_ready
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, Values, differences, outcome
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, differences, outcome
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin import plan as core
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import GPU_RESOURCE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import OWNED_LABELS
 
 NODE_API = "node.k8s.io/v1"
 RUNTIME_CLASS = {

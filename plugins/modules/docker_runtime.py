@@ -135,7 +135,13 @@ import json
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._daemon_json import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker_service import Engine
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Entry, Journal, read_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import differences as changes
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import outcome
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.daemon_json import (
     Path,
     Undone,
     Wanted,
@@ -145,13 +151,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._daemon_json impor
     parse,
     undo,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_engine import Engine
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_settings import Need, Running, need, pending
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import Entry, Journal, read_file
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import differences as changes
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import outcome
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.plan import Need, Running, need, pending
 
 # What a diff shows of daemon.json.
 SETTINGS = ("default-runtime", "features", "runtimes")

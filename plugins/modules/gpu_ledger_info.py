@@ -95,10 +95,10 @@ overlaps:
   sample: ["pod default/old of no tenant holds 1 GPUs of node kubegpu-worker, which is team-ml's"]
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import ledger
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import ledger
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import configs
 
 
 def main() -> None:

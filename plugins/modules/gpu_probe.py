@@ -103,9 +103,12 @@ seconds:
 import time
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin import offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._gpu_probe import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.plan import offered
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import concluded, own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import (
     NAME,
     NODE_NOTE,
     Object,
@@ -114,9 +117,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._gpu_probe import 
     outcome,
     why_not,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import concluded, own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
 
 class Probe:

@@ -166,18 +166,19 @@ import json
 import time
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_probe as probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_releases import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, Object, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     NAMESPACE,
     OPERATOR,
     RESERVATION_NAMESPACE,
     SCHEDULERS,
     when_webhook_answers,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai import plan as probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import (
     API_VERSION,
     KIND,
     OWNED_LABELS,
@@ -185,7 +186,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
     leaves,
     parse,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 

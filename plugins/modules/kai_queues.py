@@ -147,10 +147,10 @@ import itertools
 import time
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_releases import SCHEDULER_NAME, release, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, finish, kube_module, side_by_side
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, finish, kube_module, side_by_side
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME, release, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import (
     API_VERSION,
     KIND,
     Change,

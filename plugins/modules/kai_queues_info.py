@@ -127,9 +127,9 @@ queues:
       children: []
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import API_VERSION, KIND, overview
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import API_VERSION, KIND, overview
 
 
 def main() -> None:

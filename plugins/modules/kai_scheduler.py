@@ -157,10 +157,7 @@ import json
 import time
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_installation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import (
     HELM_ARG_SPEC,
     UNFINISHED,
     Chart,
@@ -168,10 +165,19 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
     Release,
     find_chart,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, finish, kube_module, side_by_side
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import API_VERSION, KIND, ancestors, from_live
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, deep_merge, differences, outcome
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import (
+    Kube,
+    Object,
+    finish,
+    kube_module,
+    side_by_side,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, deep_merge, differences, outcome
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import status as _kai_installation
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import API_VERSION, KIND, ancestors, from_live
 
 RBAC = "rbac.authorization.k8s.io/v1"
 CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")

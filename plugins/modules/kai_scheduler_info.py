@@ -144,12 +144,12 @@ import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Helm
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_installation import conditions, lacking
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_probe import RECORD
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import conditions, lacking
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import RECORD
 
 
 def run(kube: Kube, helm: Helm, today: datetime.date) -> dict[str, t.Any]:

@@ -107,9 +107,9 @@ seconds:
 import time
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _network_probe as probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, Object, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, Object, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network import plan as probe
 
 
 def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> Object:

@@ -217,17 +217,17 @@ import socket
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kind
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker import NETWORK, Docker, Runner
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker import NETWORK, Docker, Runner
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import (
     make_directories,
     read_file,
     remove_empty,
     write_file,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, outcome
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, outcome
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan as _kind
 
 STATE = "/var/lib/kubegpu"
 KUBECONFIGS = "/etc/kubegpu"

@@ -109,8 +109,8 @@ problems:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import plan, shared_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import plan, shared_queues
 
 
 def main() -> None:

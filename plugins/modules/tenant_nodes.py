@@ -75,9 +75,9 @@ problems:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
     TAINT,
     Data,
     assign,

@@ -201,11 +201,7 @@ import datetime
 import time
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kubeconfig as kc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _network_probe as network_probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError, check_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import (
     HELM_ARG_SPEC,
     UNFINISHED,
     Chart,
@@ -213,11 +209,15 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import (
     Release,
     find_chart,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, ask, finish, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import collisions
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, differences, outcome
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import configs
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, ask, finish, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, differences, outcome
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network import plan as network_probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import configs
 
 Object = dict[str, t.Any]
 Result = dict[str, t.Any]

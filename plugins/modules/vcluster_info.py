@@ -137,10 +137,10 @@ vclusters:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kubeconfig as kc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import find
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import find
 
 
 def run(name: str | None, kube: Kube) -> dict[str, t.Any]:

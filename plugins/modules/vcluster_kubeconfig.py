@@ -193,13 +193,13 @@ import os
 import stat
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kubeconfig as kc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError, check_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import read_file, write_file
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, ask, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import Change, outcome
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import read_file, write_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, ask, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, outcome
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
 
 try:
     import yaml

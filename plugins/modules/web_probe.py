@@ -107,18 +107,18 @@ import secrets
 import time
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import PODS, concluded, own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import leaves, parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._web_probe import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import PODS, concluded, own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import (
     NAME,
     SCHEDULER,
     foreign_schedulers,
     manifests,
     outcome,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import leaves, parse
 
 Object = dict[str, t.Any]
 

@@ -31,7 +31,7 @@ from pathlib import Path
 
 import yaml
 from ansible.module_utils import urls
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Chart, File, Image, Program, Recipe, Rootfs
 
 HEARTBEAT = 30.0

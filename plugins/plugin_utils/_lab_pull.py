@@ -24,7 +24,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ansible.module_utils import urls
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import HEARTBEAT, Builder, answers
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import (
     ENFORCING,

@@ -14,8 +14,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases, _vcluster
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as _kai_releases
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as _vcluster
 
 KAI_SERVICES = (
     "admission",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import manifest, parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import manifest, parse
 from report import DOCS, today, write_section
 
 ROOT = Path(__file__).resolve().parents[2]

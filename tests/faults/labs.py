@@ -14,9 +14,9 @@ import threading
 import time
 from pathlib import Path
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Helm
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROL_PLANE = "kubegpu-control-plane"

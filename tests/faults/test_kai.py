@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe, kai_queues, kai_scheduler
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import collisions
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubernetes as _kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import configs
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster, vcluster_info, vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Cluster, Lab
 from cryptography import x509

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab
 
 PROFILES = ("high", "partial", "zero")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kind
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan as _kind
 
 DOUBLE = Path(__file__).parents[1] / "doubles/nvkind.py"
 GPUS = [_kind.Gpu(index, f"GPU-{index:04x}", index) for index in range(4)]

@@ -21,7 +21,7 @@ import pytest
 BUILD = """
 import json, sys
 from pathlib import Path
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import File, Image, Program, Recipe
 

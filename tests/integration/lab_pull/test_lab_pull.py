@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_pull import Puller, choose
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Chart, Download, File, Image, Program, Recipe

@@ -16,9 +16,9 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import fragment_loader
 from ansible.utils.plugin_docs import get_docstring
 from ansible_collections.kubegpu.tenancy.plugins.inventory import vclusters
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster_found import find
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import find
 
 
 def item(kind, name, namespace="tenant-team-ml", labels=None, **more):

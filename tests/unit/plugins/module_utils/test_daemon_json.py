@@ -9,7 +9,7 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._daemon_json import Undone, Wanted, edit, undo
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.daemon_json import Undone, Wanted, edit, undo
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 

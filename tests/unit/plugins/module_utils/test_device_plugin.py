@@ -9,8 +9,8 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _device_plugin as core
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin import plan as core
 
 UUID = "GPU-7a3c2d0e-6a5f-4d53-9a3e-2a4f7d6f8f10"
 

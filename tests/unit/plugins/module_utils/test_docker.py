@@ -11,8 +11,8 @@ import subprocess
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker import Docker
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker import Docker
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 
 def run(args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None) -> tuple[int, str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_settings import Running, need, pending
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.plan import Running, need, pending
 
 ENTRY = {"args": [], "path": "nvidia-container-runtime"}
 OURS: dict[tuple[str, ...], t.Any] = {("default-runtime",): "nvidia", ("features", "cdi"): True, ("runtimes", "nvidia"): ENTRY}

@@ -7,8 +7,8 @@ from __future__ import annotations
 import tarfile
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Chart, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 UPSTREAM = Chart("oci://ghcr.io/kai/kai-scheduler", "v0.13.1")
 

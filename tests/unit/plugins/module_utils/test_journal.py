@@ -10,9 +10,9 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _journal
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import Entry, Journal
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import journal as _journal
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Entry, Journal
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 OURS = b"ours\n"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_probe import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (
     CHECKS,
     Room,
     Seen,
@@ -18,7 +18,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai_probe import 
     plan,
     quantity,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import parse
 
 SETTINGS = Settings("kai-probe", "busybox", "kai-scheduler", "nvidia.com/gpu", "nvidia")
 QUEUES = parse(

@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 
 OLD, NEW = "ghcr.io/nvidia/kai-scheduler", "ghcr.io/kai-scheduler/kai-scheduler"
 EVERY = [

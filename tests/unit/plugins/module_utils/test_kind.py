@@ -14,9 +14,9 @@ import tomllib
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kind
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import Found, Gpu, Inside, Node
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan as _kind
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import Found, Gpu, Inside, Node
 
 GPUS = [Gpu(index, f"GPU-{index:04x}", index) for index in range(4)]
 LISTING = """GPU 0: NVIDIA H200 (UUID: GPU-0000)

@@ -8,7 +8,13 @@ import threading
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kube import CONCURRENCY, Kube, _proxy_url, finish, side_by_side
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import (
+    CONCURRENCY,
+    Kube,
+    _proxy_url,
+    finish,
+    side_by_side,
+)
 
 CONFIG = {
     "clusters": [{"name": "near", "cluster": {}}, {"name": "far", "cluster": {"proxy-url": "http://127.0.0.1:1"}}],

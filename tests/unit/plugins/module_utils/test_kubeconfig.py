@@ -11,8 +11,8 @@ import json
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kubeconfig as kc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
 
 NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger import collisions, gpus_of, ledger
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import tenant_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions, gpus_of, ledger
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import tenant_values
 
 
 def node(name, gpus, *tenants):

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe import own_namespace, pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import own_namespace, pod_spec
 
 OURS = {"metadata": {"name": "apart", "labels": {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}}}
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import deep_merge, differences, outcome
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge, differences, outcome
 
 
 def test_mappings_merge_and_everything_else_replaces():

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _web_probe as web
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web import plan as web
 from ansible_collections.kubegpu.tenancy.plugins.modules import web_probe
 
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Helm
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import VARIABLE, plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import VARIABLE, plan
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes, vcluster, vcluster_kubeconfig
 
 TENANT = VARIABLE + "[0]"

@@ -10,10 +10,10 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _device_plugin as core
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Chart, Release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._values import deep_merge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin import plan as core
 from ansible_collections.kubegpu.tenancy.plugins.modules.device_plugin import DevicePlugin
 
 PLUGIN = "nvidia-device-plugin"

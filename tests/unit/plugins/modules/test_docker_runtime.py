@@ -11,10 +11,10 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _wait
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_engine import Engine
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import Journal
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker_service import Engine
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import wait as _wait
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.modules import host_file
 from ansible_collections.kubegpu.tenancy.plugins.modules.docker_runtime import Runtime
 

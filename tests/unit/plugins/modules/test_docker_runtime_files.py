@@ -11,9 +11,9 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_engine import NOT_FOUND, Engine
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._journal import Journal
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker_service import NOT_FOUND, Engine
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.modules.docker_runtime import Runtime
 
 

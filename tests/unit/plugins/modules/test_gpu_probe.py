@@ -8,8 +8,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._gpu_probe import NAME, NODE_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import NAME, NODE_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.modules.gpu_probe import run
 
 MINE = "GPU-7a3c2d0e-6a5f-4d53-9a3e-2a4f7d6f8f10"

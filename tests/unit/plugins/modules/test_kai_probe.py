@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import manifest, parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import manifest, parse
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_probe import run
 
 TREE = [{"name": "ml", "gpu": {"limit": 4}, "children": [{"name": "a", "gpu": {"limit": 4}}, {"name": "b", "gpu": {"limit": 2}}]}]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_queues import run
 
 TREE = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "training", "gpu": {"limit": 2}}]}]

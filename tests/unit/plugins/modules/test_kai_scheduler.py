@@ -7,9 +7,9 @@ from __future__ import annotations
 import base64
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler import run
 
 CONDITIONS = [{"type": name, "status": "True", "observedGeneration": 1} for name in kai.CONDITIONS]

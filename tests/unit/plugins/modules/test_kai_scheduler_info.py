@@ -8,8 +8,8 @@ import datetime
 import json
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kai_releases as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler_info import run
 
 

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _network_probe as probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network import plan as probe
 from ansible_collections.kubegpu.tenancy.plugins.modules.network_policy_probe import run
 
 PARAMS = {"namespace": "apart", "image": "busybox", "timeout": 1, "policy_timeout": 1}

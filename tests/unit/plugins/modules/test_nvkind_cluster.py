@@ -13,8 +13,8 @@ import socket
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _kind
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan as _kind
 from ansible_collections.kubegpu.tenancy.plugins.modules.nvkind_cluster import Cluster, alone
 
 # The second has another device than its index says, and nvkind does not know.

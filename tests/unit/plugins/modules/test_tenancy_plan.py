@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenancy import VCLUSTER_VERSION
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import VCLUSTER_VERSION
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenancy_plan
 
 ROOT = Path(__file__).parents[4]

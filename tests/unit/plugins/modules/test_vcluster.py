@@ -10,9 +10,9 @@ import datetime
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm import Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster
 
 VALUES = vc.tenant_values(False, {}, "high", None, {})

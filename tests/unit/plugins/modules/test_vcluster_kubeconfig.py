@@ -13,8 +13,8 @@ import time
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils import _vcluster as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster_kubeconfig as module
 
 SECRET = {

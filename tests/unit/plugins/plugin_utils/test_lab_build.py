@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _lab_build
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import File, Image, Program, Recipe, Rootfs

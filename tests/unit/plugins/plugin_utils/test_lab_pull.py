@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _lab_pull
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_pull import Puller, choose, published_digest
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import (

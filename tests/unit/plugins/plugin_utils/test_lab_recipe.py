@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import ENFORCING, Recipe, recipe
 

@@ -1,0 +1,113 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What one run of a module collects: changes, steps and warnings, within one deadline."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+
+Params = t.Mapping[str, t.Any]
+Result = dict[str, t.Any]
+
+# Of a module without the option "timeout": its calls are bounded by their adapters.
+UNBOUNDED = 24 * 3600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One step of a change: what is done, why, and the call that does it."""
+
+    what: str
+    why: str
+    take: t.Callable[[], object]
+
+
+class Run:
+    """One run of a module.
+
+    The functions that decide are given the parts they need; what they find out is collected here. Everything that changes
+    something is a step, or stands behind ``if not run.check_mode``, so that check mode goes the same way up to there.
+
+    :arg params: the module's options.
+    :arg check_mode: whether nothing may be changed.
+    :arg kube: adapter to the API server that the options name; ``helm`` to the Helm releases there. None where a module needs none.
+    :arg deadline: by default of ``params["timeout"]`` seconds.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        check_mode: bool = False,
+        kube: Kube | None = None,
+        helm: Helm | None = None,
+        deadline: Deadline | None = None,
+    ) -> None:
+        self.params = params
+        self.check_mode = check_mode
+        self._kube = kube
+        self._helm = helm
+        self.deadline = deadline or Deadline(params.get("timeout") or UNBOUNDED)
+        self.changes: list[Change] = []
+        self.steps: list[Result] = []
+        self.warnings: list[str] = []
+
+    @property
+    def kube(self) -> Kube:
+        assert self._kube is not None, "this module does not ask for a Kubernetes API"  # noqa: S101
+        return self._kube
+
+    @property
+    def helm(self) -> Helm:
+        assert self._helm is not None, "this module does not ask for Helm"  # noqa: S101
+        return self._helm
+
+    def change(self, what: str, before: t.Any, after: t.Any) -> None:
+        """Record that ``what`` changes; None stands for absent."""
+        self.changes.append((what, before, after))
+
+    def warn(self, text: str) -> None:
+        """Record a warning, which the kernel shows once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def take(self, what: str, why: str, action: t.Callable[[], object]) -> None:
+        """List a step and, outside of check mode, take it and note its seconds.
+
+        :arg what: in the imperative, such as "apply the CRDs".
+        :raises TenancyError: what the action raises, with the step in front.
+        """
+        record: Result = {"step": what, "why": why}
+        self.steps.append(record)
+        if self.check_mode:
+            return
+        start = self.deadline.elapsed()
+        try:
+            action()
+        except TenancyError as exc:
+            raise TenancyError(f"Could not {what}: {exc.message}", **exc.details) from exc
+        record["seconds"] = round(self.deadline.elapsed() - start, 1)
+
+    def take_all(self, steps: t.Iterable[Step]) -> None:
+        """Take steps one after the other; in check mode list them only."""
+        for step in steps:
+            self.take(step.what, step.why, step.take)
+
+    def result(self, **more: t.Any) -> Result:
+        """Return what the module returns: ``changed``, ``diff``, ``steps`` where there are any, ``seconds``, and ``more``."""
+        before = {what: old for what, old, _new in self.changes if old is not None}
+        after = {what: new for what, _old, new in self.changes if new is not None}
+        listed: Result = {"steps": self.steps} if self.steps else {}
+        told: Result = {"changed": bool(self.changes), "diff": {"before": before, "after": after}}
+        return told | {"seconds": self.deadline.elapsed()} | listed | more
