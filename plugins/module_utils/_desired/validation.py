@@ -98,6 +98,13 @@ class Problems(list[str]):
             return None
 
 
+def plain(value: t.Any) -> t.Any:
+    """Return a value with dictionaries and lists of Python's own: Ansible's templated ones cannot be copied."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def did_you_mean(key: t.Any, known: t.Iterable[str]) -> str:
     close = difflib.get_close_matches(str(key), known, n=1)
     return f" Did you mean {close[0]}?" if close else ""
@@ -115,6 +122,7 @@ def desired_state(variables: Data, host: str) -> Cluster:
     :raises TenancyError: with all ``problems``.
     """
     problems = Problems()
+    variables = plain(variables)
     given = _variables(variables, problems)
     provider = given["kubegpu_cluster_provider"]
     made = provider != "existing"
@@ -180,11 +188,20 @@ def _check_proxy(proxy: str, problems: Problems) -> None:
 
 
 def tenants_from(given: t.Any) -> list[Tenant]:
-    """Make tenants of what a module was given, by the same rules as those of an inventory.
+    """Make tenants of what a module or role was given, by the same rules as those of an inventory.
 
+    :arg given: as an inventory lists them, or as Tenant.data returned them: empty gpu_nodes and scheduler count as not given.
     :raises TenancyError: with all ``problems``.
     """
     problems = Problems()
+    given = plain(given)
+    if isinstance(given, list):
+        given = [
+            {key: value for key, value in tenant.items() if value != {} or key not in ("gpu_nodes", "scheduler")}
+            if isinstance(tenant, dict)
+            else tenant
+            for tenant in given
+        ]
     tenants = _tenants(given, problems)
     problems.raise_if_any("the tenants")
     return tenants
@@ -285,7 +302,7 @@ def _scheduler(entry: Data, path: str, problems: Problems) -> Scheduler | None:
     given = problems.mapping(entry["scheduler"], facts.SCHEDULER, here)
     scheduler = Scheduler(**({"name": ""} | given))
     if scheduler.shared:
-        for key in given.keys() - {"name", "shared"}:
+        for key in [key for key in given if key not in ("name", "shared") and given[key] not in ("", {}, False)]:
             problems.add(f"{here}.{key}", f"a shared scheduler is the host cluster's; its release stands in {SHARED_SCHEDULER}.")
         problems.allowed(scheduler.name, (facts.KAI,), f"{here}.name")
         problems.ask(path, lambda: queues.parse(tree))

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TENANTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
 
 KAI = {"name": "kai", "version": "v0.13.1"}
 QUEUES = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "training", "gpu": {"quota": 3}}]}]
@@ -328,3 +328,10 @@ def test_every_field_of_the_schema_is_documented():
     documented = list(fields(facts.CLUSTER))
     assert len(documented) > 30
     assert all(field.doc.endswith(".") for _key, field in documented)
+
+
+def test_a_tenant_stays_the_same_on_its_way_to_the_modules():
+    zero = {"name": "z", "trust": "zero", "gpu_nodes": {"labels": {"a": "b"}}, "vcluster": {"kubernetes_version": "v1.35.4"}}
+    shared = {"name": "s", "trust": "partial", "gpu_nodes": {"names": ["n1"], "shared_gpus": 2}, "scheduler": SHARED}
+    cluster = read([ML, WEB, zero, shared], None, KAI)
+    assert tuple(tenants_from(cluster.data()["tenants"])) == cluster.tenants
