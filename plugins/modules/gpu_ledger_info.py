@@ -98,7 +98,7 @@ overlaps:
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import ledger
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
 
 
 def main() -> None:

@@ -18,7 +18,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as _kai_releases
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim, conflict
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import plan as _queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as _vcluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as _vcluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEDICATED_TAINT, TRUST_PROFILES
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
 Data = dict[str, t.Any]
 T = t.TypeVar("T")
@@ -32,7 +34,7 @@ VCLUSTER_VERSION = "0.36.1"
 # On a node of the host cluster, with the value "true": "<prefix><tenant>".
 NODE_LABEL = "tenant.kubegpu.tenancy/"
 # On the nodes of a tenant with zero trust, with the tenant's name as value.
-TAINT = _vcluster.DEDICATED_TAINT
+TAINT = DEDICATED_TAINT
 
 # A Service needs a letter first. vCluster and this collection build longer names and labels from a tenant's name,
 # such as "vc-<name>-v-tenant-<name>" cut at 63 characters: up to 40 they stay legal, and distinct.
@@ -181,7 +183,7 @@ def _vcluster_of(tenant: Data, path: str, problems: _Problems) -> Data:
     vcluster |= problems.mapping(tenant.get("vcluster", {}), _VCLUSTER, here)
     kubernetes = vcluster["kubernetes_version"] or None
     # What is wrong with the values does not depend on the trust.
-    trust = tenant["trust"] if problems.choice(tenant, "trust", _vcluster.TRUST_PROFILES, path) else "high"
+    trust = tenant["trust"] if problems.choice(tenant, "trust", TRUST_PROFILES, path) else "high"
     selector = {NODE_LABEL + tenant.get("name", ""): "true"}
     own_scheduler = "scheduler" in tenant and not tenant["scheduler"].get("shared")
     problems.ask(
@@ -189,7 +191,7 @@ def _vcluster_of(tenant: Data, path: str, problems: _Problems) -> Data:
         lambda: check_all(
             lambda: _vcluster.check_version(vcluster["version"], kubernetes),
             lambda: _vcluster.check_moved(vcluster["values"], vcluster["version"]),
-            lambda: _vcluster.tenant_values(own_scheduler, selector, trust, kubernetes, vcluster["values"]),
+            lambda: _vcluster.check_values(tenant_values(own_scheduler, selector, trust, kubernetes, vcluster["values"])),
         ),
     )
     return vcluster
