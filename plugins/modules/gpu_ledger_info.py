@@ -98,7 +98,7 @@ overlaps:
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import ledger
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
 
 
 def reconcile(run: Run) -> Result:

@@ -90,8 +90,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import assign, plain, relabel, retaint
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim
 
 Data = dict[str, t.Any]
 
@@ -126,7 +126,7 @@ def unlisted_claims(run: Run, nodes: list[Data], tenants: t.Sequence[Tenant]) ->
     if not names:
         return {}
     live = {name.partition("/")[2]: config for name, config in configs(run.kube).items()}
-    return {name: vc.claim(name, live[name]) for name in names if name in live}
+    return {name: claim(name, live[name]) for name in names if name in live}
 
 
 def write(

@@ -198,7 +198,7 @@ def compare(params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: date
         "state": live.state,
         "due": list(found.work),
         "reasons": list(found.reasons),
-        "network_policies": annotations_of(live.namespace).get(vc.NETWORK_NOTE),
+        "network_policies": annotations_of(live.namespace).get(vc.NETWORK_ANNOTATION),
         "verified_at": live.record["data"]["at"] if live.record else None,
         "results": live.results,
     }

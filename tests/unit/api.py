@@ -9,6 +9,8 @@ import base64
 import copy
 import datetime
 import itertools
+import json
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -63,17 +65,25 @@ class InMemoryApi:
 
     :arg objects: those that are there from the start.
     :arg unserved: pairs of API version and kind that this server does not know.
+    :ivar proxy_url: as of the adapter.
+    :ivar tokens: those that it issued, JSON Web Tokens without a valid signature.
     :ivar writes: (verb, kind, name) of every write, in order; ``reads`` alike.
     """
 
     def __init__(
-        self, objects: Iterable[Object] = (), unserved: Iterable[tuple[str, str]] = (), version: str = "v1.35.4"
+        self,
+        objects: Iterable[Object] = (),
+        unserved: Iterable[tuple[str, str]] = (),
+        version: str = "v1.35.4",
+        proxy_url: str | None = None,
     ) -> None:
+        self.proxy_url = proxy_url
         self.objects: dict[Key, Object] = {}
         self.unserved = set(unserved)
         self.writes: list[tuple[str, str, str]] = []
         self.reads: list[tuple[str, str, str | None]] = []
         self.pod_logs: dict[str, str] = {}
+        self.tokens: list[str] = []
         self._version = version
         self._counter = itertools.count(1)
         self._reactions: list[tuple[str, str, Callable[[Object], object]]] = []
@@ -207,7 +217,12 @@ class InMemoryApi:
 
     def create_token(self, name: str, namespace: str, seconds: int) -> str:
         self._require("Asking for a token of", "v1", "ServiceAccount", name, namespace)
-        return f"token-of-{namespace}-{name}-{seconds}"
+        now = int(time.time())
+        claims = {"sub": f"system:serviceaccount:{namespace}:{name}", "iat": now, "exp": now + seconds, "jti": len(self.tokens)}
+        payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+        self.tokens.append(f"e30.{payload}.signature")
+        self.writes.append(("token", "ServiceAccount", name))
+        return self.tokens[-1]
 
     def logs(
         self,

@@ -134,10 +134,13 @@ class Kube:
     Every method raises TenancyError when the server cannot be reached or refuses; ``status`` in its details is
     the HTTP status (None when there was no answer). In check mode nothing may call the writing verbs: modules
     decide that, so that what they predict follows the same path. Threads may share it.
+
+    :ivar proxy_url: address of the proxy on the way to the server, as its options or its kubeconfig name it; None without one.
     """
 
-    def __init__(self, client: K8SClient) -> None:
+    def __init__(self, client: K8SClient, proxy_url: str | None = None) -> None:
         self._client = client
+        self.proxy_url = proxy_url
         # The client's own cache of what the server knows is made for one thread.
         self._discovery = threading.Lock()
 
@@ -148,7 +151,7 @@ class Kube:
         if given["kubeconfig"] and not given["proxy"]:
             auth["proxy"] = _proxy_url(given["kubeconfig"], given["context"])
         try:
-            return cls(get_api_client(module, **auth))
+            return cls(get_api_client(module, **auth), given["proxy"] or auth.get("proxy"))
         except (CoreException, ApiException, HTTPError, OSError) as exc:
             raise TenancyError(f"The Kubernetes API cannot be reached: {exc}", status=None) from exc
 

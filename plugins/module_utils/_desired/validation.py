@@ -30,7 +30,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import NODE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import plan as queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
 T = t.TypeVar("T")
 
@@ -184,7 +185,7 @@ def _only(names: list[t.Any], problems: Problems) -> list[str]:
 
 def _check_proxy(proxy: str, problems: Problems) -> None:
     if proxy:
-        problems.ask("kubegpu_kubeconfig_proxy", lambda: vc.check_url("address", proxy, ("http", "https")))
+        problems.ask("kubegpu_kubeconfig_proxy", lambda: vc.check_proxy("address", proxy))
 
 
 def tenants_from(given: t.Any) -> list[Tenant]:
@@ -285,7 +286,7 @@ def _vcluster(entry: Data, path: str, problems: Problems) -> VCluster:
         lambda: check_all(
             lambda: vc.check_version(vcluster.version, kubernetes),
             lambda: vc.check_moved(vcluster.values, vcluster.version),
-            lambda: vc.tenant_values(own_scheduler, selector, trust, kubernetes, vcluster.values),
+            lambda: vc.check_values(tenant_values(own_scheduler, selector, trust, kubernetes, vcluster.values)),
         ),
     )
     return vcluster

@@ -14,7 +14,8 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, NODE_LABEL, RESERVATION_APP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import conflict
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim, uses
 
 Object = dict[str, t.Any]
 
@@ -38,7 +39,7 @@ def ledger(
     :arg clusters: configuration of each virtual cluster, by "namespace/name".
     :returns: C(nodes) and C(tenants), one row each in name order, and C(overlaps), sentences about GPUs with more than one owner.
     """
-    tenant_of = {item["metadata"]["name"]: (item["metadata"].get("labels") or {}).get(vc.TENANT_LABEL, "") for item in namespaces}
+    tenant_of = {item["metadata"]["name"]: (item["metadata"].get("labels") or {}).get(TENANT_LABEL, "") for item in namespaces}
     owned_by = {node["metadata"]["name"]: owners(node["metadata"].get("labels") or {}) for node in nodes}
     names = sorted({*filter(None, tenant_of.values()), *(tenant for found in owned_by.values() for tenant in found)})
     offered = {node["metadata"]["name"]: int(node["status"].get("allocatable", {}).get(resource, 0)) for node in nodes}
@@ -98,7 +99,7 @@ def collisions(nodes: list[Object], clusters: dict[str, Object], resource: str =
     told = []
     for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
         gpus, labels = int(node["status"].get("allocatable", {}).get(resource, 0)), node["metadata"].get("labels") or {}
-        claims = [vc.claim(name, config) for name, config in sorted(clusters.items()) if vc.uses(config, labels)]
+        claims = [claim(name, config) for name, config in sorted(clusters.items()) if uses(config, labels)]
         if why := conflict(gpus, claims):
             told.append(f"node {node['metadata']['name']} with {gpus} GPUs: {why}")
     return told

@@ -17,7 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernet
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready, own_namespace, page_spec, pod_spec
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import pod_state
 
 Object = dict[str, t.Any]
 

@@ -24,6 +24,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, TIME, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import is_paused, judge
 
 Object = dict[str, t.Any]
 
@@ -55,9 +56,9 @@ class Live:
             return "removing"
         if self.workload is None:
             return "starting"
-        if vc.is_paused(self.workload):
+        if is_paused(self.workload):
             return "paused"
-        verdict = vc.judge(self.workload, control_plane(self))
+        verdict = judge(self.workload, control_plane(self))
         return "running" if verdict.ready else "crashing" if verdict.crashed else "starting"
 
     @property

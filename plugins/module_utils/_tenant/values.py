@@ -12,7 +12,7 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import digest, node_selector
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
 # Of a role's variables, these change how long something takes, not what is there in the end.
 _PACE = ("_timeout", "_max_age")
@@ -24,7 +24,7 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
     :arg settings: variables of roles that are set for the tenant's cluster.
     """
     vcluster, own = tenant.vcluster, tenant.own_scheduler
-    values = vc.tenant_values(
+    values = tenant_values(
         own is not None,
         node_selector(tenant.name),
         tenant.trust,

@@ -316,7 +316,7 @@ def test_booleans_of_the_command_line():
 
 def test_a_proxy_is_one_that_clients_speak_to():
     (problem,) = refused(kubegpu_kubeconfig_proxy="socks5://127.0.0.1:1080")
-    assert problem.startswith("kubegpu_kubeconfig_proxy.address: 'socks5://127.0.0.1:1080' is not an address")
+    assert problem.startswith("kubegpu_kubeconfig_proxy.address: 'socks5://127.0.0.1:1080' is a SOCKS proxy")
 
 
 def test_every_field_of_the_schema_is_documented():

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions, gpus_of, ledger
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import tenant_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
 
 def node(name, gpus, *tenants):

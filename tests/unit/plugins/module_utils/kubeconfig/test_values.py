@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 import base64
-import copy
 import datetime
 import json
 
 import pytest
-import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.plan import ENTRIES
 
 NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 
@@ -59,7 +58,7 @@ def test_server_address(item, pods, found, server, why):
 def test_kubeconfig_has_one_of_everything():
     config = kc.kubeconfig(SECRET, "web", "https://10.0.0.3:30002", "http://proxy:3128")
     assert config["current-context"] == "web"
-    assert [item["name"] for kind in kc.ENTRIES for item in config[kind]] == ["web"] * 3
+    assert [item["name"] for kind in ENTRIES for item in config[kind]] == ["web"] * 3
     assert config["clusters"][0]["cluster"]["proxy-url"] == "http://proxy:3128"
     assert config["users"][0]["user"] == {"client-certificate-data": "Q0VSVA==", "client-key-data": "S0VZ"}
 
@@ -143,107 +142,3 @@ def test_a_token_serves(claims, expected):
 
 def test_nothing_is_no_token():
     assert not kc.serves("", "deployer", "kube-system", 86400, NOW)
-
-
-# --- files that others share ---
-
-OURS = kc.kubeconfig(SECRET, "web", "https://10.0.0.3:30002")
-# As kubectl writes it, with what it does not know left in.
-THEIRS = {
-    "apiVersion": "v1",
-    "clusters": [{"cluster": {"server": "https://a"}, "name": "a"}, {"cluster": {"server": "https://b"}, "name": "b"}],
-    "contexts": [{"context": {"cluster": "a", "user": "a"}, "name": "a"}],
-    "current-context": "a",
-    "kind": "Config",
-    "preferences": {},
-    "users": [{"name": "a", "user": {"exec": {"command": "login", "env": None}}}],
-    "x-notes": ["keep"],
-}
-
-
-def test_merge_adds_and_without_takes_away_again():
-    before = copy.deepcopy(THEIRS)
-    merged = kc.merge(THEIRS, OURS, False)
-    assert before == THEIRS
-    assert list(merged) == list(THEIRS)
-    assert [[item["name"] for item in merged[kind]] for kind in kc.ENTRIES] == [["a", "b", "web"], ["a", "web"], ["a", "web"]]
-    assert merged["current-context"] == "a"
-    assert kc.entry(merged, "users", "a") == THEIRS["users"][0]["user"]
-    assert kc.merge(merged, OURS, False) == merged
-    assert kc.without(merged, "web") == THEIRS
-
-    current = kc.merge(THEIRS, OURS, True)
-    assert current == merged | {"current-context": "web"}
-    assert kc.without(current, "web") == THEIRS | {"current-context": ""}
-
-
-def test_merge_replaces_in_place_and_keeps_what_the_context_holds_besides():
-    merged = copy.deepcopy(kc.merge(None, OURS, False))
-    assert kc.merge(merged, OURS, False) == merged == OURS
-    merged["contexts"][0]["context"]["namespace"] = "training"
-    merged["clusters"].append({"name": "later", "cluster": {}})
-    new = kc.kubeconfig(SECRET, "web", "https://lb", None)
-    again = kc.merge(merged, new, False)
-    assert [item["name"] for item in again["clusters"]] == ["web", "later"]
-    assert kc.entry(again, "clusters", "web")["server"] == "https://lb"
-    assert kc.entry(again, "contexts", "web") == {"cluster": "web", "user": "web", "namespace": "training"}
-
-
-@pytest.mark.parametrize(
-    "existing", [None, {"kind": "Config"}, {"kind": "Config", "clusters": None, "users": [], "contexts": None, "preferences": {}}]
-)
-def test_nothing_is_left_of_ours_alone(existing):
-    merged = kc.merge(existing, OURS, False)
-    assert kc.holds(merged, "web")
-    assert kc.without(merged, "web") is None
-    assert not kc.holds(existing, "web")
-
-
-@pytest.mark.parametrize("leads", [{"cluster": "a", "user": "a"}, {"cluster": "web", "user": "a"}, {"cluster": "web"}])
-def test_a_context_of_the_same_name_that_leads_elsewhere_is_not_ours(leads):
-    other = yaml.safe_dump(THEIRS | {"contexts": [{"name": "web", "context": leads}]}).encode()
-    with pytest.raises(TenancyError, match=rf"^/f has a context web already, which leads to the cluster {leads['cluster']},"):
-        kc.parse(other, "/f", "web")
-    assert kc.parse(other, "/f", "other")
-
-
-@pytest.mark.parametrize("content", [b"", b"# nothing yet\n"])
-def test_an_empty_file_holds_nothing(content):
-    assert kc.parse(content, "/f", "web") is None
-
-
-@pytest.mark.parametrize("config", [OURS, THEIRS, {"kind": "Config", "users": None}])
-def test_parse(config):
-    assert kc.parse(yaml.safe_dump(config).encode(), "/f", "web") == config
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"client-key-data: [S0VZ",
-        b"\xff\xfe\x00S0VZ",
-        b"- S0VZ",
-        b"S0VZ",
-        b"server: S0VZ",
-        b"kind: Secret",
-        b"kind: Config\nusers: {a: S0VZ}",
-        b"kind: Config\nusers: [S0VZ]",
-        b"kind: Config\nusers: [{user: {}}]",
-        b"kind: Config\nusers: [{name: a, user: S0VZ}]",
-    ],
-)
-def test_what_is_no_kubeconfig_is_refused_and_not_quoted(content):
-    with pytest.raises(TenancyError, match=r"^/f is no kubeconfig") as failure:
-        kc.parse(content, "/f", "web")
-    assert "S0VZ" not in str(failure.value)
-
-
-def test_summary_holds_no_credentials():
-    assert kc.summary(OURS, "web") == {"context": "web", "server": "https://10.0.0.3:30002", "current_context": "web"}
-    assert kc.summary(THEIRS, "web") == {"current_context": "a"}
-    assert kc.summary(None, "web") == {}
-    by_proxy = kc.kubeconfig(SECRET, "web", "https://a", "http://proxy:3128")
-    assert kc.summary(by_proxy, "web")["proxy_url"] == "http://proxy:3128"
-    assert kc.same_credentials(OURS, by_proxy, "web")
-    assert not kc.same_credentials(OURS, kc.with_token(OURS, "other"), "web")
-    assert not kc.same_credentials(None, OURS, "web")

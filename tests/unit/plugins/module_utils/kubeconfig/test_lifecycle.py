@@ -4,26 +4,35 @@
 
 from __future__ import annotations
 
-import base64
 import datetime
 import errno
 import json
 import os
-import time
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubeconfig_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
-from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster_kubeconfig as module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.lifecycle import Access
+from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster_kubeconfig
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 
-SECRET = {
-    "metadata": {"name": "vc-web"},
-    "data": {"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ"},
-}
-SERVICE = {"spec": {"type": "NodePort", "ports": [{"port": 443, "nodePort": 30002}]}}
-INGRESS = {"spec": {"rules": [{"host": "web.example"}]}}
-POD = {"status": {"phase": "Running", "hostIP": "10.0.0.3"}}
+RBAC = "rbac.authorization.k8s.io/v1"
+
+
+def item(api_version, kind, name, namespace="tenant-web", labels=None, **more):
+    metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata} | more
+
+
+DATA = {"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ"}
+NODE_PORT = {"type": "NodePort", "ports": [{"port": 443, "nodePort": 30002}]}
+INGRESS = item("networking.k8s.io/v1", "Ingress", "web", spec={"rules": [{"host": "web.example"}]})
+POD = item("v1", "Pod", "web-0", labels={"app": "vcluster", "release": "web"}, status={"phase": "Running", "hostIP": "10.0.0.3"})
 THEIRS = {
     "kind": "Config",
     "clusters": [{"name": "a", "cluster": {"server": "https://a"}}],
@@ -34,55 +43,21 @@ THEIRS = {
 }
 
 
-class FakeKube:
-    """The host cluster: nobody writes there."""
+def host(*more, secret=True, data=None, service=None, proxy_url=None):
+    """The host cluster of a virtual cluster; nobody writes there.
 
-    def __init__(self, **found):
-        self.found = {"Secret": SECRET, "Service": SERVICE} | found
-
-    def get(self, api_version, kind, name, namespace):
-        assert namespace == "tenant-web"
-        return self.found.get(kind)
-
-    def list(self, api_version, kind, namespace, label_selector):
-        return [POD]
+    :arg data: of its Secret, over the usual one.
+    """
+    objects = [POD, item("v1", "Service", "web", spec=NODE_PORT if service is None else service), *more]
+    if secret:
+        objects.append(item("v1", "Secret", "vc-web", data=DATA | (data or {})))
+    return InMemoryApi(objects, proxy_url=proxy_url)
 
 
-class FakeVirtual:
-    """The virtual cluster, with service accounts and tokens that its API server knows."""
-
-    def __init__(self, *objects):
-        self.objects = {(o["kind"], o["metadata"]["name"]): o for o in objects}
-        for role in ("view", "edit"):
-            self.objects["ClusterRole", role] = {"kind": "ClusterRole"}
-        self.tokens = []
-        self.writes = []
-
-    def get(self, api_version, kind, name, namespace=None):
-        return self.objects.get((kind, name))
-
-    def create(self, definition):
-        key = (definition["kind"], definition["metadata"]["name"])
-        self.writes.append(("create", *key))
-        self.objects[key] = definition
-
-    def delete(self, api_version, kind, name, namespace=None):
-        self.writes.append(("delete", kind, name))
-        del self.objects[kind, name]
-
-    def create_token(self, name, namespace, seconds):
-        now = int(time.time())
-        claims = {"sub": f"system:serviceaccount:{namespace}:{name}", "iat": now, "exp": now + seconds, "n": len(self.tokens)}
-        self.tokens.append("e30." + base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=") + ".signature")
-        self.writes.append(("token", name, seconds))
-        return self.tokens[-1]
-
-    def ask(self, config, path):
-        """Accounts may read what everyone may; tokens that are not known may not."""
-        user = config["users"][0]["user"]
-        if "token" in user and (path != "/api" or user["token"] not in self.tokens):
-            raise TenancyError("401")
-        return {}
+def virtual_cluster(*objects):
+    """The virtual cluster itself, with two of Kubernetes' cluster roles."""
+    roles = [{"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": role}} for role in ("view", "edit")]
+    return InMemoryApi([*roles, *objects])
 
 
 def ask(config, path):
@@ -93,34 +68,58 @@ def refuse(config, path):
     raise TenancyError("connection refused")
 
 
+def knows(virtual):
+    """Answers as its API server does: accounts may read what everyone may; unknown tokens may nothing."""
+
+    def ask(config, path):
+        user = config["users"][0]["user"]
+        if "token" in user and (path != "/api" or user["token"] not in virtual.tokens):
+            raise TenancyError("401", permanent=True)
+        return {}
+
+    return ask
+
+
+class Clock:
+    """Time that only passes by sleeping."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
 @pytest.fixture(name="params")
 def _params(tmp_path):
-    return {
-        "name": "web",
-        "namespace": None,
-        "path": str(tmp_path / "web.yml"),
-        "server": None,
-        "proxy_url": None,
-        "context_name": None,
-        "make_current": False,
-        "service_account": None,
-        "verify": True,
-        "timeout": 0,
-    }
+    options = {key: option.get("default") for key, option in vcluster_kubeconfig.ARGUMENT_SPEC.items()}
+    return options | {"name": "web", "path": str(tmp_path / "web.yml"), "timeout": 0}
 
 
-def present(params, kube=None, check_mode=False, ask=ask, virtual=None):
+def access(params, kube=None, check_mode=False, ask=ask, virtual=None, clock=None):
     def connect(kubeconfig, context):
         assert (kubeconfig["users"][0]["user"]["client-key-data"], context) == ("S0VZ", "web")
         return virtual
 
-    cluster = module.VirtualCluster(params, kube or FakeKube(), virtual.ask if virtual else ask, connect)
-    return module.present(params, cluster, check_mode)
+    clock = clock or Clock()
+    kube = kube or host()
+    access.kube = kube
+    run = Run(params, check_mode, kube, deadline=Deadline(params["timeout"], clock, clock.sleep))
+    file = KubeconfigFile(params["path"]) if params["path"] else None
+    return Access(run, knows(virtual) if virtual else ask, connect, file)
 
 
-def absent(params, kube=None, check_mode=False, virtual=None):
-    cluster = module.VirtualCluster(params, kube or FakeKube(), ask, lambda **_auth: virtual)
-    return module.absent(params, cluster if params["service_account"] else None, check_mode)
+def present(*args, **kwargs):
+    result = access(*args, **kwargs).present()
+    assert access.kube.writes == []
+    return result
+
+
+def absent(*args, **kwargs):
+    return access(*args, **kwargs).absent()
 
 
 def written(params):
@@ -160,7 +159,7 @@ def test_writes_once(params):
 )
 def test_diff_names_changes_without_secrets(params, data, server, difference):
     present(params)
-    result = present(params | {"server": server}, FakeKube(Secret=SECRET | {"data": SECRET["data"] | data}))
+    result = present(params | {"server": server}, host(data=data))
     assert result["changed"]
     assert dict(result["diff"]["after"].items() - result["diff"]["before"].items()) == difference
     assert not any(secret in json.dumps(result) for secret in ("TkVX", "S0VZ", "Q0VSVA=="))
@@ -175,18 +174,18 @@ def test_loose_mode_is_mended(params):
     assert os.stat(params["path"]).st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("secret", [SECRET, None])
+@pytest.mark.parametrize("secret", [True, False])
 def test_check_mode_writes_nothing(params, secret):
-    assert present(params, FakeKube(Secret=secret), True, refuse)["changed"]
+    assert present(params, host(secret=secret), True, refuse)["changed"]
     assert not os.path.exists(params["path"])
 
 
 @pytest.mark.parametrize(
     ("kube", "answer", "match"),
     [
-        (FakeKube(Secret=None), ask, "vc-web does not exist"),
-        (FakeKube(Service={"spec": {"type": "ClusterIP"}}), ask, "^server: "),
-        (FakeKube(), refuse, "connection refused"),
+        (host(secret=False), ask, "vc-web does not exist"),
+        (host(service={"type": "ClusterIP"}), ask, "^server: "),
+        (host(), refuse, "connection refused"),
     ],
 )
 def test_failures_leave_no_file(params, kube, answer, match):
@@ -200,7 +199,7 @@ def test_unverified(params):
 
 
 def test_an_ingress_leads_to_a_service_that_has_no_way_in(params):
-    result = present(params, FakeKube(Service={"spec": {}}, Ingress=INGRESS))
+    result = present(params, host(INGRESS, service={}))
     assert result["server"] == "https://web.example"
 
 
@@ -240,9 +239,9 @@ def test_others_entries_stay(params, make_current, current):
     assert not absent(params)["changed"]
 
 
-def test_others_writing_of_the_same_stays(params):
+def test_others_formatting_of_the_same_stays(params):
     present(params)
-    content = "# ours\n" + json.dumps(written(params))
+    content = "# shared\n" + json.dumps(written(params))
     write(params, content)
     assert not present(params)["changed"]
     os.chmod(params["path"], 0o644)
@@ -254,7 +253,7 @@ def test_others_writing_of_the_same_stays(params):
 def test_the_owner_stays(params, monkeypatch):
     write(params, THEIRS)
     owners = []
-    monkeypatch.setattr(module, "write_file", lambda _path, _content, mode, *owner: owners.append((mode, *owner)))
+    monkeypatch.setattr(kubeconfig_file, "write_file", lambda _path, _content, mode, *owner: owners.append((mode, *owner)))
     present(params)
     status = os.stat(params["path"])
     assert owners == [(0o600, status.st_uid, status.st_gid)]
@@ -264,7 +263,7 @@ def test_the_owner_stays(params, monkeypatch):
     "content",
     ["[", "- list", "kind: Secret", yaml.safe_dump(THEIRS | {"contexts": [{"name": "web", "context": {"cluster": "a"}}]})],
 )
-def test_a_file_that_is_not_ours_to_change_stays(params, content):
+def test_a_file_that_is_none_of_this_collections_stays(params, content):
     write(params, content)
     for reach in (present, absent):
         with pytest.raises(TenancyError, match=r"^path: .* stays as it is"):
@@ -325,13 +324,11 @@ def test_absent(params):
 # --- expiry ---
 
 
-def test_an_expired_certificate_is_told_and_nothing_is_lost(params, certificate):
+def test_an_expired_certificate_is_reported_and_nothing_is_lost(params, certificate):
     present(params)
     before = written(params)
     then, later = (datetime.datetime(year, 11, 21, 12, tzinfo=datetime.UTC) for year in (2025, 2060))
-    expired, renewed = (
-        FakeKube(Secret=SECRET | {"data": SECRET["data"] | {"client-certificate": certificate(ends)}}) for ends in (then, later)
-    )
+    expired, renewed = (host(data={"client-certificate": certificate(ends)}) for ends in (then, later))
     with pytest.raises(TenancyError, match=r"vc-web expired 2025-11-21T12:00:00Z\. The module vcluster with state=present"):
         present(params, expired)
     assert present(params, expired, check_mode=True)["changed"]
@@ -341,10 +338,57 @@ def test_an_expired_certificate_is_told_and_nothing_is_lost(params, certificate)
     assert not present(params, renewed)["changed"]
 
 
+# --- waiting ---
+
+
+def test_an_error_that_no_waiting_mends_ends_the_wait_at_once(params):
+    clock = Clock()
+
+    def ask(_config, _path):
+        raise TenancyError("certificate verify failed", permanent=True)
+
+    with pytest.raises(TenancyError, match=r"^certificate verify failed$"):
+        present(params | {"timeout": 300}, ask=ask, clock=clock)
+    assert clock.now == 0
+    with pytest.raises(TenancyError, match="Timed out after 300 s"):
+        present(params | {"timeout": 300}, ask=refuse, clock=clock)
+
+
+# --- proxies ---
+
+
+@pytest.mark.parametrize(
+    ("given", "inherited", "proxy"),
+    [
+        (None, None, None),
+        (None, "http://host:3128", "http://host:3128"),
+        ("http://own:3128", "http://host:3128", "http://own:3128"),
+        ("", "http://host:3128", None),
+        ("", "socks5://host:1080", None),
+    ],
+)
+def test_the_proxy_of_the_host_cluster_is_taken_over_unless_another_is_given(params, given, inherited, proxy):
+    asked = []
+    present(params | {"proxy_url": given}, host(proxy_url=inherited), ask=lambda config, _path: asked.append(config) or {})
+    assert [config["clusters"][0]["cluster"].get("proxy-url") for config in (*asked, written(params))] == [proxy, proxy]
+
+
+@pytest.mark.parametrize(("given", "inherited"), [("socks5://proxy:1080", None), (None, "socks5://proxy:1080")])
+def test_a_proxy_that_would_be_spoken_http_to_is_refused(params, given, inherited):
+    with pytest.raises(TenancyError, match=r"^proxy_url: .*'socks5://proxy:1080' is a SOCKS proxy"):
+        present(params | {"proxy_url": given}, host(proxy_url=inherited))
+    assert not os.path.exists(params["path"])
+
+
 # --- service accounts ---
 
 ACCOUNT = {"name": "deployer", "namespace": "kube-system", "cluster_role": "view", "expiration": 3600}
 BINDING = ("ClusterRoleBinding", "kubegpu.tenancy:kube-system:deployer")
+TOKEN = ("token", "ServiceAccount", "deployer")
+
+
+OTHERS_ACCOUNT = item("v1", "ServiceAccount", "deployer", "kube-system")
+OTHERS_BINDING = item(RBAC, *BINDING, None, {"a": "b"})
 
 
 @pytest.fixture(name="for_account")
@@ -353,19 +397,20 @@ def _for_account(params):
 
 
 def test_a_service_account_gets_role_and_token_once(for_account):
-    virtual = FakeVirtual()
+    virtual = virtual_cluster()
     predicted = present(for_account, check_mode=True, virtual=virtual)
     assert (predicted["changed"], virtual.writes, os.path.exists(for_account["path"])) == (True, [], False)
 
     result = present(for_account, virtual=virtual)
-    assert virtual.writes == [("create", "ServiceAccount", "deployer"), ("create", *BINDING), ("token", "deployer", 3600)]
+    assert virtual.writes == [("create", "ServiceAccount", "deployer"), ("create", *BINDING), TOKEN]
     assert result["diff"] == predicted["diff"]
     assert (
         result["diff"]["after"] | {"service_account": "kube-system/deployer", "cluster_role": "view", "credentials": "new"}
         == (result["diff"]["after"])
     )
-    assert virtual.objects[BINDING]["subjects"] == [{"kind": "ServiceAccount", "name": "deployer", "namespace": "kube-system"}]
-    assert virtual.objects["ServiceAccount", "deployer"]["metadata"]["labels"] == vc.OWNED_LABELS
+    binding = virtual.get(RBAC, *BINDING)
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "deployer", "namespace": "kube-system"}]
+    assert virtual.get("v1", "ServiceAccount", "deployer", "kube-system")["metadata"]["labels"] == OWNED_LABELS
     assert written(for_account)["users"] == [{"name": "web", "user": {"token": virtual.tokens[0]}}]
     assert virtual.tokens[0] not in json.dumps(result)
 
@@ -376,10 +421,10 @@ def test_a_service_account_gets_role_and_token_once(for_account):
 
 @pytest.mark.parametrize("change", [{"expiration": 14400}, {"expiration": 600}, {"name": "other"}, "refused"])
 def test_a_token_that_no_longer_serves_is_replaced(for_account, change):
-    virtual = FakeVirtual()
+    virtual = virtual_cluster()
     present(for_account, virtual=virtual)
     if change == "refused":
-        virtual.tokens = [""]
+        virtual.tokens[:] = [""]
     else:
         for_account |= {"service_account": ACCOUNT | change}
     assert present(for_account, check_mode=True, virtual=virtual)["changed"]
@@ -392,7 +437,7 @@ def test_a_token_that_no_longer_serves_is_replaced(for_account, change):
     ("role", "writes"), [("edit", [("delete", *BINDING), ("create", *BINDING)]), (None, [("delete", *BINDING)])]
 )
 def test_another_role_is_another_binding(for_account, role, writes):
-    virtual = FakeVirtual()
+    virtual = virtual_cluster()
     present(for_account, virtual=virtual)
     virtual.writes.clear()
     for_account |= {"service_account": ACCOUNT | {"cluster_role": role}}
@@ -409,7 +454,7 @@ def test_another_role_is_another_binding(for_account, role, writes):
 
 
 def test_a_token_without_a_file_is_returned(for_account):
-    virtual = FakeVirtual()
+    virtual = virtual_cluster()
     for_account |= {"path": None}
     assert "kubeconfig" not in present(for_account, check_mode=True, virtual=virtual)
     assert present(for_account, virtual=virtual)["changed"]
@@ -421,21 +466,21 @@ def test_a_token_without_a_file_is_returned(for_account):
 @pytest.mark.parametrize(
     ("change", "objects", "match"),
     [
-        ({}, [{"kind": "ServiceAccount", "metadata": {"name": "deployer"}}], "ServiceAccount deployer .* not made by this"),
-        ({}, [{"kind": BINDING[0], "metadata": {"name": BINDING[1], "labels": {"a": "b"}}}], "not made by this"),
+        ({}, [OTHERS_ACCOUNT], "ServiceAccount deployer .* not made by this"),
+        ({}, [OTHERS_BINDING], "not made by this"),
         ({"cluster_role": "none"}, [], "no cluster role none"),
         ({"expiration": 599}, [], "no less than 600"),
     ],
 )
 def test_refused_before_anything_is_written(for_account, change, objects, match):
-    virtual = FakeVirtual(*objects)
+    virtual = virtual_cluster(*objects)
     with pytest.raises(TenancyError, match=rf"^service_account\..*{match}"):
         present(for_account | {"service_account": ACCOUNT | change}, virtual=virtual)
     assert (virtual.writes, os.path.exists(for_account["path"])) == ([], False)
 
 
 def test_absent_ends_the_service_account(for_account):
-    virtual = FakeVirtual()
+    virtual = virtual_cluster()
     present(for_account, virtual=virtual)
     virtual.writes.clear()
     predicted = absent(for_account, check_mode=True, virtual=virtual)
@@ -449,19 +494,19 @@ def test_absent_ends_the_service_account(for_account):
 
 
 def test_absent_leaves_what_others_made(for_account):
-    virtual = FakeVirtual({"kind": "ServiceAccount", "metadata": {"name": "deployer"}})
+    virtual = virtual_cluster(OTHERS_ACCOUNT)
     assert not absent(for_account | {"path": None}, virtual=virtual)["changed"]
     assert virtual.writes == []
 
 
 def test_the_service_account_went_with_its_virtual_cluster(for_account):
-    assert not absent(for_account, FakeKube(Secret=None))["changed"]
+    assert not absent(for_account, host(secret=False))["changed"]
 
 
 def test_a_service_account_that_cannot_be_ended_keeps_its_file(for_account, certificate):
-    virtual = FakeVirtual()
+    virtual = virtual_cluster()
     present(for_account, virtual=virtual)
     old = certificate(datetime.datetime(2025, 11, 21))
     with pytest.raises(TenancyError, match="expired 2025-11-21"):
-        absent(for_account, FakeKube(Secret=SECRET | {"data": SECRET["data"] | {"client-certificate": old}}))
+        absent(for_account, host(data={"client-certificate": old}))
     assert os.path.exists(for_account["path"])
