@@ -53,7 +53,6 @@ class InMemoryHelm:
 
     def _history(self, name: str, namespace: str) -> list[Release]:
         secrets = self.api.list("v1", "Secret", namespace, f"owner=helm,name={name}")
-        self.api.reads.pop()
         found = [Release(**json.loads(base64.b64decode(secret["data"]["release"]))) for secret in secrets]
         return sorted(found, key=lambda release: release.revision)
 
