@@ -495,7 +495,11 @@ class VirtualCluster:
 
     def _log(self, pod: str, container: str) -> str:
         for previous in (True, False):
-            if words := vc.last_words(self.kube.logs(pod, self.namespace, container, lines=200, previous=previous)):
+            try:
+                log = self.kube.logs(pod, self.namespace, container, lines=200, previous=previous)
+            except TenancyError as exc:
+                return f"(no log: {exc.message})"
+            if words := vc.last_words(log):
                 return words
         return "(no log)"
 
