@@ -10,11 +10,19 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import k
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import VARIABLE, plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS as VARIABLE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes, vcluster, vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 
 TENANT = VARIABLE + "[0]"
+
+
+def plan(given):
+    """The desired state of a cluster that exists, with these tenants."""
+    cluster = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/etc/kubernetes/admin.conf"}
+    return desired_state(cluster | {VARIABLE: given}, "dc1").tenants
+
 
 # --- shorthands ---------------------------------------------------------------------------------------------------
 
@@ -40,9 +48,7 @@ def queues(*given, version="v0.13.1"):
 
 def assigned(*chosen):
     """What the plan hands on, with the choice of nodes of each tenant."""
-    return [
-        {"name": f"t{number}", "gpu_nodes": gpu_nodes, "scheduler": {}, "queues": []} for number, gpu_nodes in enumerate(chosen)
-    ]
+    return [{"name": f"t{number}", "trust": "high", "gpu_nodes": gpu_nodes} for number, gpu_nodes in enumerate(chosen)]
 
 
 def said(*lines, before=""):
@@ -343,9 +349,9 @@ ROWS = [
     ("tenant_nodes", assigned({"count": 3}), f"{TENANT}.gpu_nodes.count", "2 of all 2 are free"),
     ("tenant_nodes", assigned({"count": "1"}), f"{TENANT}.gpu_nodes.count", "must be a whole number"),
     ("tenant_nodes", assigned({"names": ["g1"]}, {"labels": {"pool": "a"}}), VARIABLE, "g1 would belong to t0 and t1"),
-    ("tenant_nodes", [{"name": "ml"}], f"{TENANT}.gpu_nodes", "as kubegpu.tenancy.tenancy_plan returns them"),
+    ("tenant_nodes", [{"name": "ml"}], f"{TENANT}.trust", "is missing"),
     # Schedulers.
-    ("plan", tenants(scheduler={"name": "volcano", "version": "v1"}), f"{TENANT}.scheduler.chart", "its chart has to be told"),
+    ("plan", tenants(scheduler={"name": "volcano", "version": "v1"}), f"{TENANT}.scheduler.chart", "its chart has to be given"),
     ("plan", tenants(scheduler={"name": "kai", "shared": True}), f"{TENANT}.scheduler.shared", "there is none to share"),
     ("plan", tenants(gpu_nodes={"count": 1, "shared_gpus": 2}), f"{TENANT}.gpu_nodes.shared_gpus", "by names or labels"),
     ("plan", tenants(trust="zero"), f"{TENANT}.gpu_nodes", "nodes of its own"),
@@ -434,7 +440,9 @@ def enter_vcluster_kubeconfig(given, tmp_path):
 
 ENTRANCES = {
     "plan": lambda given, tmp_path: plan(given),
-    "tenant_nodes": lambda given, tmp_path: tenant_nodes.run({"state": "present", "tenants": given}, read_only(), False),
+    "tenant_nodes": lambda given, tmp_path: tenant_nodes.reconcile(
+        Run({"state": "present", "tenants": given, "only": []}, kube=read_only())
+    ),
     "vcluster": enter_vcluster,
     "vcluster_kubeconfig": enter_vcluster_kubeconfig,
 }
