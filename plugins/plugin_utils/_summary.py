@@ -202,7 +202,7 @@ def rows(clusters: t.Sequence[Data]) -> list[Data]:
 def _cells(tenant: Data) -> Data:
     known = tenant["state"] not in (NOT_REACHED, NO_CLUSTER)
     there = known and tenant["state"] != "absent"
-    described = known and (there or tenant["wanted_state"] != "absent") or tenant["state"] == NO_CLUSTER
+    described = (known and (there or tenant["wanted_state"] != "absent")) or tenant["state"] == NO_CLUSTER
     return {
         "tenant": tenant["name"],
         "state": _state(tenant),

@@ -121,14 +121,22 @@ def test_the_whole_of_it():
     inventory.worked("ml", _kubegpu_seconds=41)
     inventory.worked("web", _kubegpu_failure="Probe: no answer", _vcluster_tenant_probe={"results": web["results"]})
     assert [line.partition("  ~/")[0].rstrip() for line in inventory.summary()] == [
-        "tenant  state              trust                  vcluster  scheduler      nodes  GPUs  in use  leaf queues  checks"
-        "            seconds  kubeconfig",
-        "------  -----------------  ---------------------  --------  -------------  -----  ----  ------  -----------  "
-        "----------------  -------  ------------------------------------",
-        "ml      running            high                   0.36.1    kai v0.13.1    n1        8       3            2  3 of 3"
-        "                 41",
-        "web     running, failed    partial, network open  0.36.1    cluster's own            0       0            0  "
-        "0 of 1, 1 failed",
+        (
+            "tenant  state              trust                  vcluster  scheduler      nodes  GPUs  in use  leaf queues  checks"
+            "            seconds  kubeconfig"
+        ),
+        (
+            "------  -----------------  ---------------------  --------  -------------  -----  ----  ------  -----------  "
+            "----------------  -------  ------------------------------------"
+        ),
+        (
+            "ml      running            high                   0.36.1    kai v0.13.1    n1        8       3            2  3 of 3"
+            "                 41"
+        ),
+        (
+            "web     running, failed    partial, network open  0.36.1    cluster's own            0       0            0  "
+            "0 of 1, 1 failed"
+        ),
         "old     paused, as wanted  high                   0.36.1    kai v0.13.1              0       0            2",
         "gone    absent, as wanted  partial",
         "",
@@ -356,8 +364,10 @@ def test_what_is_not_listed_any_more():
     assert inventory.notes() == [
         "a: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
         "b: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
-        "shared scheduler: kai v0.13.1, made by this collection, named by no kubegpu_shared_scheduler any more, stays; "
-        "kubegpu_unlisted: remove takes it away.",
+        (
+            "shared scheduler: kai v0.13.1, made by this collection, named by no kubegpu_shared_scheduler any more, stays; "
+            "kubegpu_unlisted: remove takes it away."
+        ),
     ]
     removing = Inventory().cluster(unlisted=["a"], variables={"kubegpu_unlisted": "remove"})
     assert removing.notes() == ["a: made by this collection, not listed any more, is to be removed."]
