@@ -136,7 +136,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker_service import Engine
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Entry, Journal, read_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import read_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Entry, Journal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import differences as changes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import outcome

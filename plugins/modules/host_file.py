@@ -64,7 +64,8 @@ import tomllib
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal, read_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import read_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 

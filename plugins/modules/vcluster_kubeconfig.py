@@ -193,7 +193,7 @@ import os
 import stat
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import read_file, write_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import read_file, write_file
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, ask, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, outcome
