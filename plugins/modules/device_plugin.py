@@ -164,7 +164,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, differences, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin import plan as core
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import GPU_RESOURCE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready
 
 NODE_API = "node.k8s.io/v1"

@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of what we know of kind clusters with GPUs."""
+"""Tests of the plan of a kind cluster with GPUs."""
 
 from __future__ import annotations
 
@@ -15,29 +15,11 @@ import typing as t
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan as _kind
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import Found, Gpu, Inside, Node
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import facts, plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import Node
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import INSPECT, Gpu, Inside, parse_nodes
 
 GPUS = [Gpu(index, f"GPU-{index:04x}", index) for index in range(4)]
-LISTING = """GPU 0: NVIDIA H200 (UUID: GPU-0000)
-  MIG 1g.18gb     Device  0: (UUID: MIG-aaaa)
-GPU 1: NVIDIA H200 (UUID: GPU-0001)
-"""
-
-
-def test_gpus_come_with_the_minors_that_the_driver_tells() -> None:
-    assert _kind.parse_gpus(LISTING, {"GPU-0001": 7}) == [Gpu(0, "GPU-0000", 0), Gpu(1, "GPU-0001", 7)]
-
-
-@pytest.mark.parametrize(
-    ("information", "minor"),
-    [
-        ("Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-00ab-1\nDevice Minor: \t 3\n", ("GPU-00ab-1", 3)),
-        ("GPU UUID: \t GPU-????????-????\nDevice Minor: \t 3\n", None),
-    ],
-)
-def test_minors_are_read_from_the_driver(information: str, minor: tuple[str, int] | None) -> None:
-    assert _kind.parse_minor(information) == minor
 
 
 @pytest.mark.parametrize(
@@ -51,7 +33,7 @@ def test_minors_are_read_from_the_driver(information: str, minor: tuple[str, int
     ],
 )
 def test_workers_get_their_gpus(workers: list[dict[str, t.Any]], gpus: list[list[int]]) -> None:
-    nodes = _kind.plan("lab", workers, GPUS)
+    nodes = plan.plan_nodes("lab", workers, GPUS)
     assert [node.name for node in nodes] == ["lab-control-plane", "lab-worker", "lab-worker2", "lab-worker3"][: len(nodes)]
     assert [[gpu.index for gpu in node.gpus] for node in nodes[1:]] == gpus
     for node in nodes:
@@ -70,12 +52,12 @@ def test_workers_get_their_gpus(workers: list[dict[str, t.Any]], gpus: list[list
 )
 def test_impossible_gpus_are_refused(workers: list[dict[str, t.Any]], words: str) -> None:
     with pytest.raises(TenancyError, match=words):
-        _kind.plan("lab", workers, GPUS)
+        plan.plan_nodes("lab", workers, GPUS)
 
 
 def test_kind_config_says_what_the_host_needs() -> None:
-    nodes = _kind.plan("lab", [{"gpus": [1]}], GPUS)
-    plain = _kind.kind_config(nodes, "/certs", cgroup_v1=False, user_namespace=False, component_tags={})
+    nodes = plan.plan_nodes("lab", [{"gpus": [1]}], GPUS)
+    plain = plan.kind_config(nodes, "/certs", cgroup_v1=False, user_namespace=False, component_tags={})
     assert plain["kubeadmConfigPatches"] == []
     certs = {"hostPath": "/certs", "containerPath": "/etc/containerd/certs.d", "readOnly": True}
     gpu = {"hostPath": "/dev/null", "containerPath": "/var/run/nvidia-container-devices/GPU-0001"}
@@ -83,9 +65,9 @@ def test_kind_config_says_what_the_host_needs() -> None:
         ("control-plane", [certs]),
         ("worker", [certs, gpu]),
     ]
-    indexed = _kind.kind_config(nodes, "/certs", False, False, {}, by_index=True)["nodes"][1]["extraMounts"]
+    indexed = plan.kind_config(nodes, "/certs", False, False, {}, by_index=True)["nodes"][1]["extraMounts"]
     assert indexed == [certs, gpu | {"containerPath": "/var/run/nvidia-container-devices/1"}]
-    full = _kind.kind_config(nodes, "/certs", True, True, {"coredns": "v1.14.1", "etcd": None})
+    full = plan.kind_config(nodes, "/certs", True, True, {"coredns": "v1.14.1", "etcd": None})
     kubelet = {"failCgroupV1": False, "cgroupDriver": "cgroupfs", "featureGates": {"KubeletInUserNamespace": True}}
     assert [json.loads(patch) for patch in full["kubeadmConfigPatches"]] == [
         {"kind": "KubeletConfiguration"} | kubelet,
@@ -104,7 +86,7 @@ def test_kind_config_says_what_the_host_needs() -> None:
     [("http://10.0.0.1:5000", False), ("https://mirror/docker", False), ("http://10.0.0.1:5000/v2/docker.io", True)],
 )
 def test_hosts_toml(mirror: str, override: bool) -> None:
-    text = _kind.hosts_toml(mirror)
+    text = plan.hosts_toml(mirror)
     assert text.startswith(f'[host."{mirror}"]\ncapabilities = ["pull", "resolve"]\n')
     assert ("override_path = true" in text) == override
 
@@ -119,12 +101,6 @@ def container(name: str, status: str = "running", gpus: t.Sequence[str] = ()) ->
         "State": {"Status": status},
         "Mounts": mounts,
     }
-
-
-def test_nodes_are_read_from_docker() -> None:
-    assert _kind.parse_nodes([container("lab-worker", "exited", ["GPU-0001"])]) == [
-        Found("lab-worker", "worker", "kindest/node:v1", False, frozenset({"GPU-0001"}), "/certs")
-    ]
 
 
 @pytest.mark.parametrize(
@@ -147,8 +123,8 @@ def test_nodes_are_read_from_docker() -> None:
     ],
 )
 def test_differences_in_the_layout(containers: list[dict[str, t.Any]], image: str | None, words: list[str]) -> None:
-    wanted = _kind.plan("lab", [{"gpus": [0, 1]}], GPUS)
-    found = _kind.differences(wanted, _kind.parse_nodes(containers), image, "/certs")
+    wanted = plan.plan_nodes("lab", [{"gpus": [0, 1]}], GPUS)
+    found = plan.layout_differences(wanted, parse_nodes(containers), image, "/certs")
     assert [what for what, _before, _after in found] == words
 
 
@@ -164,13 +140,13 @@ def inside(**changes: t.Any) -> Inside:
     fields: dict[str, t.Any] = {
         "files": {
             "/usr/bin/nvidia-ctk": "a" * 64,
-            _kind.TOOLKIT_CONFIG: "c" * 64,
-            _kind.CONFINE_SCRIPT: checksum(_kind.confine_script(WORKER.gpus)),
-            _kind.CONFINE_UNIT: checksum(_kind.UNIT),
+            facts.TOOLKIT_CONFIG: "c" * 64,
+            facts.CONFINE_SCRIPT: checksum(plan.confine_script(WORKER.gpus)),
+            facts.CONFINE_UNIT: checksum(plan.UNIT),
         },
         "minors": frozenset({0, 1}),
         "uuids": ["GPU-0000", "GPU-0001"],
-        "done": frozenset({"joined", "up", "confined", "runtime", "cdi"}),
+        "states": frozenset({"joined", "up", "confined", "runtime", "cdi"}),
     }
     return Inside(**(fields | changes))
 
@@ -181,11 +157,11 @@ def inside(**changes: t.Any) -> Inside:
         ({}, []),
         ({"minors": frozenset({0, 1, 2})}, ["hide the GPUs of other nodes"]),
         ({"minors": frozenset({0})}, ["hide the GPUs of other nodes"]),
-        ({"done": frozenset({"joined", "cdi", "runtime"})}, ["hide the GPUs of other nodes"]),
-        ({"done": frozenset({"joined", "confined", "cdi"})}, ["give containerd the runtime nvidia"]),
-        ({"done": frozenset({"joined", "confined", "runtime"})}, ["describe the GPUs for CDI"]),
+        ({"states": frozenset({"joined", "cdi", "runtime"})}, ["hide the GPUs of other nodes"]),
+        ({"states": frozenset({"joined", "confined", "cdi"})}, ["give containerd the runtime nvidia"]),
+        ({"states": frozenset({"joined", "confined", "runtime"})}, ["describe the GPUs for CDI"]),
         (
-            {"files": {}, "done": frozenset({"joined", "cdi"})},
+            {"files": {}, "states": frozenset({"joined", "cdi"})},
             [
                 "copy /usr/bin/nvidia-ctk",
                 "copy /etc/nvidia-container-runtime/config.toml",
@@ -196,26 +172,26 @@ def inside(**changes: t.Any) -> Inside:
     ],
 )
 def test_node_steps(changes: dict[str, t.Any], names: list[str]) -> None:
-    steps = _kind.node_steps(WORKER, inside(**changes), PROGRAMS, (_kind.TOOLKIT_CONFIG, "c" * 64))
-    assert [step.name for step in steps] == names
+    steps = plan.node_steps(WORKER, inside(**changes), PROGRAMS, (facts.TOOLKIT_CONFIG, "c" * 64))
+    assert [step.what for step in steps] == names
 
 
 @pytest.mark.parametrize(("minors", "names"), [((), []), ((0, 3), ["hide the GPUs of other nodes"])])
 def test_a_node_without_gpus_only_needs_them_hidden(minors: tuple[int, ...], names: list[str]) -> None:
-    found = inside(files={}, minors=frozenset(minors), uuids=[], done=frozenset({"joined", "up"}))
-    steps = _kind.node_steps(Node("lab-worker2", "worker", [], {}), found, PROGRAMS, (_kind.TOOLKIT_CONFIG, "c" * 64))
-    assert [step.name for step in steps] == names
+    found = inside(files={}, minors=frozenset(minors), uuids=[], states=frozenset({"joined", "up"}))
+    steps = plan.node_steps(Node("lab-worker2", "worker", [], {}), found, PROGRAMS, (facts.TOOLKIT_CONFIG, "c" * 64))
+    assert [step.what for step in steps] == names
     for step in steps:
         assert 'case "  " in' in step.script
 
 
 def test_systemd_in_a_node_is_only_reloaded_for_new_files() -> None:
     """A reload can take their GPUs away from containers that run."""
-    (stale,) = _kind.node_steps(WORKER, inside(files={**inside().files, _kind.CONFINE_UNIT: "0"}), PROGRAMS, None)
-    (script,) = _kind.node_steps(WORKER, inside(files={**inside().files, _kind.CONFINE_SCRIPT: "0"}), PROGRAMS, None)
-    (seen,) = _kind.node_steps(WORKER, inside(minors=frozenset(range(4))), PROGRAMS, None)
+    (stale,) = plan.node_steps(WORKER, inside(files={**inside().files, facts.CONFINE_UNIT: "0"}), PROGRAMS, None)
+    (script,) = plan.node_steps(WORKER, inside(files={**inside().files, facts.CONFINE_SCRIPT: "0"}), PROGRAMS, None)
+    (seen,) = plan.node_steps(WORKER, inside(minors=frozenset(range(4))), PROGRAMS, None)
     assert "daemon-reload" in stale.script
-    assert f"/dev/stdin {_kind.CONFINE_SCRIPT}" in script.script
+    assert f"/dev/stdin {facts.CONFINE_SCRIPT}" in script.script
     assert "daemon-reload" not in script.script + seen.script
     assert "is-enabled kubegpu-confine-gpus.service || systemctl --quiet enable" in seen.script
 
@@ -225,94 +201,33 @@ def test_a_node_gets_its_own_devices_and_no_others(tmp_path: pathlib.Path, there
     for minor in there:
         (tmp_path / f"nvidia{minor}").touch()
     (tmp_path / "nvidiactl").touch()
-    script = _kind.confine_script(GPUS[1:3]).replace("/dev/", f"{tmp_path}/").replace("/proc/", f"{tmp_path}/")
+    script = plan.confine_script(GPUS[1:3]).replace("/dev/", f"{tmp_path}/").replace("/proc/", f"{tmp_path}/")
     # Devices can only be made by root.
     script = script.replace("mknod -m 666", "fake").replace("set -eu", 'set -eu\nfake() { [ "$2 $3" = "c 195" ] && : > "$1"; }')
     subprocess.run(["sh", "-s"], input=script, text=True, check=True)
     assert {path.name for path in tmp_path.iterdir()} == {"nvidiactl", *(f"nvidia{minor}" for minor in left)}
 
 
-FATAL = """Creating cluster "lab" ...
-ERROR: failed to create cluster: node(s) already exist for a cluster with the name "lab"
-
-Command Output: none
-F0609 11:51:50.123456    4242 main.go:46] Error: creating cluster: executing command: exit status 1
-goroutine 1 [running]:
-k8s.io/klog/v2.stacks()
-"""
-
-
-def test_nvkinds_words_come_without_its_stacks() -> None:
-    assert _kind.nvkind_words(FATAL) == (
-        'failed to create cluster: node(s) already exist for a cluster with the name "lab"; '
-        "creating cluster: executing command: exit status 1"
-    )
-    assert _kind.nvkind_words("something else\nlast words\n\n") == "last words"
-    assert _kind.nvkind_words("") == ""
-
-
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [
-        ("creating cluster: adding config to cluster: writing configmap: %!w(<nil>)", "loses the cause"),
-        (
-            "installing container toolkit on node 'n': running script on n: executing command: exit status 100",
-            "from the internet",
-        ),
-        ("patching /proc/driver/nvidia on node 'n': removing device nodes n: exit status 1", "hides the GPUs"),
-    ],
-)
-def test_what_nvkind_hides_is_explained(said: str, meant: str) -> None:
-    words = _kind.nvkind_words(f"F0609 11:51:50.123456    4242 main.go:46] Error: {said}\n")
-    assert words.startswith(said)
-    assert meant in words
-
-
 def test_nvkind_finds_nothing_to_replace_in_its_template() -> None:
     config = {"nodes": [{"a": {"b": {}}}], "text": '{{ .x }} "}}'}
-    template = _kind.nvkind_template(config)
+    template = plan.nvkind_template(config)
     # What Go's templates make of a string action.
     assert json.loads(template.replace('{{"{{"}}', "{{")) == config
     assert re.findall(r"\{\{(?!\"\{\{\"\}\})", template.replace('{{"{{"}}', "")) == []
 
 
 def test_scripts_are_valid_bash() -> None:
-    steps = _kind.node_steps(WORKER, inside(files={}, done=frozenset()), PROGRAMS, None)
-    for script in (_kind.INSPECT, _kind.confine_script(WORKER.gpus), *(step.script for step in steps)):
+    steps = plan.node_steps(WORKER, inside(files={}, states=frozenset()), PROGRAMS, None)
+    for script in (INSPECT, plan.confine_script(WORKER.gpus), *(step.script for step in steps)):
         subprocess.run(["bash", "-n", "-e", "-s"], input=script, text=True, check=True)
 
 
-def test_a_node_tells_its_state(tmp_path: pathlib.Path) -> None:
-    """The script runs here, where it finds nothing of a node, and still answers."""
-    file = tmp_path / "file"
-    file.write_text("x")
-    done = subprocess.run(
-        ["bash", "-e", "-s", "--", str(file), str(tmp_path / "none")],
-        input=_kind.INSPECT,
-        text=True,
-        check=True,
-        capture_output=True,
-    )
-    assert _kind.parse_inside(done.stdout).files == {str(file): checksum("x")}
-    assert _kind.parse_inside(f"minor 3\nstate joined\nstate up\nstate cdi\n{LISTING}") == Inside(
-        {}, frozenset({3}), ["GPU-0000", "GPU-0001"], frozenset({"joined", "up", "cdi"})
-    )
-
-
 def test_the_written_files_are_those_whose_checksum_is_compared(tmp_path: pathlib.Path) -> None:
-    step = _kind.node_steps(WORKER, inside(files={}), {}, None)[0]
+    step = plan.node_steps(WORKER, inside(files={}), {}, None)[0]
     script = step.script.split("systemctl")[0].replace("/usr/local", str(tmp_path)).replace("/etc/systemd", str(tmp_path))
     subprocess.run(["bash", "-e", "-s"], input=script, text=True, check=True)
     written = (tmp_path / "sbin" / "kubegpu-confine-gpus").read_text()
-    assert written == _kind.confine_script(WORKER.gpus)
-
-
-def test_the_gpus_inside_have_to_be_those_assigned() -> None:
-    _kind.check_gpus(WORKER, inside())
-    with pytest.raises(TenancyError, match="GPUs GPU-0000, GPU-0001, but sees GPU-0000"):
-        _kind.check_gpus(WORKER, inside(uuids=["GPU-0000"]))
-    with pytest.raises(TenancyError, match=r"sees none\. Docker's default runtime"):
-        _kind.check_gpus(WORKER, inside(uuids=[]))
+    assert written == plan.confine_script(WORKER.gpus)
 
 
 def kube_node(name: str, ready: str = "True", taints: t.Sequence[str] = (), **labels: str) -> dict[str, t.Any]:
@@ -323,25 +238,17 @@ def kube_node(name: str, ready: str = "True", taints: t.Sequence[str] = (), **la
     }
 
 
-def test_unready_nodes_are_named_with_their_reason() -> None:
-    wanted = _kind.plan("lab", [{}, {}], GPUS)
-    assert _kind.unready([kube_node("lab-control-plane"), kube_node("lab-worker", "False")], wanted) == [
-        "lab-worker is not ready: no network",
-        "lab-worker2 has not joined",
-    ]
-
-
 @pytest.mark.parametrize(
     ("workers", "taints", "schedulable", "args"),
     [
-        ([{}], [_kind.TAINT["key"]], False, []),
-        ([{}], [_kind.TAINT["key"]], True, [["taint", "node", "lab-control-plane", f"{_kind.TAINT['key']}:NoSchedule-"]]),
-        ([{}], [], False, [["taint", "node", "lab-control-plane", f"{_kind.TAINT['key']}:NoSchedule"]]),
+        ([{}], [facts.TAINT["key"]], False, []),
+        ([{}], [facts.TAINT["key"]], True, [["taint", "node", "lab-control-plane", f"{facts.TAINT['key']}:NoSchedule-"]]),
+        ([{}], [], False, [["taint", "node", "lab-control-plane", f"{facts.TAINT['key']}:NoSchedule"]]),
         ([], [], False, []),
         ([{"labels": {"rack": 1}}], [], True, [["label", "node", "lab-worker", "--overwrite", "rack=1"]]),
     ],
 )
 def test_labels_and_taints(workers: list[dict[str, t.Any]], taints: list[str], schedulable: bool, args: list[list[str]]) -> None:
-    wanted = _kind.plan("lab", workers, GPUS)
+    wanted = plan.plan_nodes("lab", workers, GPUS)
     nodes = [kube_node("lab-control-plane", taints=taints), kube_node("lab-worker")]
-    assert [step for _what, step in _kind.kubectl_steps(nodes, wanted, schedulable)] == args
+    assert [step for _what, step in plan.kubectl_steps(nodes, wanted, schedulable)] == args

@@ -10,7 +10,7 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import journal as _journal
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import files
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Entry, Journal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
@@ -269,7 +269,7 @@ def test_a_broken_entry_is_told_by_its_name(tmp_path: pathlib.Path, journal: Jou
     [entry] = (tmp_path / "var" / "journal").iterdir()
     for content in (b"", b"{", b"[]", b'{"original": null, "left": []}'):
         entry.write_bytes(content)
-        with pytest.raises(TenancyError, match=f"{entry} does not tell what {path} held before"):
+        with pytest.raises(TenancyError, match=f"{entry} is damaged, so that what {path} held before is not known"):
             journal.write(str(path), b"new\n")
         assert path.read_bytes() == OURS
 
@@ -297,7 +297,7 @@ def test_rolled_back(tmp_path: pathlib.Path, journal: Journal, original: bytes |
 
 
 def test_kernel_files_are_written_in_place(tmp_path: pathlib.Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_journal, "IN_PLACE", (str(tmp_path / "proc"),))
+    monkeypatch.setattr(files, "IN_PLACE", (str(tmp_path / "proc"),))
     path = tmp_path / "proc" / "value"
     path.parent.mkdir()
     path.write_bytes(b"128\n")

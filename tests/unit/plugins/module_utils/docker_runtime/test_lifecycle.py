@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the module docker_runtime with a double of Docker, also killed at every step, and of host_file beside it."""
+"""Tests of docker_runtime with a double of Docker, also killed at every step."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import typing as t
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker_service import Engine
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import wait as _wait
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.modules import host_file
-from ansible_collections.kubegpu.tenancy.plugins.modules.docker_runtime import Runtime
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.lifecycle import Runtime
 
 STOCK = {"runc": {"path": "runc"}}
 
 
 class FakeDocker:
-    """What dockerd, docker, systemctl and journalctl say of a Docker that reads this file.
+    """What dockerd, docker, systemctl and journalctl print for a Docker that reads this file.
 
     :ivar refuses: dockerd does not start with a file that holds this.
     :ivar deaf: a reload changes nothing.
@@ -105,6 +105,8 @@ class Host:
             self.path.write_bytes(original)
         self.docker = FakeDocker(self.path)
         self.journal = Journal(str(top / "var" / "journal"))
+        # A clock that only sleeping moves.
+        self.now = 0.0
 
     def run(self, state: str, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
         params = {
@@ -118,8 +120,15 @@ class Host:
             "allow_restart": False,
             "timeout": 120,
         } | options
-        runtime = Runtime(params, self.journal, Engine(self.docker.run, 120), check_mode)
-        return runtime.present() if state == "present" else runtime.absent()
+        run = Run(params, check_mode, deadline=Deadline(120, lambda: self.now, self._sleep))
+        runtime = Runtime(run, self.journal, Engine(self.docker.run))
+        result = runtime.present() if state == "present" else runtime.absent()
+        for step in result.get("steps", []):
+            step.pop("seconds", None)
+        return result | {"warnings": run.warnings}
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
 
     def present(self, **options: t.Any) -> dict[str, t.Any]:
         return self.run("present", **options)
@@ -145,17 +154,6 @@ def host(tmp_path: pathlib.Path) -> Host:
     return Host(tmp_path)
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that only sleeping moves."""
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    monkeypatch.setattr(_wait.wait_for, "__defaults__", (1.0, lambda: now[0], sleep))
-
-
 @pytest.mark.parametrize("original", [None, b'{"log-driver": "journald"}\n'])
 def test_there_and_back(tmp_path: pathlib.Path, original: bytes | None) -> None:
     host = Host(tmp_path, original)
@@ -174,6 +172,10 @@ def test_there_and_back(tmp_path: pathlib.Path, original: bytes | None) -> None:
         },
     }
     assert (done["docker"], host.docker.did, host.uses) == ("reload", ["reload"], "nvidia")
+    assert done["steps"] == [
+        {"step": f"write {host.path}", "why": "it does not have the settings"},
+        {"step": "reload Docker", "why": "to take over default-runtime, runtimes.nvidia"},
+    ]
     again = host.present()
     assert (again["changed"], again["docker"]) == (False, "nothing")
 
@@ -252,6 +254,9 @@ def test_a_docker_that_does_not_run_is_started_with_the_runtime_only(host: Host,
     assert host.present()["docker"] == "restart"
     assert host.uses == "nvidia"
     host.docker.state = state
+    again = host.present()
+    assert (again["changed"], again["diff"]["after"], host.uses) == (True, {"docker": "running"}, "nvidia")
+    host.docker.state = state
     host.absent()
     assert host.uses == ("none" if state == "inactive" else "runc")
 
@@ -280,7 +285,7 @@ def test_a_second_change_that_docker_refuses_leaves_the_first(host: Host) -> Non
     assert host.absent()["outcome"] == "restored"
 
 
-def test_a_docker_that_does_not_come_back_at_all_is_told_so(host: Host) -> None:
+def test_a_docker_that_does_not_come_back_at_all_is_reported(host: Host) -> None:
     host.path.parent.mkdir()
     host.path.write_bytes(b'{"debug": true}')
     host.docker.refuses = "debug"
@@ -328,6 +333,7 @@ def test_an_edit_since_stays(host: Host) -> None:
     host.path.write_text(json.dumps(document))
     gone = host.absent()
     assert (gone["outcome"], gone["kept"]) == ("merged", ["default-runtime"])
+    assert "these stay as somebody left them: default-runtime." in gone["warnings"][0]
     assert json.loads(host.path.read_text()) == {
         "default-runtime": "kata",
         "runtimes": {"kata": {"path": "/opt/kata"}},
@@ -349,7 +355,7 @@ def test_a_conflict_is_refused_with_all_versions(host: Host) -> None:
             {
                 "setting": "runtimes.nvidia",
                 "before": None,
-                "ours": {"path": "nvidia-container-runtime", "args": []},
+                "written": {"path": "nvidia-container-runtime", "args": []},
                 "now": {"path": "/own", "args": []},
             }
         ]
@@ -360,7 +366,7 @@ def test_a_conflict_is_refused_with_all_versions(host: Host) -> None:
     assert host.journal.entry(str(host.path)) is None
 
 
-def test_an_edit_of_ours_comes_back_after_a_second_run_took_it_over(host: Host) -> None:
+def test_an_edit_of_an_owned_setting_comes_back_after_a_second_run_took_it_over(host: Host) -> None:
     host.present()
     edited = host.path.read_text().replace('"nvidia-container-runtime"', '"/own"')
     host.path.write_text(edited)
@@ -368,6 +374,13 @@ def test_an_edit_of_ours_comes_back_after_a_second_run_took_it_over(host: Host) 
     assert "/own" not in host.path.read_text()
     host.absent()
     assert json.loads(host.path.read_text()) == {"runtimes": {"nvidia": {"args": [], "path": "/own"}}}
+
+
+def test_a_file_that_was_emptied_by_hand_goes_as_it_came(host: Host) -> None:
+    host.present()
+    host.path.write_text("{}")
+    gone = host.absent()
+    assert (gone["changed"], gone["outcome"], host.content) == (True, "merged", None)
 
 
 # --- killed ---
@@ -448,35 +461,3 @@ def test_killed_at_every_step(
             assert when > 10
             return
     raise AssertionError("it never ends")
-
-
-# --- host_file ---
-
-
-@pytest.fixture
-def journal(tmp_path: pathlib.Path) -> Journal:
-    return Journal(str(tmp_path / "var" / "journal"))
-
-
-@pytest.mark.parametrize(
-    ("name", "before", "content", "changed"),
-    [
-        ("config.toml", b"# mine\na   = true\n", "a = true\n", False),
-        ("config.toml", b"a = false\n", "a = true\n", True),
-        ("config.conf", b"a   = 1\n", "a = 1\n", True),
-        ("config.conf", None, "a = 1", True),
-        ("config.conf", b"a = 1\n", "a = 1", False),
-    ],
-)
-def test_host_files(
-    tmp_path: pathlib.Path, journal: Journal, name: str, before: bytes | None, content: str, changed: bool
-) -> None:
-    path = tmp_path / name
-    if before is not None:
-        path.write_bytes(before)
-    params = {"path": str(path), "content": content}
-    assert host_file.present(params, journal, check_mode=True)["changed"] is changed
-    assert host_file.present(params, journal, check_mode=False)["changed"] is changed
-    assert not host_file.present(params, journal, check_mode=False)["changed"]
-    assert host_file.absent(params, journal, check_mode=False)["outcome"] == ("restored" if changed else "unknown")
-    assert (path.read_bytes() if path.exists() else None) == before

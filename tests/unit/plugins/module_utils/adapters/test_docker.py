@@ -48,13 +48,14 @@ def test_nvkind_gets_its_flags_and_nothing_from_the_callers_environment(
 ) -> None:
     for name in ("KIND_CLUSTER_NAME", "KIND_CLUSTER_RETAIN", "KIND_CLUSTER_CONFIG_VALUES", "NVKIND_SKIP_GPU_SETUP"):
         monkeypatch.setenv(name, "true")
+    monkeypatch.setenv("KIND_EXPERIMENTAL_PROVIDER", "docker")
     monkeypatch.setenv("KUBECONFIG", "/root/.kube/config")
     program("nvkind", f'echo "$@" > {tmp_path}/args\nenv > {tmp_path}/env\ncommand -v kind > {tmp_path}/found')
     docker.create_by_nvkind("lab", "node:v1", "/template.yml", "/scratch", 60)
     passed = "cluster create --name lab --config-template /template.yml --image node:v1\n"
     assert (tmp_path / "args").read_text() == passed
     environment = dict(line.partition("=")[::2] for line in (tmp_path / "env").read_text().splitlines())
-    assert [name for name in environment if name.startswith(("KIND_CLUSTER", "NVKIND"))] == []
+    assert [name for name in environment if name.startswith(("KIND", "NVKIND"))] == []
     assert environment["KUBECONFIG"] == "/scratch"
     assert (tmp_path / "found").read_text() == f"{tmp_path}/kind\n"
 

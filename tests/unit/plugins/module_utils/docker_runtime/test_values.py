@@ -9,7 +9,7 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.daemon_json import Undone, Wanted, edit, undo
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.values import Undone, Wanted, edit, undo
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -62,11 +62,11 @@ def test_edit_adds_the_settings_and_nothing_else(content: bytes | None, wanted: 
         if key not in ("default-runtime", "features", "runtimes"):
             assert after[key] == value
     for key in ("features", "runtimes"):
-        ours = {"cdi", wanted.name}
-        assert {k: v for k, v in after.get(key, {}).items() if k not in ours} == {
-            k: v for k, v in before.get(key, {}).items() if k not in ours
+        owned = {"cdi", wanted.name}
+        assert {k: v for k, v in after.get(key, {}).items() if k not in owned} == {
+            k: v for k, v in before.get(key, {}).items() if k not in owned
         }
-    # Keys keep their order, ours come last.
+    # Keys keep their order, owned ones come last.
     assert list(after)[: len(before)] == list(before)
     assert edit(edited, wanted) == edited
 
@@ -107,7 +107,7 @@ OURS = b'{"default-runtime": "nvidia", "runtimes": {"nvidia": {"args": [], "path
 @pytest.mark.parametrize(
     ("original", "theirs", "content", "kept"),
     [
-        # Everything of ours still there, nothing of theirs: as it was.
+        # Every owned setting is still there, and no edit: as it was.
         (None, OURS, None, []),
         # A person wrote the same in fewer words.
         (None, OURS.replace(b'"args": [], ', b""), None, []),
@@ -159,7 +159,7 @@ def test_undo_does_not_guess(wanted: Wanted, original: bytes | None, theirs: byt
     name = setting.partition(".")[2]
     assert conflict["now"] == json.loads(theirs)["runtimes"].get(name)
     assert conflict["before"] == json.loads(original or b"{}").get("runtimes", {}).get(name)
-    assert conflict["ours"] == json.loads(edit(original, wanted))["runtimes"].get(name)
+    assert conflict["written"] == json.loads(edit(original, wanted))["runtimes"].get(name)
 
 
 def test_undo_puts_the_former_default_back_as_it_was_spelled() -> None:
@@ -293,7 +293,7 @@ def test_what_a_person_adds_in_between_is_all_that_remains(original: bytes | Non
 def test_a_file_that_a_person_wrote_anew_loses_only_our_settings(
     original: bytes | None, wanted: Wanted, data: st.DataObject
 ) -> None:
-    """They change the order and the formatting, add a setting and a runtime, and take out what is not ours."""
+    """They change the order and the formatting, add a setting and a runtime, and take out what is not owned."""
     left = edit(original, wanted)
     document = load(left)
     gone = data.draw(st.sets(st.sampled_from(sorted(document.keys() - OWN) or ["-"])))

@@ -8,10 +8,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.plan import Running, need, pending
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.plan import need, pending
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.status import Running
 
 ENTRY = {"args": [], "path": "nvidia-container-runtime"}
-OURS: dict[tuple[str, ...], t.Any] = {("default-runtime",): "nvidia", ("features", "cdi"): True, ("runtimes", "nvidia"): ENTRY}
+OWNED: dict[tuple[str, ...], t.Any] = {("default-runtime",): "nvidia", ("features", "cdi"): True, ("runtimes", "nvidia"): ENTRY}
 WITH = {"default-runtime": "nvidia", "features": {"cdi": True}, "runtimes": {"nvidia": ENTRY}}
 RUNS_WITH = Running({"runc": "runc", "nvidia": "nvidia-container-runtime"}, "nvidia", True)
 RUNS_WITHOUT = Running({"runc": "runc"}, "runc", False)
@@ -23,7 +24,7 @@ RELOADED = {"default-runtime": "reload", "runtimes.nvidia": "reload"}
     [
         (WITH, RUNS_WITH, {}),
         (WITH, RUNS_WITHOUT, RELOADED | {"features.cdi": "restart"}),
-        # Docker before 25.0 does not tell about CDI, and has none.
+        # Docker before 25.0 does not report CDI, and has none.
         (WITH, Running({}, "runc", None), RELOADED),
         (WITH, Running({"nvidia": "/old"}, "nvidia", True), {"runtimes.nvidia": "reload"}),
         ({}, RUNS_WITHOUT, {}),
@@ -31,12 +32,12 @@ RELOADED = {"default-runtime": "reload", "runtimes.nvidia": "reload"}
         # What the file still has is taken over by a reload.
         ({"default-runtime": "runc", "features": {"cdi": True}, "runtimes": {}}, RUNS_WITH, RELOADED),
         ({"features": {"cdi": False}}, RUNS_WITHOUT, {}),
-        # Somebody else's default needs nothing of us, and neither does Docker's own word about CDI.
+        # Somebody else's default needs nothing, and neither does Docker's own default for CDI.
         ({}, Running({}, "kata", False), {}),
     ],
 )
 def test_each_setting_needs_no_more_than_it_must(document: dict[str, t.Any], running: Running, needs: dict[str, str]) -> None:
-    assert {".".join(path): how for path, how in pending(document, OURS, running).items()} == needs
+    assert {".".join(path): how for path, how in pending(document, OWNED, running).items()} == needs
 
 
 @pytest.mark.parametrize(
@@ -44,14 +45,3 @@ def test_each_setting_needs_no_more_than_it_must(document: dict[str, t.Any], run
 )
 def test_the_strongest_need_wins(needs: list[t.Any], together: str) -> None:
     assert need(needs) == together
-
-
-@pytest.mark.parametrize(("more", "cdi"), [({}, None), ({"CDISpecDirs": None}, False), ({"CDISpecDirs": ["/etc/cdi"]}, True)])
-def test_what_docker_info_tells(more: dict[str, t.Any], cdi: bool | None) -> None:
-    info = {"Runtimes": {"runc": {"path": "runc"}, "shim": {"type": "io.x.v1"}}, "DefaultRuntime": "runc"} | more
-    assert Running.of_info(info) == Running({"runc": "runc", "shim": ""}, "runc", cdi)
-
-
-def test_what_a_file_makes_docker_run_with() -> None:
-    assert Running.of_file(WITH) == Running({"nvidia": "nvidia-container-runtime"}, "nvidia", True)
-    assert Running.of_file({}) == Running({}, "runc", False)

@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the module nvkind_cluster against a Docker that remembers."""
+"""Tests of a cluster's life against a Docker in memory."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ import hashlib
 import json
 import pathlib
 import re
-import socket
 import typing as t
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import Files
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan as _kind
-from ansible_collections.kubegpu.tenancy.plugins.modules.nvkind_cluster import Cluster, alone
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.lifecycle import Cluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import INSPECT, Gpu
 
 # The second has another device than its index says, and nvkind does not know.
-GPUS = [_kind.Gpu(0, "GPU-0000", 0), _kind.Gpu(1, "GPU-0001", 2)]
+GPUS = [Gpu(0, "GPU-0000", 0), Gpu(1, "GPU-0001", 2)]
 
 
 class FakeHost:
-    def gpus(self) -> list[_kind.Gpu]:
+    def gpus(self) -> list[Gpu]:
         return GPUS
 
     def programs(self) -> dict[str, tuple[str, str]]:
-        return {name: (f"/opt/{name}", "a" * 64) for name in _kind.PROGRAMS}
+        return {name: (f"/opt/{name}", "a" * 64) for name in facts.PROGRAMS}
 
-    def config(self) -> None:
+    def toolkit_config(self) -> None:
         return None
 
     def cgroup_v1(self) -> bool:
@@ -82,7 +85,7 @@ class FakeDocker:
             node_name = f"{name}-control-plane" if not place else f"{name}-worker{place if place > 1 else ''}"
             self.containers[node_name] = {
                 "Name": f"/{node_name}",
-                "Config": {"Image": image or "default", "Labels": {_kind.ROLE_LABEL: node["role"]}},
+                "Config": {"Image": image or "default", "Labels": {facts.ROLE_LABEL: node["role"]}},
                 "State": {"Status": self.status},
                 "Mounts": [{"Source": m["hostPath"], "Destination": m["containerPath"]} for m in node["extraMounts"]],
             }
@@ -112,14 +115,14 @@ class FakeDocker:
 
     def script(self, container: str, script: str, *args: str) -> str:
         files = self.inside[container]
-        if script != _kind.INSPECT:
+        if script != INSPECT:
             self.calls.append("script")
             for place, text in re.findall(r"/dev/stdin (\S+) << 'END'\n(.*?)END\n", script, re.DOTALL):
                 files[place] = hashlib.sha256(text.encode()).hexdigest()
             files |= {"runtime": ""} if "runtime configure" in script else {}
             return ""
-        confined = _kind.CONFINE_SCRIPT in files
-        mounts = [m["Destination"].removeprefix(_kind.GPU_MOUNTS) for m in self.containers[container]["Mounts"]]
+        confined = facts.CONFINE_SCRIPT in files
+        mounts = [m["Destination"].removeprefix(facts.GPU_MOUNTS) for m in self.containers[container]["Mounts"]]
         mine = [gpu for gpu in GPUS if not confined or gpu.uuid in mounts or str(gpu.index) in mounts]
         lines = [f"{checksum}  {place}" for place, checksum in files.items() if checksum]
         lines += [f"minor {gpu.minor}" for gpu in mine]
@@ -133,7 +136,7 @@ class FakeDocker:
             items = [
                 {
                     "metadata": {"name": name, "labels": self.labels.get(name, {})},
-                    "spec": {"taints": [_kind.TAINT] if self.tainted and name == control_plane else []},
+                    "spec": {"taints": [facts.TAINT] if self.tainted and name == control_plane else []},
                     "status": {"conditions": [{"type": "Ready", "status": self.ready, "message": "no network"}]},
                 }
                 for name in self.containers
@@ -170,10 +173,15 @@ def make(tmp_path: pathlib.Path, docker: FakeDocker) -> t.Callable[..., Cluster]
             "recreate": False,
             "timeout": 0,
         }
-        host = t.cast(t.Any, FakeHost())
-        return Cluster(defaults | params, t.cast(t.Any, docker), host, check_mode, state=str(tmp_path / "state"))
+        run = Run(defaults | params, check_mode, deadline=Deadline(0))
+        adapters = (t.cast(t.Any, docker), t.cast(t.Any, FakeHost()), Files())
+        return Cluster(run, *adapters, state=str(tmp_path / "state"), kubeconfigs=str(tmp_path / "etc"))
 
     return make
+
+
+def steps(result: Result) -> list[str]:
+    return [step["step"] for step in result.get("steps", [])]
 
 
 def test_from_nothing_and_back(tmp_path: pathlib.Path, docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
@@ -197,7 +205,7 @@ def test_from_nothing_and_back(tmp_path: pathlib.Path, docker: FakeDocker, make:
     docker.calls.clear()
     for check_mode in (True, False):
         again = make(check_mode=check_mode).present()
-        assert (again["changed"], again["steps"]) == (False, [])
+        assert (again["changed"], steps(again)) == (False, [])
     assert docker.calls == []
 
     assert make(check_mode=True).absent()["changed"]
@@ -227,9 +235,9 @@ def test_stopped_nodes_are_started(docker: FakeDocker, make: t.Callable[..., Clu
     make().present()
     docker.containers["lab-worker"]["State"]["Status"] = "exited"
     docker.calls.clear()
-    assert make(check_mode=True).present()["steps"] == ["lab-worker: start"]
+    assert steps(make(check_mode=True).present()) == ["start lab-worker"]
     assert docker.calls == []
-    assert make().present()["steps"] == ["lab-worker: start"]
+    assert steps(make().present()) == ["start lab-worker"]
     assert docker.calls == ["start"]
 
 
@@ -243,8 +251,8 @@ def test_a_node_is_waited_for_before_it_is_judged(docker: FakeDocker, make: t.Ca
 def test_gpus_that_show_up_in_a_node_are_hidden_again(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
     make().present()
     docker.inside["lab-worker2"].clear()
-    assert make(check_mode=True).present()["steps"] == ["lab-worker2: hide the GPUs of other nodes"]
-    assert make().present()["steps"] == ["lab-worker2: hide the GPUs of other nodes"]
+    assert steps(make(check_mode=True).present()) == ["hide the GPUs of other nodes in lab-worker2"]
+    assert steps(make().present()) == ["hide the GPUs of other nodes in lab-worker2"]
     assert not make().present()["changed"]
 
 
@@ -310,12 +318,12 @@ def test_nvkind_gets_gpus_by_index_and_its_harmless_end_is_a_warning(
     docker.error = "nvkind cluster create ended with status 255: umount"
     cluster = make(engine="nvkind")
     assert cluster.present()["nodes"][1]["gpus"] == [{"index": 1, "uuid": "GPU-0001"}]
-    assert cluster.warnings == [f"{docker.error}. All the same its nodes are ready, with the GPUs that were asked for."]
-    assert _kind.GPU_MOUNTS + "1" in [mount["Destination"] for mount in docker.containers["lab-worker"]["Mounts"]]
+    assert cluster._run.warnings == [f"{docker.error}. All the same its nodes are ready, with the GPUs that were asked for."]
+    assert facts.GPU_MOUNTS + "1" in [mount["Destination"] for mount in docker.containers["lab-worker"]["Mounts"]]
     # Another engine is no reason to make it again.
     for engine in ("nvkind", "kind"):
         cluster = make(engine=engine)
-        assert (cluster.present()["changed"], cluster.warnings) == (False, [])
+        assert (cluster.present()["changed"], cluster._run.warnings) == (False, [])
     make().absent()
     assert not (tmp_path / "state").exists()
 
@@ -335,7 +343,7 @@ def test_an_end_of_nvkind_that_is_not_harmless_is_an_error_with_its_words(
     cluster = make(engine="nvkind")
     with pytest.raises(TenancyError, match=words):
         cluster.present()
-    assert cluster.warnings == []
+    assert cluster._run.warnings == []
 
 
 def test_nodes_that_nvkind_left_stopped_are_half_made(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
@@ -356,16 +364,6 @@ def test_nodes_that_are_not_ready_after_nvkind_are_told_with_its_words(
         make(engine="nvkind").present()
 
 
-def test_one_run_at_a_time() -> None:
-    with alone("test", 0):
-        with pytest.raises(TenancyError, match=r"the cluster test to be left alone.*another process"), alone("test", 0):
-            pass
-        with alone("other", 0):
-            pass
-    with alone("test", 0), socket.socket(socket.AF_UNIX) as other, pytest.raises(OSError, match="in use"):
-        other.bind("\0kubegpu/test")
-
-
 def test_another_layout_is_only_rebuilt_when_told(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
     make().present()
     docker.calls.clear()
@@ -383,8 +381,8 @@ def test_changed_mirrors_reach_the_nodes_without_touching_them(
 ) -> None:
     make().present()
     docker.calls.clear()
-    steps = make(registry_mirrors={"ghcr.io": "http://10.0.0.1:5000"}).present()["steps"]
-    assert steps == ["mirror of docker.io", "mirror of ghcr.io"]
+    result = make(registry_mirrors={"ghcr.io": "http://10.0.0.1:5000"}).present()
+    assert steps(result) == ["remove the mirror of docker.io", "write the mirror of ghcr.io"]
     assert [path.name for path in (tmp_path / "state" / "kind" / "lab" / "certs.d").iterdir()] == ["ghcr.io"]
     assert docker.calls == []
 
@@ -393,3 +391,60 @@ def test_nodes_that_never_get_ready_are_named(docker: FakeDocker, make: t.Callab
     docker.ready = "False"
     with pytest.raises(TenancyError, match="Last seen: lab-control-plane is not ready: no network"):
         make().present()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../kind", "lab/certs.d"])
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_no_name_reaches_the_state_of_other_clusters(
+    tmp_path: pathlib.Path, docker: FakeDocker, make: t.Callable[..., Cluster], name: str, state: str
+) -> None:
+    make().present()
+    before = sorted(tmp_path.rglob("*"))
+    docker.calls.clear()
+    with pytest.raises(TenancyError, match=r"name: .* cannot be a cluster's name"):
+        getattr(make(name=name), state)()
+    assert sorted(tmp_path.rglob("*")) == before
+    assert docker.calls == []
+
+
+def test_only_folders_of_this_collection_are_made_for_root_alone_and_removed(
+    tmp_path: pathlib.Path, make: t.Callable[..., Cluster]
+) -> None:
+    theirs = tmp_path / "srv"
+    theirs.mkdir(mode=0o755)
+    for folder, mode, left in ((tmp_path / "etc" / "lab", 0o700, False), (theirs / "new", 0o755, True), (theirs, 0o755, True)):
+        kubeconfig = folder / "cluster.yml"
+        make(kubeconfig=str(kubeconfig)).present()
+        assert kubeconfig.stat().st_mode & 0o777 == 0o600
+        assert folder.stat().st_mode & 0o777 == mode
+        make(kubeconfig=str(kubeconfig)).absent()
+        assert (kubeconfig.exists(), folder.exists()) == (False, left)
+
+
+def test_folders_that_exist_keep_their_mode(tmp_path: pathlib.Path, make: t.Callable[..., Cluster]) -> None:
+    folder = tmp_path / "etc" / "lab"
+    folder.mkdir(parents=True)
+    folder.chmod(0o750)
+    make().present()
+    assert folder.stat().st_mode & 0o777 == 0o750
+
+
+def test_a_cluster_that_somebody_else_made_leaves_no_state(
+    tmp_path: pathlib.Path, docker: FakeDocker, make: t.Callable[..., Cluster]
+) -> None:
+    docker.create_cluster("lab", None, {"nodes": [{"role": "control-plane", "extraMounts": []}]}, str(tmp_path / "scratch"), 1)
+    assert steps(make().absent()) == ["delete the cluster lab"]
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_failed_step_is_named(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
+    docker.error, docker.made = "kind create cluster failed: exit status 1", 0
+    with pytest.raises(TenancyError, match=r"^Could not make the cluster lab: kind create cluster failed: exit status 1$"):
+        make().present()
+
+
+def test_all_that_is_wrong_with_workers_is_named_at_once(make: t.Callable[..., Cluster]) -> None:
+    workers = [{"gpus": ["7"], "count": None, "labels": {}}, {"gpus": None, "count": 3, "labels": {}}]
+    with pytest.raises(TenancyError) as caught:
+        make(workers=workers).present()
+    assert [problem.split(":")[0] for problem in caught.value.problems] == ["workers[0].gpus", "workers[1].count"]

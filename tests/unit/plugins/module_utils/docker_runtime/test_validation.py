@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What can stand where daemon.json should: refused by its name and untouched, or taken, kept and given back byte for byte."""
+"""What can stand where daemon.json should: refused by its name and untouched, or taken, kept and restored byte for byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker_service import NOT_FOUND, Engine
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.modules.docker_runtime import Runtime
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.lifecycle import Runtime
 
 
 def link(path: pathlib.Path) -> None:
@@ -179,13 +180,13 @@ ACCEPTED = [
 ]
 
 
-def runtime(tmp_path: pathlib.Path, path: pathlib.Path, state: str) -> dict[str, t.Any]:
+def reconciled(tmp_path: pathlib.Path, path: pathlib.Path, state: str) -> dict[str, t.Any]:
     options = {"set_as_default": True, "cdi": True, "apply": False, "allow_restart": False, "timeout": 1}
     params = options | {"state": state, "config_file": str(path), "name": "nvidia", "path": "nvidia-container-runtime"}
     # A host without dockerd.
-    engine = Engine(lambda *_args, **_more: (NOT_FOUND, "", ""), 1)
-    done = Runtime(params, Journal(str(tmp_path / "journal")), engine, check_mode=False)
-    return done.present() if state == "present" else done.absent()
+    engine = Engine(lambda *_args, **_more: (NOT_FOUND, "", ""))
+    runtime = Runtime(Run(params), Journal(str(tmp_path / "journal")), engine)
+    return runtime.present() if state == "present" else runtime.absent()
 
 
 def listing(top: pathlib.Path) -> dict[str, tuple[int, bytes | None]]:
@@ -208,10 +209,10 @@ def test_what_can_stand_there(tmp_path: pathlib.Path, there: bytes | t.Callable[
     before = listing(tmp_path)
     if words:
         with pytest.raises(TenancyError, match=f"(?s){words}") as caught:
-            runtime(tmp_path, path, "present")
+            reconciled(tmp_path, path, "present")
         assert str(path) in caught.value.message
         assert listing(tmp_path) == before
     else:
-        assert runtime(tmp_path, path, "present")["changed"]
-        assert runtime(tmp_path, path, "absent")["outcome"] == "restored"
+        assert reconciled(tmp_path, path, "present")["changed"]
+        assert reconciled(tmp_path, path, "absent")["outcome"] == "restored"
         assert listing(tmp_path) == before
