@@ -118,6 +118,8 @@ class World:
         self.asked, self.probed = [], []
 
     def scaled(self, workload):
+        workload["status"]["observedGeneration"] = workload["metadata"]["generation"]
+        self.api.put(workload)
         if workload["spec"]["replicas"] == 0:
             self.api.drop("v1", "Pod", "web-0", "tenant-web")
         else:
