@@ -11,6 +11,7 @@ import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import VCLUSTER_VERSION
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenancy_plan
 
 ROOT = Path(__file__).parents[4]
@@ -48,4 +49,5 @@ def test_in_check_mode(capsys):
 def test_one_version_of_vcluster():
     module = yaml.safe_load((ROOT / "plugins/modules/vcluster.py").read_text().split('"""')[3])
     role = yaml.safe_load((ROOT / "roles/vcluster_tenant/defaults/main.yml").read_text())
-    assert module["options"]["version"]["default"] == role["vcluster_tenant_vcluster_version"] == VCLUSTER_VERSION
+    assert f"defaults to V({DEFAULT_VERSION})" in module["options"]["version"]["description"][0]
+    assert DEFAULT_VERSION == role["vcluster_tenant_vcluster_version"] == VCLUSTER_VERSION
