@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import base64
-import concurrent.futures
 import functools
 import json
 import math
@@ -22,6 +21,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import Failure, classify, message_of, repeat
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import side_by_side  # noqa: F401  (to go)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import K8SClient, get_api_client
@@ -39,9 +39,6 @@ Object = dict[str, t.Any]
 
 FIELD_MANAGER = "kubegpu.tenancy"
 
-# Calls under way at once: enough to hide the answering time of webhooks, few for an API server.
-CONCURRENCY = 10
-
 # Objects of one page of a list, as many as kubectl asks for.
 PAGE = 500
 
@@ -57,7 +54,6 @@ _NO_LOG_YET = re.compile(r"is waiting to start|is not available|is terminated|pr
 # What reading a kubeconfig raises that lacks something, or holds what is no certificate or key.
 _MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, ssl.SSLError)
 
-Item = t.TypeVar("Item")
 Result = t.TypeVar("Result")
 
 
@@ -155,19 +151,6 @@ def check_proxy(url: str | None) -> None:
             status=None,
             permanent=True,
         )
-
-
-def concurrently(call: t.Callable[[Item], Result], items: t.Iterable[Item]) -> list[Result]:
-    """Call a function with each of the items, several at once, and return the results in the items' order.
-
-    :raises Exception: the first failure in that order, when all calls have ended.
-    """
-    with concurrent.futures.ThreadPoolExecutor(CONCURRENCY) as pool:
-        return list(pool.map(call, items))
-
-
-# To go when no module calls it any more: the name of before.
-side_by_side = concurrently
 
 
 def _plain(_client: t.Any, answer: Object) -> Object:

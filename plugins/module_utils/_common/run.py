@@ -37,7 +37,7 @@ class Step:
 class Run:
     """One run of a module.
 
-    The functions that decide are given the parts they need; what they find out is collected here. Everything that changes
+    The functions that decide are given the parts they need; what they conclude is collected here. Everything that changes
     something is a step, or stands behind ``if not run.check_mode``, so that check mode goes the same way up to there.
 
     :arg params: the module's options.
@@ -109,5 +109,5 @@ class Run:
         before = {what: old for what, old, _new in self.changes if old is not None}
         after = {what: new for what, _old, new in self.changes if new is not None}
         listed: Result = {"steps": self.steps} if self.steps else {}
-        told: Result = {"changed": bool(self.changes), "diff": {"before": before, "after": after}}
-        return told | {"seconds": self.deadline.elapsed()} | listed | more
+        common: Result = {"changed": bool(self.changes), "diff": {"before": before, "after": after}}
+        return common | {"seconds": self.deadline.elapsed()} | listed | more
