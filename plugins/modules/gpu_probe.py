@@ -106,7 +106,7 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.plan import offered
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import concluded, own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import (
     NAME,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.plan import offered
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import GPU_RESOURCE, held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import pod_spec
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import pod_state
