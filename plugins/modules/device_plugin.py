@@ -89,7 +89,7 @@ options:
     default: {}
   driver_version:
     description:
-      - Version of the nodes' NVIDIA driver, where no labels of feature discovery tell it. What is known to need a newer one is
+      - Version of the nodes' NVIDIA driver, where no labels of feature discovery show it. What is known to need a newer one is
         refused.
     type: str
     default: ""
