@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.plan import offered
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message, untolerated
