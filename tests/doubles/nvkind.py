@@ -165,7 +165,7 @@ def clusters() -> list[str]:
 
 
 def existing_config(name: str) -> str:
-    """As everything after kind, by the variable KUBECONFIG: the flag is only looked at by print-gpus."""
+    """As everything after kind, by the variable KUBECONFIG: the flag is only read by print-gpus."""
     command = ["kubectl", "--context", f"kind-{name}", "--namespace", "default", "get", "configmap", CONFIGMAP, "--output=json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -277,8 +277,8 @@ def create(args: list[str]) -> None:
         print("+ kubectl", *command, flush=True)
         done = subprocess.run(["kubectl", *command], input=data, text=True, check=False)
         if done.returncode != 0:
-            words = " ".join(command)
-            raise Fatal(f"{what}: running process: error running 'kubectl {words}': exit status {done.returncode}")
+            text = " ".join(command)
+            raise Fatal(f"{what}: running process: error running 'kubectl {text}': exit status {done.returncode}")
 
 
 def create_cluster(name: str, config: dict[str, t.Any], flags: dict[str, str]) -> None:
@@ -343,8 +343,8 @@ def current(kubeconfig: str) -> str:
     except OSError as exc:
         raise Fatal(f"updating flags with defaults: marshaling GPU info: open {kubeconfig}: {exc.strerror}") from exc
     if not context.startswith("kind-"):
-        words = f"current kubecontext is not a kind cluster: {context}" if context else "no current kubecontext set"
-        raise Fatal(f"updating flags with defaults: {words}")
+        reason = f"current kubecontext is not a kind cluster: {context}" if context else "no current kubecontext set"
+        raise Fatal(f"updating flags with defaults: {reason}")
     return context.removeprefix("kind-")
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Programs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import CLUSTER_LABEL, NETWORK, NVKIND_VARIABLES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import nvkind_error
@@ -27,24 +28,8 @@ _KILLED = "was killed, or did not end within {} s"
 CUT_SHORT = {124: "did not end within {} s", 137: _KILLED, -9: _KILLED}
 
 
-class Runner(t.Protocol):
-    """What this adapter needs of an Ansible module: AnsibleModule.run_command."""
-
-    def __call__(
-        self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
-    ) -> tuple[int, str, str]: ...
-
-
-class Docker:
-    """Verbs over the host's containers. Every method raises TenancyError with the program's error message.
-
-    :arg run: AnsibleModule.run_command.
-    :arg find: returns the path of a program, or None.
-    """
-
-    def __init__(self, run: Runner, find: t.Callable[[str], str | None]) -> None:
-        self._run = run
-        self._find = find
+class Docker(Programs):
+    """Verbs over the host's containers. Every method raises TenancyError with the program's error message."""
 
     def program(self, name: str) -> str:
         """Return the path of a program.

@@ -12,7 +12,7 @@ import os
 import tempfile
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker import Runner
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Runner
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 # dockerd is where only root's PATH leads.

@@ -15,7 +15,7 @@ import os
 import socket
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker import Runner
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Programs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import PROGRAMS, TOOLKIT_CONFIG
@@ -25,16 +25,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status impor
 CAP_SYS_RESOURCE = 24
 
 
-class Host:
-    """Questions to the host.
-
-    :arg run: AnsibleModule.run_command.
-    :arg find: returns the path of a program, or None.
-    """
-
-    def __init__(self, run: Runner, find: t.Callable[[str], str | None]) -> None:
-        self._run = run
-        self._find = find
+class Host(Programs):
+    """Questions to the host."""
 
     def gpus(self) -> list[Gpu]:
         """Return the host's GPUs.
