@@ -138,7 +138,8 @@ import os
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import read_kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask, side_by_side
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
@@ -172,7 +173,7 @@ def reconcile(run: Run) -> Result:
     compared = [tenant for tenant in tenants if not params["only"] or tenant.name in params["only"]]
     sharing = {name: labels_of(item.namespace).get(vc.HOST_SCHEDULER_LABEL) for name, item in live.items()}
     return run.result(
-        tenants=side_by_side(lambda tenant: compare(params, tenant, live.get(tenant.name, Live()), now), compared),
+        tenants=concurrently(lambda tenant: compare(params, tenant, live.get(tenant.name, Live()), now), compared),
         unlisted=sorted(live.keys() - {tenant.name for tenant in tenants}),
         shared_scheduler=shared_scheduler(run.kube),
         sharing=sorted(name for name, scheduler in sharing.items() if scheduler),
