@@ -118,7 +118,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan im
     manifests,
     outcome,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import leaves, parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
 
 Object = dict[str, t.Any]
 

@@ -11,7 +11,6 @@ Objects go in and come out as plain dicts.
 from __future__ import annotations
 
 import base64
-import concurrent.futures
 import http.client
 import json
 import os
@@ -41,12 +40,6 @@ except ImportError:
 Object = dict[str, t.Any]
 
 FIELD_MANAGER = "kubegpu.tenancy"
-
-# Calls under way at once: enough to hide the answering time of webhooks, few for an API server.
-CONCURRENCY = 10
-
-Item = t.TypeVar("Item")
-Result = t.TypeVar("Result")
 
 
 def kube_module(argument_spec: dict[str, t.Any], **kwargs: t.Any) -> AnsibleK8SModule:
@@ -94,12 +87,6 @@ def ask(kubeconfig: Object, path: str, timeout: float = 5) -> Object:
     except (OSError, http.client.HTTPException, ValueError) as exc:
         reason = getattr(exc, "reason", exc)
         raise TenancyError(f"GET {cluster['server']}{path} failed: {reason}", status=None) from exc
-
-
-def side_by_side(call: t.Callable[[Item], Result], items: t.Iterable[Item]) -> list[Result]:
-    """What ``call`` returns of each of the items, in their order; some are under way at once. Raises the first failure."""
-    with concurrent.futures.ThreadPoolExecutor(CONCURRENCY) as pool:
-        return list(pool.map(call, items))
 
 
 def _plain(_client: t.Any, answer: Object) -> Object:

@@ -58,12 +58,15 @@ class HelmRelease:
         """
         return self.helm.template(self.name, self.namespace, chart, values)
 
-    def repair(self, deadline: Deadline) -> None:
-        """Undo what a killed run left unfinished; helm refuses to go on otherwise."""
+    def repair(self, deadline: Deadline, hooks: bool = True) -> None:
+        """Undo what a killed run left unfinished; helm refuses to go on otherwise.
+
+        :arg hooks: as of ``remove``.
+        """
         if self.found is None or self.found.status not in UNFINISHED:
             return
         if self.found.status in INCOMPLETE:
-            self.helm.uninstall(self.name, self.namespace, int(deadline.left()))
+            self.remove(deadline, hooks)
             return
         # Without the record of the pending revision helm goes on from the last one that was deployed.
         self.kube.delete("v1", "Secret", self.found.record, self.namespace)
@@ -80,3 +83,4 @@ class HelmRelease:
         """
         if self.found is not None:
             self.helm.uninstall(self.name, self.namespace, int(deadline.left()), hooks=hooks)
+            self.found = None

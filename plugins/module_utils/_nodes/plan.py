@@ -15,9 +15,9 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as _kai_releases
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as _kai_releases
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim, conflict
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import plan as _queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as _queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as _vcluster
 
 Data = dict[str, t.Any]

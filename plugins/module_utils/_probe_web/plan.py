@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready, page_spec, pod_spec
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import pod_state
 
 Object = dict[str, t.Any]

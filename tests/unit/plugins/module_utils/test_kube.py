@@ -8,13 +8,8 @@ import threading
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import (
-    CONCURRENCY,
-    Kube,
-    _proxy_url,
-    finish,
-    side_by_side,
-)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, _proxy_url, finish
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import CONCURRENCY, side_by_side
 
 CONFIG = {
     "clusters": [{"name": "near", "cluster": {}}, {"name": "far", "cluster": {"proxy-url": "http://127.0.0.1:1"}}],
@@ -53,21 +48,6 @@ def test_a_token_is_asked_for_by_its_subresource():
     assert Kube(Client()).create_token("deployer", "kube-system", 600) == "secret"
     assert asked.pop("serializer")(None, {}) == {}
     assert asked == {"expirationSeconds": 600, "name": "deployer", "namespace": "kube-system"}
-
-
-def test_calls_side_by_side_wait_for_each_other_and_answer_in_order():
-    meeting = threading.Barrier(CONCURRENCY, timeout=30)
-
-    def call(item):
-        meeting.wait()
-        return item * 2
-
-    assert side_by_side(call, range(CONCURRENCY)) == list(range(0, 2 * CONCURRENCY, 2))
-
-
-def test_the_first_failure_of_calls_side_by_side_is_raised():
-    with pytest.raises(ZeroDivisionError):
-        side_by_side(lambda item: 1 / item, [1, 0, 2])
 
 
 def test_threads_ask_one_after_the_other_what_the_server_knows():

@@ -159,6 +159,6 @@ def test_a_removed_pod_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_foreign_namespace_is_refused() -> None:
     kube = FakeKube(ended(listing(MINE)))
     kube.namespaces[NAME] = {"metadata": {"name": NAME}}
-    with pytest.raises(TenancyError, match="exists and is not ours"):
+    with pytest.raises(TenancyError, match="exists and is not owned"):
         run({"namespace": NAME, "image": "i", "expected_gpus": {}, "timeout": 0}, t.cast(t.Any, kube), False)
     assert NAME in kube.namespaces
