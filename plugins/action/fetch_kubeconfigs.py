@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 from ansible.plugins.action import ActionBase
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import write_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import write_file
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 

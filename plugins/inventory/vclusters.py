@@ -66,7 +66,7 @@ from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import find
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import find
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):

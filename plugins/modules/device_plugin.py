@@ -160,12 +160,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm imp
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, differences, outcome
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin import plan as core
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import GPU_RESOURCE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import OWNED_LABELS
 
 NODE_API = "node.k8s.io/v1"
 RUNTIME_CLASS = {

@@ -95,21 +95,20 @@ overlaps:
   sample: ["pod default/old of no tenant holds 1 GPUs of node kubegpu-worker, which is team-ml's"]
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import ledger
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
+
+
+def reconcile(run: Run) -> Result:
+    kinds = ("Node", "Pod", "Namespace", "ResourceQuota")
+    nodes, pods, namespaces, quotas = (run.kube.list("v1", kind) for kind in kinds)
+    return run.result(**ledger(nodes, pods, namespaces, quotas, configs(run.kube)))
 
 
 def main() -> None:
-    module = kube_module({})
-    try:
-        kube = Kube.connect(module)
-        nodes, pods, namespaces, quotas = (kube.list("v1", kind) for kind in ("Node", "Pod", "Namespace", "ResourceQuota"))
-        found = ledger(nodes, pods, namespaces, quotas, configs(kube))
-    except TenancyError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    module.exit_json(changed=False, **found)
+    run_module(reconcile, {})
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
-#!/usr/bin/python
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check the desired state of a cluster's tenants."""
 
-from __future__ import annotations
+# This is documentation only: the action plugin of the same name does the work, on the controller.
 
 DOCUMENTATION = r"""
 module: tenancy_plan
-short_description: Check the desired state of a cluster's tenants
+short_description: Read and check the desired state of a cluster
 version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
-  - Checks what is wanted before anything is touched, without access to a cluster.
+  - Reads what the inventory says of a cluster, checks all of it before anything is touched, and returns it whole, with every key.
   - All problems are reported at once, each with the variable's path and what would be right.
+  - Every variable whose name starts with C(kubegpu_) has to be a known one. They are listed in the collection's page
+    C(docs/inventory.md).
+  - It runs on the controller and asks no cluster.
 extends_documentation_fragment:
   - kubegpu.tenancy._attributes
 attributes:
@@ -21,116 +22,103 @@ attributes:
     support: none
     details: The module changes nothing.
 options:
-  tenants:
+  variables:
     description:
-      - The tenants, normally the variable C(kubegpu_tenants).
-      - A list of dictionaries with the keys C(name), C(trust), C(gpu_nodes), C(vcluster), C(scheduler) and C(queues),
-        of which the first two are required. Their types are checked strictly, nothing is converted.
-    type: raw
-    required: true
-  provider:
-    description:
-      - V(nvkind) for a cluster that this collection makes, V(existing) for one that is there.
-    type: str
-    choices: [nvkind, existing]
-    default: nvkind
-  workers:
-    description:
-      - Layout of the cluster that is made, one dictionary a worker, with a list of GPUs as C(gpus) or a number as C(count).
-      - No more nodes and GPUs may be asked for than it has. With O(provider=existing) it is ignored, because only
-        M(kubegpu.tenancy.tenant_nodes) can tell what the cluster has.
-    type: list
-    elements: dict
-  shared_scheduler:
-    description:
-      - The host cluster's own KAI Scheduler, normally the variable C(kubegpu_shared_scheduler), with the keys C(name), V(kai),
-        C(version), C(gpu_sharing) and C(values). Tenants with C(scheduler.shared) submit to its queues. Empty without one.
-    type: raw
-  gpus:
-    description:
-      - GPU devices of the host that the cluster is made on, where that is known beforehand. The workers may not ask for more.
-    type: int
+      - The variables of the desired state, by name. Those of the inventory host the task runs for, when omitted.
+    type: dict
 seealso:
   - module: kubegpu.tenancy.tenant_nodes
 """
 
 EXAMPLES = r"""
-- name: Check the desired state
+- name: Read the desired state of this inventory host
   kubegpu.tenancy.tenancy_plan:
-    tenants:
-      - name: team-ml
-        trust: high
-        gpu_nodes: {count: 1}
-        scheduler: {name: kai, version: v0.13.1, gpu_sharing: true}
-        queues:
-          - name: ml
-            gpu: {quota: 4, limit: 4}
-            children:
-              - {name: training, gpu: {quota: 4, limit: 4}}
-      - name: web
-        trust: partial
-    workers:
-      - {gpus: 4}
-      - {gpus: 4}
   register: plan
+
+- name: Check what a pull request would make of it
+  kubegpu.tenancy.tenancy_plan:
+    variables: "{{ lookup('ansible.builtin.file', 'group_vars/kubegpu_clusters.yml') | from_yaml }}"
 
 - name: Show the tenants with a scheduler of their own
   ansible.builtin.debug:
-    msg: "{{ plan.tenants | selectattr('scheduler') | map(attribute='name') }}"
+    msg: "{{ plan.cluster.tenants | selectattr('scheduler') | map(attribute='name') }}"
 """
 
 RETURN = r"""
-tenants:
+cluster:
   description:
-    - The tenants, each with every key. What was not given is empty, except C(vcluster.version), which has a default.
+    - The desired state, with every key. What was not given has its default or is empty.
   returned: success
-  type: list
-  elements: dict
-  sample:
-    - name: web
-      trust: partial
-      gpu_nodes: {}
-      vcluster: {version: 0.36.1, kubernetes_version: '', values: {}}
-      scheduler: {}
-      queues: []
-shared_queues:
-  description: Queues of the tenants with C(scheduler.shared), one tree for the host cluster's KAI Scheduler.
-  returned: success
-  type: list
-  elements: dict
-  sample: []
+  type: dict
+  contains:
+    provider:
+      description: V(nvkind) or V(existing).
+      type: str
+    kubeconfig:
+      description: Path of the administrator's kubeconfig on the cluster's host.
+      type: str
+    tenants_folder:
+      description: Folder there for the tenants' kubeconfigs.
+      type: str
+    kubeconfig_dir:
+      description: Folder on the controller for copies of all of them.
+      type: str
+    kubeconfig_proxy:
+      description: Proxy through which the controller reaches the clusters. Empty without one.
+      type: str
+    charts:
+      description: Where Helm charts come from. Empty for upstream.
+      type: str
+    workers:
+      description: GPU devices of each worker of a cluster that is made. Null where it exists.
+      type: list
+      elements: int
+    tenants:
+      description: All tenants that are listed.
+      type: list
+      elements: dict
+      sample:
+        - name: web
+          trust: partial
+          state: present
+          gpu_nodes: {}
+          vcluster: {version: 0.36.1, kubernetes_version: '', values: {}}
+          scheduler: {}
+          queues: []
+    only:
+      description: Names of the tenants to act on. Empty for all of them.
+      type: list
+      elements: str
+    selected:
+      description: The tenants to act on, alike.
+      type: list
+      elements: dict
+    shared_scheduler:
+      description: The host cluster's own KAI Scheduler. Empty without one.
+      type: dict
+    shared_queues:
+      description: Queues of the tenants that share it, one tree.
+      type: list
+      elements: dict
+    unlisted:
+      description: What happens to what is not listed any more, V(keep) or V(remove).
+      type: str
+    accept_unenforced_network_policies:
+      description: As in the inventory.
+      type: bool
+    accept_lost_pods:
+      description: As in the inventory.
+      type: bool
+role_variables:
+  description:
+    - Variables of this collection's roles that are set for the inventory host, such as C(kai_scheduler_timeout), by name.
+  returned: success, without O(variables)
+  type: dict
 problems:
   description: Everything that is wrong with the desired state.
   returned: failure
   type: list
   elements: str
   sample:
-    - "kubegpu_tenants[0].trsut: unknown key. Did you mean trust? Allowed here: name, trust, gpu_nodes, vcluster, scheduler, queues."
+    - "kubegpu_tenants[0].trsut: unknown key. Did you mean trust? Allowed here: name, trust, state, gpu_nodes, vcluster, scheduler, queues."
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import plan, shared_queues
-
-
-def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "tenants": {"type": "raw", "required": True},
-            "provider": {"type": "str", "choices": ["nvkind", "existing"], "default": "nvkind"},
-            "workers": {"type": "list", "elements": "dict"},
-            "gpus": {"type": "int"},
-            "shared_scheduler": {"type": "raw"},
-        },
-        supports_check_mode=True,
-    )
-    try:
-        workers = module.params["workers"] if module.params["provider"] == "nvkind" else None
-        tenants = plan(module.params["tenants"], workers, module.params["gpus"], module.params["shared_scheduler"])
-    except TenancyError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    module.exit_json(changed=False, tenants=tenants, shared_queues=shared_queues(tenants))
-
-
-if __name__ == "__main__":
-    main()

@@ -19,17 +19,24 @@ description:
   - Nodes of a tenant with C(trust=zero) get the taint C(kubegpu.tenancy/dedicated=<tenant>:NoSchedule).
   - Tenants without C(gpu_nodes) share the nodes without GPUs. Control-plane nodes count only where there are no others.
   - Nodes labelled for a tenant that is not listed are left alone and are not free, because that tenant's pods may still
-    run there. Use O(state=absent) after the tenant was removed.
+    run there. Whether it shares them is read from its virtual cluster. Use O(state=absent) after the tenant was removed.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 options:
   tenants:
     description:
-      - The cluster's tenants, as M(kubegpu.tenancy.tenancy_plan) returns them.
+      - The cluster's tenants, as C(kubegpu_tenants) lists them or M(kubegpu.tenancy.tenancy_plan) returns them. Those whose
+        C(state) is V(absent) give up their nodes.
       - With O(state=absent) only their names matter, and without it all tenants are meant.
     type: list
     elements: dict
+  only:
+    description:
+      - Names of the tenants whose labels and taints may change. The others count as they are. All of them when empty.
+    type: list
+    elements: str
+    default: []
   state:
     description:
       - V(present) gives each tenant its nodes.
@@ -75,72 +82,80 @@ problems:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
-    TAINT,
-    Data,
-    assign,
-    check_planned,
-    owners,
-    relabel,
-    retaint,
-)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import assign, plain, relabel, retaint
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim
 
-GPU_RESOURCE = "nvidia.com/gpu"
+Data = dict[str, t.Any]
 
-
-def plain(node: Data) -> Data:
-    """What an assignment needs to know of a Node. Capacity, because allocatable drops while a GPU is unhealthy."""
-    return {
-        "name": node["metadata"]["name"],
-        "gpus": int(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)),
-        "labels": node["metadata"].get("labels", {}),
-        "taints": node["spec"].get("taints") or [],
-    }
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "tenants": {"type": "list", "elements": "dict"},
+    "only": {"type": "list", "elements": "str", "default": []},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
 
 
-def run(params: Data, kube: Kube, check_mode: bool) -> Data:
-    present = params["state"] == "present"
-    check_planned(params["tenants"] or [], ("name", "gpu_nodes", "scheduler", "queues") if present else ("name",))
-    nodes = [plain(node) for node in kube.list("v1", "Node")]
-    assigned = assign(params["tenants"], nodes) if present else {}
-    names = None if params["tenants"] is None else {tenant["name"] for tenant in params["tenants"]}
-    dedicated = [tenant["name"] for tenant in params["tenants"] or [] if tenant.get("trust") == "zero"]
+def reconcile(run: Run) -> Result:
+    present = run.params["state"] == "present"
+    nodes = [plain(node) for node in run.kube.list("v1", "Node")]
+    if not present:
+        tenants = run.params["tenants"]
+        write(run, nodes, {}, None if tenants is None else {tenant["name"] for tenant in tenants}, [])
+        return run.result()
+    tenants = [tenant for tenant in tenants_from(run.params["tenants"]) if tenant.state != "absent"]
+    assigned = assign(tenants, nodes, unlisted_claims(run, nodes, tenants))
+    # Of tenants that are listed as absent, nothing runs any more when this is called for them.
+    names = {tenant["name"] for tenant in run.params["tenants"]}
+    acted_on = names & set(run.params["only"]) if run.params["only"] else names
+    dedicated = [tenant.name for tenant in tenants if tenant.trust == "zero"]
+    write(run, nodes, {name: theirs for name, theirs in assigned.items() if name in acted_on}, acted_on, dedicated)
+    return run.result(assignments=assigned)
+
+
+def unlisted_claims(run: Run, nodes: list[Data], tenants: t.Sequence[Tenant]) -> dict[str, Claim]:
+    """Read what tenants that are not listed may take of the nodes they are on, from their virtual clusters."""
+    listed = {tenant.name for tenant in tenants}
+    names = {owner for node in nodes for owner in owners(node["labels"])} - listed
+    if not names:
+        return {}
+    live = {name.partition("/")[2]: config for name, config in configs(run.kube).items()}
+    return {name: claim(name, live[name]) for name in names if name in live}
+
+
+def write(
+    run: Run, nodes: list[Data], assigned: dict[str, list[str]], names: t.Container[str] | None, dedicated: list[str]
+) -> None:
+    """Give the nodes their labels and taints; what was changed meanwhile is not overwritten."""
     labels, taints = relabel(nodes, assigned, names), retaint(nodes, assigned, names, dedicated)
-    before, after = {}, {}
     for node in nodes:
         name = node["name"]
         body: Data = {"metadata": {"labels": labels[name]}} if name in labels else {}
         if name in taints:
-            body["spec"] = {"taints": taints[name]}
-        if body:
-            before[name] = _owned(node)
-            after[name] = _owned({"labels": node["labels"] | labels.get(name, {}), "taints": taints.get(name, node["taints"])})
-            if not check_mode:
-                kube.patch("v1", "Node", name, body)
-    result: Data = {"changed": bool(after), "diff": {"before": before, "after": after}}
-    return result | ({"assignments": assigned} if present else {})
+            # A patch replaces the whole list: it counts only for the node as it was read.
+            body = {"metadata": body.get("metadata", {}) | {"resourceVersion": node["version"]}, "spec": {"taints": taints[name]}}
+        if not body:
+            continue
+        after = {"labels": node["labels"] | labels.get(name, {}), "taints": taints.get(name, node["taints"])}
+        run.change(name, _ownership(node), _ownership(after))
+        if not run.check_mode:
+            run.kube.patch("v1", "Node", name, body)
 
 
-def _owned(node: Data) -> list[str]:
-    """Whose a node is, and for whom it is tainted."""
-    return owners(node) + [f"taint {TAINT}={taint['value']}" for taint in node["taints"] if taint["key"] == TAINT]
+def _ownership(node: Data) -> list[str]:
+    """List whose a node is, and for whom it is tainted."""
+    taints = [f"taint {DEDICATED_TAINT}={taint['value']}" for taint in node["taints"] if taint["key"] == DEDICATED_TAINT]
+    return owners({key: value for key, value in node["labels"].items() if value is not None}) + taints
 
 
 def main() -> None:
-    module = kube_module(
-        argument_spec={
-            "tenants": {"type": "list", "elements": "dict"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        },
-        required_if=[("state", "present", ("tenants",))],
-    )
-    try:
-        result: dict[str, t.Any] = run(module.params, Kube.connect(module), module.check_mode)
-    except TenancyError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    module.exit_json(**result)
+    run_module(reconcile, ARGUMENT_SPEC, required_if=[("state", "present", ("tenants",))])
 
 
 if __name__ == "__main__":

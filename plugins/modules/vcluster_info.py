@@ -8,16 +8,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: vcluster_info
-short_description: Tell which virtual clusters a host cluster has
+short_description: Report which virtual clusters a host cluster has
 version_added: 0.1.0
 description:
-  - Tells of each virtual cluster on a host cluster what it is and how it is, also of those that others made.
-  - Everything is read from the host cluster. The virtual clusters themselves are not asked.
+  - Reports what each virtual cluster on a host cluster is and in which state, also of those that others made.
+  - Everything is read from the host cluster, by the same few requests however many there are. The virtual clusters themselves are
+    not asked.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   name:
     description:
-      - Name of one virtual cluster. Without it, all are told.
+      - Name of one virtual cluster. Without it, all are reported.
     type: str
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -35,14 +36,14 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at all virtual clusters
+- name: Read all virtual clusters
   kubegpu.tenancy.vcluster_info:
     kubeconfig: /etc/kubegpu/dc1/cluster.yml
-  register: found
+  register: dc1
 
 - name: Require that all run
   ansible.builtin.assert:
-    that: found.vclusters | rejectattr('state', 'in', ['running', 'paused']) | length == 0
+    that: dc1.vclusters | rejectattr('state', 'in', ['running', 'paused']) | length == 0
 """
 
 RETURN = r"""
@@ -135,28 +136,20 @@ vclusters:
       kubeconfig_expires: "2027-11-21T12:00:00Z"
 """
 
-import typing as t
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import find
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import find
+ARGUMENT_SPEC = {"name": {"type": "str"}}
 
 
-def run(name: str | None, kube: Kube) -> dict[str, t.Any]:
-    found = [item for item in find(kube) if name in (None, item["name"])]
-    for item in found:
-        secret = kube.get("v1", "Secret", f"vc-{item['name']}", item["namespace"]) or {}
-        item["kubeconfig_expires"] = kc.iso(kc.expiry(kc.secret_user(secret)))
-    return {"changed": False, "vclusters": found}
+def reconcile(run: Run) -> Result:
+    name = run.params["name"]
+    return {"changed": False, "vclusters": [record for record in find(run.kube) if name in (None, record["name"])]}
 
 
 def main() -> None:
-    module = kube_module(argument_spec={"name": {"type": "str"}})
-    try:
-        module.exit_json(**run(module.params["name"], Kube.connect(module)))
-    except TenancyError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
+    run_module(reconcile, ARGUMENT_SPEC)
 
 
 if __name__ == "__main__":

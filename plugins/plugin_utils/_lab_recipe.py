@@ -171,7 +171,8 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     """
     v = versions
     kind = Program("kind", v["kind"], "sigs.k8s.io/kind")
-    helm = Program("helm", v["helm"], "helm.sh/helm/v3")
+    # Its module is named by the major version, v3 or v4.
+    helm = Program("helm", v["helm"], f"helm.sh/helm/{v['helm'].partition('.')[0]}")
     toolkit = Program(
         "nvidia-container-toolkit", v["nvidia_container_toolkit"], "github.com/NVIDIA/nvidia-container-toolkit", cgo=True
     )

@@ -189,6 +189,10 @@ def settle(name: str, config: dict[str, t.Any] | None) -> dict[str, t.Any]:
 def nodes(name: str, config: dict[str, t.Any]) -> list[tuple[str, list[str]]]:
     """Nodes with their GPUs: both in order of role and name, so that from the tenth worker on they do not fit."""
     found = sorted(output("kind", "get", "nodes", "--name", name).split())
+    # Also what kind prints on stderr, as it does where KIND_EXPERIMENTAL_PROVIDER is set.
+    for node in found:
+        if not node.rstrip(string.digits).endswith(("control-plane", "worker")):
+            raise Fatal(f"getting cluster nodes: unable to determine node role from name: {node}")
     paired: list[tuple[str, list[str]]] = []
     for role in ("control-plane", "worker"):
         names = [node for node in found if node.rstrip(string.digits).endswith(role)]

@@ -137,7 +137,7 @@ class Cluster:
         self.lab = lab
         self.charts = cache / "charts"
         self.kubeconfig = Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()
-        self.helm_binary = next(cache.glob("programs/helm-*/helm"))
+        self.helm_binary = next(cache.glob("programs/helm-v3.*/helm"))
         self.kube = Kube.connect(kubeconfig=str(self.kubeconfig))
         self.helm = Helm(self.run_helm, str(self.helm_binary), str(self.kubeconfig))
 

@@ -11,21 +11,24 @@ Values go to helm by its standard input, never into a file or an argument list: 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import os
 import re
+import shutil
 import tarfile
 import tempfile
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import NOT_FOUND, UPGRADE_ARGUMENTS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import UNFINISHED as UNFINISHED  # noqa: PLC0414
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.validation import UNKNOWN_KEYS, error_message, violations
 
 try:
     import yaml
 except ImportError:
-    # The kubernetes client needs it too, and kubernetes.core reports that one missing.
+    # The kubernetes client needs it, too, and kubernetes.core reports that one as missing.
     yaml = None  # type: ignore[assignment]
 
 # Documented by the fragment kubegpu.tenancy._helm.
@@ -35,12 +38,9 @@ HELM_ARG_SPEC: dict[str, t.Any] = {
     "helm_binary": {"type": "str", "default": "helm"},
 }
 
-# States helm leaves behind when it was killed; see `helm status --help`.
-UNFINISHED = frozenset({"pending-install", "pending-upgrade", "pending-rollback", "uninstalling"})
-
 
 class Runner(t.Protocol):
-    """What this adapter needs of an Ansible module: AnsibleModule.run_command."""
+    """The part of an Ansible module that this adapter uses: AnsibleModule.run_command."""
 
     def __call__(
         self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
@@ -49,10 +49,10 @@ class Runner(t.Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """A Helm release as recorded in the cluster.
+    """A revision of a Helm release, as recorded in the cluster.
 
-    :ivar status: helm's word: deployed, failed, uninstalled, or one of UNFINISHED.
-    :ivar values: what users supplied, without the chart's defaults.
+    :ivar status: deployed, failed, superseded, uninstalled, or one of UNFINISHED.
+    :ivar values: the values that were given, without the chart's defaults.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Release:
 
     @property
     def record(self) -> str:
-        """The Secret this revision is recorded in. helm refuses to act on a pending one; without it, it goes on from the last."""
+        """The name of the Secret in which helm records this revision."""
         return f"sh.helm.release.v1.{self.name}.v{self.revision}"
 
 
@@ -100,7 +100,7 @@ class Chart:
 
 
 def find_chart(source: str, name: str, version: str, upstream: Chart) -> Chart:
-    """A chart at the place the user names.
+    """Return the chart at the place that the user names.
 
     :arg source: empty for upstream, an ``oci://`` prefix, a folder of ``.tgz`` files, one such file, or a chart's folder.
     :raises TenancyError: when it is not there, or another chart or version than asked for.
@@ -114,14 +114,14 @@ def find_chart(source: str, name: str, version: str, upstream: Chart) -> Chart:
         path = os.path.join(path, f"{name}-{version}.tgz")
     if not os.path.exists(path):
         raise TenancyError(f"chart_source: there is no {path}.")
-    found = _described(path)
-    if (found.get("name"), found.get("version")) != (name, version):
-        raise TenancyError(f"chart_source: {path} is {found.get('name')} {found.get('version')}, not {name} {version}.")
+    chart = _metadata(path)
+    if (chart.get("name"), chart.get("version")) != (name, version):
+        raise TenancyError(f"chart_source: {path} is {chart.get('name')} {chart.get('version')}, not {name} {version}.")
     return Chart(path)
 
 
-def _described(path: str) -> dict[str, t.Any]:
-    """What a chart's archive or folder says of itself."""
+def _metadata(path: str) -> dict[str, t.Any]:
+    """Return the Chart.yaml in a chart's archive or folder."""
     try:
         if os.path.isdir(path):
             with open(os.path.join(path, "Chart.yaml"), encoding="utf-8") as file:
@@ -133,119 +133,113 @@ def _described(path: str) -> dict[str, t.Any]:
         raise TenancyError(f"chart_source: {path} is no chart: {str(exc) or 'it has no Chart.yaml'}.") from exc
 
 
-# How helm 3.18 and later tell what a chart's schema refuses, with a JSON pointer, and what its templates `fail` of.
-_VIOLATION = re.compile(r"^ *- at '((?:[^'\\]|\\.)*)': (.+)$", re.MULTILINE)
-_UNKNOWN_KEYS = "additional properties "
-_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
-_WRONG_TYPE = re.compile(r"got (\w+), want (.+)")
-# The lines below these say it.
-_HEADING = re.compile(r"validation failed|'\w+' failed, .*")
-_FAILED = re.compile(r"^Error: execution error at \(.*?\): (.+)$", re.MULTILINE)
-
-
-def violations(words: str, known: Values) -> list[str]:
-    """What a chart has against its values, each with the value's path; empty where helm failed for another reason.
-
-    :arg words: helm's.
-    :arg known: the chart's own values, to guess what an unknown key was meant to be.
-    """
-    problems = [f"values: {said.rstrip('.')}." for said in _FAILED.findall(words)]
-    types: dict[tuple[str, str], list[str]] = {}
-    for pointer, said in _VIOLATION.findall(words):
-        keys = [_plain(key).replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
-        path = "values" + "".join(f"[{key}]" if key.isdigit() else f".{key}" for key in keys)
-        if said.startswith(_UNKNOWN_KEYS):
-            problems += [_unknown(path, _plain(key), _keys_at(known, keys)) for key in _QUOTED.findall(said)]
-        elif wrong := _WRONG_TYPE.fullmatch(said):
-            types.setdefault((path, wrong[1]), []).append(wrong[2])
-        elif not _HEADING.fullmatch(said):
-            problems.append(f"{path}: {said}.")
-    return problems + [f"{path}: must be of type {' or '.join(wanted)}, not {got}." for (path, got), wanted in types.items()]
-
-
-def _plain(quoted: str) -> str:
-    return re.sub(r"\\(.)", r"\1", quoted)
-
-
-def _unknown(path: str, key: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"{path}.{key}: the chart has no such key." + (f" Did you mean {close[0]}?" if close else "")
-
-
-def _keys_at(values: t.Any, keys: list[str]) -> list[str]:
-    for key in keys:
-        values = values.get(key) if isinstance(values, dict) else None
-    return list(values) if isinstance(values, dict) else []
-
-
 class Helm:
-    """Verbs over one cluster. Every method raises TenancyError with helm's own words."""
+    """Verbs over one cluster, by Helm 3 or Helm 4. Every method raises TenancyError with helm's own message."""
 
     def __init__(self, run: Runner, binary: str, kubeconfig: str, context: str | None = None) -> None:
         self._run = run
         self._binary = binary
-        # It would leave what it learns of the API server, and charts it gets, in the user's home.
+        # Helm would leave what it learns of the API server, and the charts it downloads, in the user's home.
         self._cache = tempfile.TemporaryDirectory(prefix="kubegpu-helm-")
         self._cluster = ["--kubeconfig", os.path.expanduser(kubeconfig)] + (["--kube-context", context] if context else [])
+        self._major = 0
 
     @classmethod
     def connect(cls, run: Runner, params: t.Mapping[str, t.Any]) -> Helm:
-        """From a module's ``helm_binary`` and authentication options; helm itself finds the kubeconfig when none is given."""
+        """Make the adapter from ``helm_binary`` and the authentication options; helm itself finds the kubeconfig if none is given."""
         kubeconfig = params["kubeconfig"] or os.environ.get("K8S_AUTH_KUBECONFIG", "")
         if not isinstance(kubeconfig, str):
             raise TenancyError("kubeconfig: has to be the path of a file here, because helm reads it too.")
-        return cls(run, params["helm_binary"], kubeconfig, params["context"] or os.environ.get("K8S_AUTH_CONTEXT"))
+        # A service's PATH often lacks the folder that helm's own installer uses.
+        binary = os.path.expanduser(params["helm_binary"])
+        found = shutil.which(binary) or shutil.which(binary, path="/usr/local/bin")
+        if found is None:
+            raise TenancyError(
+                f"helm_binary: there is no program {binary}. Install Helm 3.14 or newer on the host, or name its path."
+            )
+        return cls(run, found, kubeconfig, params["context"] or os.environ.get("K8S_AUTH_CONTEXT"))
 
     def _helm(self, *args: str, data: str | None = None) -> str:
-        environment = {"HELM_NAMESPACE": "", "KUBECACHEDIR": self._cache.name, "HELM_CACHE_HOME": self._cache.name}
+        # HELM_DRIVER: HelmRelease knows the records of releases as Secrets, which are helm's default.
+        environment = {"HELM_NAMESPACE": "", "HELM_DRIVER": "secret"}
+        environment |= {"KUBECACHEDIR": self._cache.name, "HELM_CACHE_HOME": self._cache.name}
         rc, out, err = self._run([self._binary, *args], data=data, environ_update=environment)
         if rc != 0:
-            words = err.strip() or out.strip()
-            raise TenancyError(f"helm {args[0]} failed: {words}", rc=rc, stderr=err)
+            raise TenancyError(f"helm {args[0]} failed: {error_message(err) or out.strip()}", rc=rc, stderr=err)
         return out
 
-    def release(self, name: str, namespace: str) -> Release | None:
-        """The release whatever its state, or None."""
-        listed = json.loads(
-            self._helm("list", "--all", "--filter", f"^{name}$", "--namespace", namespace, "--output", "json", *self._cluster)
-        )
-        if not listed:
-            return None
-        found = listed[0]
-        values = json.loads(self._helm("get", "values", name, "--namespace", namespace, "--output", "json", *self._cluster))
-        chart, _dash, version = found["chart"].rpartition("-")
-        # A pre-release (1.2.3-rc.1) has a dash of its own: the version starts at the first part with a dot.
-        if "." not in version or not version.lstrip("v")[0].isdigit() or "." in chart:
-            head = next(i for i, part in enumerate(found["chart"].split("-")) if "." in part)
-            parts = found["chart"].split("-")
-            chart, version = "-".join(parts[:head]), "-".join(parts[head:])
-        return Release(name, namespace, found["status"], int(found["revision"]), chart, version, values or {})
+    def major(self) -> int:
+        """Return the program's major version, which is asked for once.
 
-    def upgrade(self, name: str, namespace: str, chart: Chart, values: Values, timeout: int, wait: bool = False) -> str:
+        :raises TenancyError: when the collection does not know that major.
+        """
+        if not self._major:
+            version = self._helm("version", "--template", "{{.Version}}").strip()
+            major = re.match(r"v(\d+)\.", version)
+            if major is None or int(major[1]) not in UPGRADE_ARGUMENTS:
+                known = " or ".join(f"Helm {number}" for number in UPGRADE_ARGUMENTS)
+                raise TenancyError(f"helm_binary: {self._binary} is version {version!r}, and this collection needs {known}.")
+            self._major = int(major[1])
+        return self._major
+
+    def _get(self, what: str, name: str, namespace: str) -> t.Any:
+        return json.loads(self._helm("get", what, name, "--namespace", namespace, "--output", "json", *self._cluster))
+
+    def release(self, name: str, namespace: str) -> Release | None:
+        """Return the release in its last revision, whatever its state; None when there is none."""
+        try:
+            metadata = self._get("metadata", name, namespace)
+        except TenancyError as exc:
+            if _is_not_found(exc):
+                return None
+            raise
+        values = self._get("values", name, namespace)
+        status, revision = metadata["status"], int(metadata["revision"])
+        return Release(name, namespace, status, revision, metadata["chart"], metadata["version"], values or {})
+
+    def upgrade(self, name: str, namespace: str, chart: Chart, values: Values, timeout: int) -> str:
         """Install or upgrade with exactly these values; never --reuse-values, which breaks across versions.
 
-        :arg timeout: seconds for hooks, and for resources when ``wait``.
+        :arg timeout: seconds for each of the chart's hooks; nothing else is waited for.
         """
         args = ["upgrade", "--install", name, *chart.args(), "--namespace", namespace, "--create-namespace"]
-        args += ["--reset-values", "--values", "-", "--timeout", f"{timeout}s", *(["--wait"] if wait else []), *self._cluster]
+        args += ["--reset-values", "--values", "-", "--timeout", f"{timeout}s", *UPGRADE_ARGUMENTS[self.major()], *self._cluster]
         return self._helm(*args, data=json.dumps(values))
 
     def uninstall(self, name: str, namespace: str, timeout: int, hooks: bool = True) -> str:
-        args = ["uninstall", name, "--namespace", namespace, "--timeout", f"{timeout}s", "--ignore-not-found"]
-        return self._helm(*args, *([] if hooks else ["--no-hooks"]), *self._cluster)
+        """Uninstall the release with its history; do nothing where there is none.
 
-    def template(self, name: str, namespace: str, chart: Chart, values: Values) -> str:
-        """The chart's manifests; fails as an installation would on values that its schema or its templates refuse."""
+        :arg timeout: seconds for each of the chart's hooks, which run unless ``hooks`` is false.
+        """
+        args = ["uninstall", name, "--namespace", namespace, "--timeout", f"{timeout}s", *([] if hooks else ["--no-hooks"])]
         try:
-            return self._helm("template", name, *chart.args(), "--namespace", namespace, "--values", "-", data=json.dumps(values))
+            return self._helm(*args, *self._cluster)
         except TenancyError as exc:
-            words: str = exc.details["stderr"]
-            refuse(violations(words, self._defaults(chart) if _UNKNOWN_KEYS in words else {}))
+            if _is_not_found(exc):
+                return ""
+            raise
+
+    def template(self, name: str, namespace: str, chart: Chart, values: Values, api_versions: t.Sequence[str] = ()) -> str:
+        """Return the chart's manifests; fail as an installation would on values that its schema or its templates refuse.
+
+        :arg api_versions: kinds that the chart finds served, besides those of helm's own list.
+        """
+        served = [f"--api-versions={kind}" for kind in api_versions]
+        args = ["template", name, *chart.args(), "--namespace", namespace, *served, "--values", "-"]
+        try:
+            return self._helm(*args, data=json.dumps(values))
+        except TenancyError as exc:
+            stderr: str = exc.details["stderr"]
+            refuse(violations(stderr, self._defaults(chart) if UNKNOWN_KEYS in stderr else {}))
             raise
 
     def _defaults(self, chart: Chart) -> Values:
         return yaml.safe_load(self._helm("show", "values", *chart.args())) or {}
 
     def crds(self, chart: Chart) -> list[Values]:
-        """The chart's CRDs, which helm installs once and never upgrades."""
+        """Return the chart's CRDs, which helm installs once and never upgrades."""
         return [crd for crd in yaml.safe_load_all(self._helm("show", "crds", *chart.args())) if crd]
+
+
+def _is_not_found(error: TenancyError) -> bool:
+    return str(error.details["stderr"]).rstrip().endswith(NOT_FOUND)

@@ -17,7 +17,8 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import GPU_RESOURCE, held
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEDICATED_TAINT
 
 Object = dict[str, t.Any]

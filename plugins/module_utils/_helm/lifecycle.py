@@ -11,21 +11,19 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, differences
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import INCOMPLETE, UNFINISHED
 
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm, Release
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 
-# States that helm leaves behind when it is killed (helm status --help).
-UNFINISHED = frozenset({"pending-install", "pending-upgrade", "pending-rollback", "uninstalling"})
-# Of these, the ones in which nothing of the release may be there yet, or any more.
-INCOMPLETE = frozenset({"pending-install", "uninstalling"})
-
 
 class HelmRelease:
     """One Helm release in one namespace.
 
-    :arg found: the release as it was found; None where there is none. ``inspect`` finds it.
+    ``inspect`` comes first: everything else acts on what it read.
+
+    :ivar found: the release as ``inspect`` read it, in its last revision; None where there is none.
     """
 
     def __init__(self, kube: Kube, helm: Helm, name: str, namespace: str) -> None:
@@ -34,14 +32,27 @@ class HelmRelease:
         self.name = name
         self.namespace = namespace
         self.found: Release | None = None
+        self._previewed: tuple[Chart, Values] | None = None
 
     def inspect(self) -> Release | None:
-        """Read the release, whatever its state."""
+        """Read the release, whatever its state.
+
+        :raises TenancyError: when it cannot be read, which is not the same as that there is none.
+        """
         self.found = self.helm.release(self.name, self.namespace)
         return self.found
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether a killed run left the release in a state that ``repair`` ends."""
+        return self.found is not None and self.found.status in UNFINISHED
+
     def changes(self, version: str, values: Values) -> list[Change]:
-        """List what differs between the release that was found and a chart's version and values."""
+        """List what differs between the live release and a chart's version and values.
+
+        Every state but ``deployed`` is a difference: failed, uninstalled with its history kept, superseded by a revision whose
+        record is gone, or unfinished.
+        """
         if self.found is None:
             return [("version", None, version), ("values", None, values)]
         changes: list[Change] = []
@@ -51,36 +62,42 @@ class HelmRelease:
             changes.append(("version", self.found.chart_version, version))
         return changes + differences(self.found.values, values)
 
-    def preview(self, chart: Chart, values: Values) -> str:
+    def preview(self, chart: Chart, values: Values, api_versions: t.Sequence[str] = ()) -> str:
         """Render the chart, so that what it refuses is refused before the first write; return its manifests.
 
+        :arg api_versions: kinds of the cluster that the chart asks for, such as ``resource.k8s.io/v1/DeviceClass``.
         :raises TenancyError: with ``problems`` where its schema or its templates refuse the values.
         """
-        return self.helm.template(self.name, self.namespace, chart, values)
+        more = {"api_versions": api_versions} if api_versions else {}
+        manifests = self.helm.template(self.name, self.namespace, chart, values, **more)
+        self._previewed = (chart, values)
+        return manifests
 
-    def repair(self, deadline: Deadline, hooks: bool = True) -> None:
-        """Undo what a killed run left unfinished; helm refuses to go on otherwise.
-
-        :arg hooks: as of ``remove``.
-        """
-        if self.found is None or self.found.status not in UNFINISHED:
+    def repair(self, deadline: Deadline) -> None:
+        """End the state that a killed run left, in which helm refuses to go on."""
+        if self.found is None or not self.unfinished:
             return
         if self.found.status in INCOMPLETE:
-            self.remove(deadline, hooks)
-            return
-        # Without the record of the pending revision helm goes on from the last one that was deployed.
-        self.kube.delete("v1", "Secret", self.found.record, self.namespace)
+            # Without hooks: they are made for a release that was complete, and may be what the killed run waited for.
+            self.helm.uninstall(self.name, self.namespace, int(deadline.left()), hooks=False)
+            self.found = None
+        else:
+            # Without the record of the pending revision helm goes on from the one before it.
+            self.kube.delete("v1", "Secret", self.found.record, self.namespace)
 
     def apply(self, chart: Chart, values: Values, deadline: Deadline) -> None:
-        """Repair the release where it needs that, then install or upgrade it with exactly these values."""
+        """Install or upgrade the release with exactly these values, after ``preview`` and, where needed, ``repair``."""
+        if self._previewed != (chart, values):
+            self.preview(chart, values)
         self.repair(deadline)
         self.helm.upgrade(self.name, self.namespace, chart, values, int(deadline.left()))
 
     def remove(self, deadline: Deadline, hooks: bool = True) -> None:
-        """Uninstall the release where there is one.
+        """Uninstall the release with its history, in whatever state it is; do nothing where there is none.
 
         :arg hooks: whether the chart's own hooks run.
         """
-        if self.found is not None:
-            self.helm.uninstall(self.name, self.namespace, int(deadline.left()), hooks=hooks)
-            self.found = None
+        if self.found is None:
+            return
+        self.helm.uninstall(self.name, self.namespace, int(deadline.left()), hooks=hooks)
+        self.found = None

@@ -19,7 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone, start_failures
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Step
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import UNFINISHED, HelmRelease
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts, status
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import parse_installed, refuse_deeper_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
@@ -175,9 +175,9 @@ class Installation:
         if self.export and not current:
             why = "a downgrade was killed in the middle of the removal"
             return [self._step("remove the rest of the former release", why, self._remove_former)]
-        if current and current.status in UNFINISHED:
+        if current and self.helm_release.unfinished:
             why = f"it is {current.status}, which a killed run leaves, and helm would refuse to go on"
-            repair = functools.partial(self.helm_release.repair, self.run.deadline, hooks=False)
+            repair = functools.partial(self.helm_release.repair, self.run.deadline)
             return [self._step("repair the unfinished Helm release", why, repair)]
         return []
 

@@ -32,7 +32,7 @@ class ModuleRun(Run):
     @property
     def kube(self) -> Kube:
         if self._kube is None:
-            self._kube = Kube.connect(self._kubernetes)
+            self._kube = Kube.connect(self._kubernetes, self.deadline)
         return self._kube
 
     @property

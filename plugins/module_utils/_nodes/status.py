@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import owners as owners_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, NODE_LABEL, RESERVATION_APP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import conflict
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim, uses
 
 Object = dict[str, t.Any]
 
-GPU_RESOURCE = "nvidia.com/gpu"
-# Label "app" of the pods by which KAI Scheduler holds a GPU for pods that share it.
-RESERVATION = "kai-resource-reservation"
+
+def owners(labels: t.Mapping[str, str]) -> list[str]:
+    """List the tenants that a node with these labels belongs to."""
+    return sorted(key.removeprefix(NODE_LABEL) for key, value in labels.items() if key.startswith(NODE_LABEL) and value == "true")
 
 
 def ledger(
@@ -37,9 +39,9 @@ def ledger(
     :arg clusters: configuration of each virtual cluster, by "namespace/name".
     :returns: C(nodes) and C(tenants), one row each in name order, and C(overlaps), sentences about GPUs with more than one owner.
     """
-    tenant_of = {item["metadata"]["name"]: (item["metadata"].get("labels") or {}).get(vc.TENANT_LABEL, "") for item in namespaces}
-    owners = {node["metadata"]["name"]: owners_of({"labels": node["metadata"].get("labels") or {}}) for node in nodes}
-    names = sorted({*filter(None, tenant_of.values()), *(tenant for found in owners.values() for tenant in found)})
+    tenant_of = {item["metadata"]["name"]: (item["metadata"].get("labels") or {}).get(TENANT_LABEL, "") for item in namespaces}
+    owned_by = {node["metadata"]["name"]: owners(node["metadata"].get("labels") or {}) for node in nodes}
+    names = sorted({*filter(None, tenant_of.values()), *(tenant for found in owned_by.values() for tenant in found)})
     offered = {node["metadata"]["name"]: int(node["status"].get("allocatable", {}).get(resource, 0)) for node in nodes}
     by_node = {name: {"allocatable": count, "in_use": 0} for name, count in offered.items()}
     by_tenant = {name: {"requested": 0, "reserved": 0, "in_use": 0} for name in names}
@@ -54,13 +56,13 @@ def ledger(
         if where not in by_node:
             continue
         mine["in_use"] += gpus
-        mine["reserved"] += gpus if (pod["metadata"].get("labels") or {}).get("app") == RESERVATION else 0
+        mine["reserved"] += gpus if (pod["metadata"].get("labels") or {}).get("app") == RESERVATION_APP else 0
         by_node[where]["in_use"] += gpus
-        if owners[where] and tenant not in owners[where]:
+        if owned_by[where] and tenant not in owned_by[where]:
             who = f"tenant {tenant}" if tenant else "no tenant"
             pod_name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
             overlaps.append(
-                f"pod {pod_name} of {who} holds {gpus} GPUs of node {where}, which is {' and '.join(owners[where])}'s"
+                f"pod {pod_name} of {who} holds {gpus} GPUs of node {where}, which is {' and '.join(owned_by[where])}'s"
             )
     overlaps += [
         f"node {name} has {row['allocatable']} GPUs, and its pods hold {row['in_use']}"
@@ -69,12 +71,12 @@ def ledger(
     ]
     bounds = _bounds(quotas, tenant_of, resource)
     return {
-        "nodes": [{"node": name, "tenants": owners[name]} | row for name, row in sorted(by_node.items())],
+        "nodes": [{"node": name, "tenants": owned_by[name]} | row for name, row in sorted(by_node.items())],
         "tenants": [
             {
                 "tenant": name,
-                "nodes": sorted(node for node, found in owners.items() if name in found),
-                "promised": sum(offered[node] for node, found in owners.items() if name in found),
+                "nodes": sorted(node for node, found in owned_by.items() if name in found),
+                "promised": sum(offered[node] for node, found in owned_by.items() if name in found),
                 "quota": bounds.get(name),
             }
             | by_tenant[name]
@@ -97,7 +99,7 @@ def collisions(nodes: list[Object], clusters: dict[str, Object], resource: str =
     told = []
     for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
         gpus, labels = int(node["status"].get("allocatable", {}).get(resource, 0)), node["metadata"].get("labels") or {}
-        claims = [vc.claim(name, config) for name, config in sorted(clusters.items()) if vc.uses(config, labels)]
+        claims = [claim(name, config) for name, config in sorted(clusters.items()) if uses(config, labels)]
         if why := conflict(gpus, claims):
             told.append(f"node {node['metadata']['name']} with {gpus} GPUs: {why}")
     return told

@@ -17,13 +17,14 @@ from ansible.plugins.loader import fragment_loader
 from ansible.utils.plugin_docs import get_docstring
 from ansible_collections.kubegpu.tenancy.plugins.inventory import vclusters
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.found import find
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 
 
 def item(kind, name, namespace="tenant-team-ml", labels=None, **more):
     metadata = {"name": name, "namespace": namespace, "labels": labels or {}} | more.pop("metadata", {})
-    return {"kind": kind, "metadata": metadata} | more
+    return {"apiVersion": "apps/v1" if kind == "StatefulSet" else "v1", "kind": kind, "metadata": metadata} | more
 
 
 CONFIG = {
@@ -50,13 +51,18 @@ OBJECTS = [
     WORKLOAD,
     # An etcd of its own carries the same label.
     item("StatefulSet", "team-ml-etcd", labels={"app": "vcluster"}),
-    item("Secret", "vc-config-team-ml", data={"config.yaml": base64.b64encode(yaml.safe_dump(CONFIG).encode())}),
+    item(
+        "Secret",
+        "vc-config-team-ml",
+        labels={"app": "vcluster"},
+        data={"config.yaml": base64.b64encode(yaml.safe_dump(CONFIG).encode())},
+    ),
     item(
         "Namespace",
         "tenant-team-ml",
         None,
-        vc.OWNED_LABELS | {vc.TENANT_LABEL: "team-ml"},
-        metadata={"annotations": {vc.TRUST_NOTE: "partial"}},
+        OWNED_LABELS | {facts.TENANT_LABEL: "team-ml"},
+        metadata={"annotations": {facts.TRUST_ANNOTATION: "partial"}},
     ),
     item(
         "Pod",
@@ -66,59 +72,6 @@ OBJECTS = [
     ),
     item("PersistentVolumeClaim", "data-team-ml-0", status={"capacity": {"storage": "5Gi"}}),
 ]
-
-
-class FakeKube:
-    def __init__(self, objects):
-        self.objects = objects
-
-    def list(self, _api_version, kind, namespace=None, label_selector=None):
-        found = [o for o in self.objects if o["kind"] == kind and namespace in (None, o["metadata"]["namespace"])]
-        return [o for o in found if not label_selector or o["metadata"]["labels"].get("app") == "vcluster"]
-
-    def get(self, _api_version, kind, name, namespace=None):
-        return next((o for o in self.list("", kind, namespace) if o["metadata"]["name"] == name), None)
-
-
-def test_what_is_found():
-    (found,) = find(FakeKube(OBJECTS))
-    assert found == {
-        "name": "team-ml",
-        "namespace": "tenant-team-ml",
-        "tenant": "team-ml",
-        "trust": "partial",
-        "network_policies": None,
-        "version": "0.36.1",
-        "state": "running",
-        "reason": "",
-        "kubernetes_version": "v1.35.4",
-        "scheduler": {"name": "kai", "version": "v0.13.1"},
-        "nodes": {"tenant.kubegpu.tenancy/team-ml": "true"},
-        "backing_store": "database embedded",
-        "volumes": {"data-team-ml-0": "5Gi"},
-        "images": {"kubernetes": "ghcr.io/loft-sh/kubernetes:v1.35.4", "syncer": "ghcr.io/loft-sh/vcluster-oss:0.36.1"},
-        "created": "2026-11-21T12:00:00Z",
-    }
-
-
-@pytest.mark.parametrize(
-    ("change", "state"),
-    [
-        ({"status": {"observedGeneration": 1}}, "starting"),
-        (
-            {"metadata": WORKLOAD["metadata"] | {"annotations": {vc.PAUSED: "true"}}, "spec": WORKLOAD["spec"] | {"replicas": 0}},
-            "paused",
-        ),
-    ],
-)
-def test_states(change, state):
-    assert find(FakeKube([WORKLOAD | change, *OBJECTS[1:]]))[0]["state"] == state
-
-
-def test_a_namespace_of_others_has_no_tenant_of_ours():
-    others = [o for o in OBJECTS if o["kind"] != "Namespace"]
-    assert find(FakeKube([*others, item("Namespace", "tenant-team-ml", None)]))[0]["tenant"] is None
-    assert find(FakeKube([])) == []
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -152,7 +105,7 @@ def read(source):
 
 def test_tenants_are_hosts_and_the_cluster_is_asked_once(source, monkeypatch):
     asked = []
-    monkeypatch.setattr(vclusters.Kube, "connect", lambda **auth: asked.append(auth) or FakeKube(OBJECTS))
+    monkeypatch.setattr(vclusters.Kube, "connect", lambda **auth: asked.append(auth) or InMemoryApi(OBJECTS))
     for _time in range(2):
         inventory = read(source)
         host = inventory.hosts["gpu1/team-ml"]

@@ -6,12 +6,23 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubeconfig_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import VARIABLE, plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS as VARIABLE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes, vcluster, vcluster_kubeconfig
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 
 TENANT = VARIABLE + "[0]"
+
+
+def plan(given):
+    """The desired state of a cluster that exists, with these tenants."""
+    cluster = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/etc/kubernetes/admin.conf"}
+    return desired_state(cluster | {VARIABLE: given}, "dc1").tenants
+
 
 # --- shorthands ---------------------------------------------------------------------------------------------------
 
@@ -37,9 +48,7 @@ def queues(*given, version="v0.13.1"):
 
 def assigned(*chosen):
     """What the plan hands on, with the choice of nodes of each tenant."""
-    return [
-        {"name": f"t{number}", "gpu_nodes": gpu_nodes, "scheduler": {}, "queues": []} for number, gpu_nodes in enumerate(chosen)
-    ]
+    return [{"name": f"t{number}", "trust": "high", "gpu_nodes": gpu_nodes} for number, gpu_nodes in enumerate(chosen)]
 
 
 def said(*lines, before=""):
@@ -81,6 +90,7 @@ ROWS = [
     ("vcluster_kubeconfig", {"server": "http://team-ml.example"}, "server", "such as https://"),
     ("vcluster_kubeconfig", {"server": "https://team-ml.example:https"}, "server", "such as https://"),
     ("vcluster_kubeconfig", {"proxy_url": "proxy:3128"}, "proxy_url", "such as http://"),
+    ("vcluster_kubeconfig", {"proxy_url": "socks5://proxy:1080"}, "proxy_url", "speak HTTP only"),
     ("vcluster_kubeconfig", {"path": "/nowhere/ml.yml"}, "path", "there is no folder /nowhere"),
     ("vcluster_kubeconfig", {"path": "/"}, "path", "cannot be read"),
     # Versions.
@@ -339,9 +349,9 @@ ROWS = [
     ("tenant_nodes", assigned({"count": 3}), f"{TENANT}.gpu_nodes.count", "2 of all 2 are free"),
     ("tenant_nodes", assigned({"count": "1"}), f"{TENANT}.gpu_nodes.count", "must be a whole number"),
     ("tenant_nodes", assigned({"names": ["g1"]}, {"labels": {"pool": "a"}}), VARIABLE, "g1 would belong to t0 and t1"),
-    ("tenant_nodes", [{"name": "ml"}], f"{TENANT}.gpu_nodes", "as kubegpu.tenancy.tenancy_plan returns them"),
+    ("tenant_nodes", [{"name": "ml"}], f"{TENANT}.trust", "is missing"),
     # Schedulers.
-    ("plan", tenants(scheduler={"name": "volcano", "version": "v1"}), f"{TENANT}.scheduler.chart", "its chart has to be told"),
+    ("plan", tenants(scheduler={"name": "volcano", "version": "v1"}), f"{TENANT}.scheduler.chart", "its chart has to be given"),
     ("plan", tenants(scheduler={"name": "kai", "shared": True}), f"{TENANT}.scheduler.shared", "there is none to share"),
     ("plan", tenants(gpu_nodes={"count": 1, "shared_gpus": 2}), f"{TENANT}.gpu_nodes.shared_gpus", "by names or labels"),
     ("plan", tenants(trust="zero"), f"{TENANT}.gpu_nodes", "nodes of its own"),
@@ -375,31 +385,27 @@ ROWS = [
 # --- a world in which every write fails the test -------------------------------------------------------------------
 
 
-class FakeKube:
+def read_only():
     """A cluster with one node without GPUs, two with them, and nothing else."""
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {},
+            "status": {"capacity": {"nvidia.com/gpu": gpus} if gpus else {}},
+        }
+        for name, gpus, labels in (("w1", None, {}), ("g1", "4", {"pool": "a"}), ("g2", "4", {}))
+    ]
+    api = InMemoryApi(nodes)
+    for verb in ("create", "patch", "apply", "delete"):
+        setattr(api, verb, lambda *args, **_kwargs: pytest.fail(f"wrote: {args}"))
+    return api
 
-    def version(self):
-        return "v1.35.4"
 
-    def get(self, api_version, kind, name, namespace=None):
-        return None
-
-    def list(self, api_version, kind, namespace=None, label_selector=None):
-        if kind != "Node":
-            return []
-        return [
-            {
-                "metadata": {"name": name, "labels": labels},
-                "spec": {},
-                "status": {"capacity": {"nvidia.com/gpu": gpus} if gpus else {}},
-            }
-            for name, gpus, labels in (("w1", None, {}), ("g1", "4", {"pool": "a"}), ("g2", "4", {}))
-        ]
-
-    def create(self, *args):
-        pytest.fail(f"wrote: {args}")
-
-    patch = apply = delete = create
+def defaults(spec):
+    """A module's options where only a name is given."""
+    return {key: option.get("default") for key, option in spec.items()}
 
 
 def helm(answer):
@@ -416,32 +422,27 @@ def helm(answer):
 
 
 def enter_vcluster(given, tmp_path):
-    params = {key: option.get("default") for key, option in vcluster.ARGUMENT_SPEC.items()} | {"name": "ml", "timeout": 1}
+    params = defaults(HELM_ARG_SPEC | vcluster.ARGUMENT_SPEC) | {"name": "ml", "timeout": 1}
     answer = given.get("helm", "")
     given = {key: value for key, value in given.items() if key != "helm"}
-    vcluster.run(params | given, FakeKube(), helm(answer), False)
+    vcluster.reconcile(Run(params | given, kube=read_only(), helm=helm(answer)))
 
 
 def enter_vcluster_kubeconfig(given, tmp_path):
-    params = {
+    params = defaults(vcluster_kubeconfig.ARGUMENT_SPEC) | {
         "name": "ml",
-        "namespace": None,
         "path": str(tmp_path / "ml.yml"),
-        "server": None,
-        "proxy_url": None,
-        "context_name": None,
         "verify": False,
-        "service_account": None,
-        "make_current": False,
         "timeout": 1,
     }
-    given = params | given
-    vcluster_kubeconfig.present(given, vcluster_kubeconfig.VirtualCluster(given, FakeKube()), False)
+    vcluster_kubeconfig.reconcile(Run(params | given, kube=read_only()))
 
 
 ENTRANCES = {
     "plan": lambda given, tmp_path: plan(given),
-    "tenant_nodes": lambda given, tmp_path: tenant_nodes.run({"state": "present", "tenants": given}, FakeKube(), False),
+    "tenant_nodes": lambda given, tmp_path: tenant_nodes.reconcile(
+        Run({"state": "present", "tenants": given, "only": []}, kube=read_only())
+    ),
     "vcluster": enter_vcluster,
     "vcluster_kubeconfig": enter_vcluster_kubeconfig,
 }
@@ -449,7 +450,7 @@ ENTRANCES = {
 
 @pytest.mark.parametrize(("entrance", "given", "paths", "reasons"), ROWS)
 def test_refused_before_the_first_write(monkeypatch, tmp_path, entrance, given, paths, reasons):
-    monkeypatch.setattr(vcluster_kubeconfig, "write_file", lambda *args: pytest.fail(f"wrote: {args}"))
+    monkeypatch.setattr(kubeconfig_file, "write_file", lambda *args: pytest.fail(f"wrote: {args}"))
     with pytest.raises(TenancyError) as caught:
         ENTRANCES[entrance](given, tmp_path)
     problems = caught.value.problems

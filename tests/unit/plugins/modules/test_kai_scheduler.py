@@ -14,6 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 CONDITIONS = [{"type": name, "status": "True", "observedGeneration": 1} for name in kai.CONDITIONS]
@@ -46,8 +47,9 @@ class Cluster(InMemoryApi):
 
     def __init__(self):
         super().__init__()
-        self.recorded = None
         self.calls = []
+        self.helm = Charts(self)
+        self.helm.on_change = self._installed
         self.react("apply", "CustomResourceDefinition", self._establish)
         self.react("delete", "Deployment", self._end_pods)
         self.react("delete", "Pod", self._replace)
@@ -87,26 +89,14 @@ class Cluster(InMemoryApi):
         if self.find("Deployment", pod["metadata"].get("labels", {}).get("app")):
             self.have("Pod", f"{pod['metadata']['name']}-new", at(9) | {"labels": pod["metadata"]["labels"]}, spec={}, status={})
 
-    # --- Helm ---
-
-    def release(self, _name, _namespace):
-        return self.recorded
-
-    def crds(self, _chart):
-        api_version, kind = kai.CRD
-        return [{"apiVersion": api_version, "kind": kind, "metadata": {"name": name}} for name in kai.CRDS]
-
-    def template(self, _name, _namespace, _chart, values):
-        if "refused" in values:
-            raise TenancyError("values.refused: the chart has no such key.")
-        return ""
-
-    def upgrade(self, name, namespace, chart, values, _timeout):
+    def _installed(self, helm_release):
+        """Do what the chart and KAI's operator do."""
+        if helm_release is None:
+            return
         self.calls.append("upgrade")
-        self.recorded = Release(name, namespace, "deployed", 1, name, chart.version, values)
         self.have("Config", "kai-config", status={"conditions": CONDITIONS})
         self.have("SchedulingShard", "default", status={"conditions": CONDITIONS})
-        for deployment in release(chart.version).deployments:
+        for deployment in release(helm_release.chart_version).deployments:
             status = {"availableReplicas": 1, "updatedReplicas": 1, "replicas": 1, "observedGeneration": 1}
             self.have("Deployment", deployment, spec={"replicas": 1}, status=status)
         self.have("Pod", "scheduler-1", at(1) | {"labels": {"app": SCHEDULER}}, spec={}, status={})
@@ -119,9 +109,17 @@ class Cluster(InMemoryApi):
         for home in ("kai-scheduler", "kai-resource-reservation", "default"):
             self.have("Namespace", home)
 
-    def uninstall(self, _name, _namespace, _timeout, hooks=True):
-        self.calls.append(f"uninstall hooks={hooks}")
-        self.recorded = None
+
+class Charts(InMemoryHelm):
+    """Helm with KAI's charts."""
+
+    def crds(self, _chart):
+        api_version, kind = kai.CRD
+        return [{"apiVersion": api_version, "kind": kind, "metadata": {"name": name}} for name in kai.CRDS]
+
+    def uninstall(self, name, namespace, timeout, hooks=True):
+        self.api.calls.append(f"uninstall hooks={hooks}")
+        return super().uninstall(name, namespace, timeout, hooks)
 
 
 def params(**changes):
@@ -138,7 +136,7 @@ def params(**changes):
 
 
 def run(cluster, check_mode=False, **changes):
-    return reconcile(make_run(params(**changes), cluster, cluster, check_mode))
+    return reconcile(make_run(params(**changes), cluster, cluster.helm, check_mode))
 
 
 @pytest.fixture
@@ -186,6 +184,7 @@ def test_check_mode_predicts(installed):
 def test_values_that_the_chart_refuses_are_refused_before_the_first_write(installed):
     for cluster in (Cluster(), installed):
         for check_mode in (True, False):
+            cluster.helm.refusal = "values.refused: the chart has no such key."
             with pytest.raises(TenancyError, match=r"values\.refused"):
                 run(cluster, check_mode, values={"refused": 1})
             assert cluster.calls == []
@@ -232,7 +231,7 @@ def test_a_downgrade_goes_by_removal_and_keeps_the_queues(installed):
     for account in ("default", "binder", "scheduler"):
         installed.have("ServiceAccount", account, at(0))
     installed.calls = []
-    removed, kept = installed.uninstall, {}
+    removed, kept = installed.helm.uninstall, {}
 
     def lose_a_queue(*args, **more):
         removed(*args, **more)
@@ -240,11 +239,11 @@ def test_a_downgrade_goes_by_removal_and_keeps_the_queues(installed):
         installed.lose("Queue", "ml")
         installed.find("Queue", "training")["spec"]["priority"] = 1
 
-    installed.uninstall = lose_a_queue
+    installed.helm.uninstall = lose_a_queue
     result = run(installed)
     assert steps(result) == expected
     assert result["diff"]["before"]["version"] == "v0.13.1"
-    assert installed.recorded.chart_version == "v0.12.0"
+    assert installed.helm.release("kai-scheduler", "kai-scheduler").chart_version == "v0.12.0"
     assert installed.names("ServiceAccount") == {"default"}
     assert {"kai-scheduler", "kai-resource-reservation"} <= installed.names("Namespace")
     assert kept.keys() == {"queues"}
@@ -257,11 +256,11 @@ def test_a_downgrade_goes_by_removal_and_keeps_the_queues(installed):
 def test_a_downgrade_goes_on_where_it_was_killed(installed):
     run(installed, version="v0.13.1")
     installed.have("Queue", "ml", **queue("ml"))
-    upgrade, installed.upgrade = installed.upgrade, None
+    upgrade, installed.helm.upgrade = installed.helm.upgrade, None
     with pytest.raises(TypeError):
         run(installed)
     installed.lose("Queue", "ml")
-    installed.upgrade = upgrade
+    installed.helm.upgrade = upgrade
     installed.have("ServiceAccount", "binder")
     expected = ["remove the rest of the former release", "apply the CRDs", "install v0.12.0", "write back the queues"]
     assert steps(run(installed, check_mode=True)) == expected
@@ -303,7 +302,7 @@ def test_a_failed_step_is_named_with_what_keeps_pods_from_starting(installed):
         installed.have("Pod", "crd-upgrader-1", status={"containerStatuses": [waiting | {"name": "x", "image": "x"}]})
         raise TenancyError("timed out", rc=1)
 
-    installed.upgrade = fail
+    installed.helm.upgrade = fail
     with pytest.raises(
         TenancyError, match=r"Could not upgrade to v0\.13\.1: timed out Pods in kai-scheduler: .*ImagePullBackOff"
     ) as caught:
@@ -316,13 +315,13 @@ def test_a_failed_step_is_named_also_when_the_api_does_not_answer_any_more(insta
         installed.list = fail
         raise TenancyError("connection refused")
 
-    installed.upgrade = fail
+    installed.helm.upgrade = fail
     with pytest.raises(TenancyError, match=r"^Could not upgrade to v0\.13\.1: connection refused$"):
         run(installed, version="v0.13.1")
 
 
 def test_values_that_the_chart_would_ignore_are_warned_of(installed):
-    warned = make_run(params(values={"binder": {"cdi": True}}), installed, installed, check_mode=True)
+    warned = make_run(params(values={"binder": {"cdi": True}}), installed, installed.helm, check_mode=True)
     reconcile(warned)
     assert warned.warnings == ["values.binder.cdi: is not read by v0.12.0. Use binder.cdiEnabled, from 0.12.11 on."]
     with pytest.raises(TenancyError, match="cdi: cannot be set in KAI Scheduler v0"):
@@ -331,14 +330,14 @@ def test_values_that_the_chart_would_ignore_are_warned_of(installed):
 
 
 def test_a_release_that_is_not_in_the_table_is_warned_of(installed):
-    warned = make_run(params(version="v0.12.99"), installed, installed, check_mode=True)
+    warned = make_run(params(version="v0.12.99"), installed, installed.helm, check_mode=True)
     assert reconcile(warned)["known"] is False
     assert warned.warnings == ["KAI Scheduler v0.12.99 is not in the table of releases, and was treated as the newest there."]
 
 
 def test_an_installed_chart_of_other_making_is_named():
     cluster = Cluster()
-    cluster.recorded = Release("kai-scheduler", "kai-scheduler", "deployed", 1, "kai-scheduler", "v0.13.1-mine", {})
+    cluster.helm.record(Release("kai-scheduler", "kai-scheduler", "deployed", 1, "kai-scheduler", "v0.13.1-mine", {}))
     with pytest.raises(TenancyError, match=r"v0\.13\.1-mine is installed, which is no release"):
         run(cluster)
 
@@ -348,8 +347,7 @@ def test_an_installed_chart_of_other_making_is_named():
     [("pending-upgrade", "delete Secret sh.helm.release.v1.kai-scheduler.v2"), ("pending-install", "uninstall hooks=False")],
 )
 def test_an_unfinished_release_is_repaired(installed, status, repair):
-    installed.recorded = Release("kai-scheduler", "kai-scheduler", status, 2, "kai-scheduler", "v0.12.0", {})
-    installed.have("Secret", "sh.helm.release.v1.kai-scheduler.v2")
+    installed.helm.record(Release("kai-scheduler", "kai-scheduler", status, 2, "kai-scheduler", "v0.12.0", {}))
     installed.have("Job", "crd-upgrader")
     expected = ["repair the unfinished Helm release", "apply the CRDs", "upgrade to v0.12.0", "restart the scheduler"]
     assert steps(run(installed, check_mode=True)) == expected
@@ -413,7 +411,7 @@ def test_what_stays_broken_is_installed_again(installed):
 
 def test_what_comes_back_by_itself_is_left_alone(installed):
     installed.lose("Deployment", "binder")
-    attempt = make_run(params(timeout=30), installed, installed)
+    attempt = make_run(params(timeout=30), installed, installed.helm)
     clock, sleep = attempt.deadline, attempt.deadline.sleep
 
     def back_later(seconds):
@@ -428,7 +426,7 @@ def test_what_comes_back_by_itself_is_left_alone(installed):
 
 
 def test_not_ready_says_what_is_missing(installed):
-    installed.upgrade = lambda *_args: None
+    installed.helm.upgrade = lambda *_args: None
     installed.lose("Deployment", "binder")
     installed.find("Config", "kai-config")["metadata"]["generation"] = 2
     with pytest.raises(TenancyError, match=r"Config kai-config is not Deployed.*Deployment binder does not exist"):
@@ -462,7 +460,7 @@ def test_purge_takes_the_crds_and_the_reservations(installed):
 
 
 def test_absent_without_a_release_still_sweeps(installed):
-    installed.recorded = None
+    installed.lose("Secret", "sh.helm.release.v1.kai-scheduler.v1")
     assert run(installed, check_mode=True, state="absent")["changed"]
     assert installed.calls == []
     assert steps(run(installed, state="absent")) == ["remove what is left of it"]

@@ -13,17 +13,20 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler_info import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 REPORT = {"at": "2026-11-21T12:00:00Z", "results": []}
 
 
 class Installed:
-    """Helm, and a cluster with one release that is complete but for what is missing."""
+    """A cluster with one release that is complete but for what is missing."""
 
     def __init__(self, version="v0.13.1", missing=(), kubernetes="v1.35.4"):
-        self.chart_version = version
         self.kube = InMemoryApi(self._objects(version, missing) if version else [], version=kubernetes)
+        self.helm = InMemoryHelm(self.kube)
+        if version:
+            self.helm.record(Release(kai.RELEASE_NAME, kai.NAMESPACE, "deployed", 1, kai.CHART, version, {}))
 
     @staticmethod
     def _objects(version, missing):
@@ -37,9 +40,6 @@ class Installed:
             spec = {"replicas": 1}
             yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec, "status": status}
 
-    def release(self, name, namespace):
-        return Release(name, namespace, "deployed", 1, name, self.chart_version, {}) if self.chart_version else None
-
     def record(self, **data):
         metadata = {"name": "kubegpu-probe", "namespace": kai.NAMESPACE}
         self.kube.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
@@ -47,7 +47,7 @@ class Installed:
 
 
 def read(installed, today="2026-11-21"):
-    return reconcile(make_run({}, installed.kube, installed), datetime.date.fromisoformat(today))
+    return reconcile(make_run({}, installed.kube, installed.helm), datetime.date.fromisoformat(today))
 
 
 def test_none():

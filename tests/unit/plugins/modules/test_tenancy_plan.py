@@ -4,48 +4,57 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
-from ansible.module_utils.testing import patch_module_args
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import VCLUSTER_VERSION
-from ansible_collections.kubegpu.tenancy.plugins.modules import tenancy_plan
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.kubegpu.tenancy.plugins.action.tenancy_plan import ActionModule
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import VCLUSTER_VERSION
 
 ROOT = Path(__file__).parents[4]
 TENANT = {"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}}
+EXISTING = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/etc/kubernetes/admin.conf"}
 
 
-def call(capsys, **params) -> dict:
-    with patch_module_args(params), pytest.raises(SystemExit):
-        tenancy_plan.main()
-    return json.loads(capsys.readouterr().out)
+def call(variables=None, **host):
+    task = SimpleNamespace(args={} if variables is None else {"variables": variables}, async_val=0, check_mode=False)
+    known = {"inventory_hostname": "dc1"} | host
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"))
+    action = ActionModule(task, connection, None, DataLoader(), Templar(DataLoader(), known), None)
+    return action.run(task_vars=known)
 
 
-def test_tenants_come_back_complete(capsys):
-    result = call(capsys, tenants=[TENANT], workers=[{"gpus": 4}])
-    assert not result["changed"]
-    assert result["tenants"][0]["queues"] == []
+def test_the_hosts_variables_are_read_with_what_roles_are_told():
+    found = call(**EXISTING, kubegpu_tenants=[TENANT], kai_scheduler_timeout=900, other="x", vcluster_tenant_probe_image="i")
+    assert not found["changed"]
+    assert found["cluster"]["tenants"][0]["queues"] == []
+    assert found["cluster"]["tenants_folder"] == "~/.kube/kubegpu/dc1/tenants"
+    assert found["role_variables"] == {"kai_scheduler_timeout": 900, "vcluster_tenant_probe_image": "i"}
 
 
-def test_all_problems_are_reported(capsys):
-    result = call(capsys, tenants=[TENANT | {"trust": "x"}, {"name": "b", "trust": "high", "gpus": 1}], workers=[{"gpus": 4}])
+def test_variables_that_are_given_take_the_place_of_the_hosts():
+    found = call({"kubegpu_tenants": []}, kubegpu_tenants=[TENANT])
+    assert found["cluster"]["tenants"] == []
+    assert "role_variables" not in found
+
+
+def test_all_problems_are_reported():
+    result = call(
+        nvkind_workers=[{"gpus": 4}], kubegpu_tenants=[TENANT | {"trust": "x"}, {"name": "b", "trust": "high", "gpus": 1}]
+    )
     assert result["failed"]
     assert result["msg"].startswith("2 problems in the desired state, nothing was changed:\nkubegpu_tenants[0].trust: ")
     assert len(result["problems"]) == 2
 
 
-@pytest.mark.parametrize(("provider", "failed"), [("nvkind", True), ("existing", False)])
-def test_only_a_cluster_that_is_made_has_a_layout(capsys, provider, failed):
-    assert call(capsys, tenants=[TENANT], provider=provider, workers=[]).get("failed", False) is failed
-
-
-def test_in_check_mode(capsys):
-    assert "tenants" in call(capsys, tenants=[], _ansible_check_mode=True)
+@pytest.mark.parametrize(("provider", "failed"), [({}, True), (EXISTING, False)])
+def test_only_a_cluster_that_is_made_has_a_layout(provider, failed):
+    assert call(**provider, kubegpu_tenants=[TENANT]).get("failed", False) is failed
 
 
 def test_one_version_of_vcluster():
     module = yaml.safe_load((ROOT / "plugins/modules/vcluster.py").read_text().split('"""')[3])
-    role = yaml.safe_load((ROOT / "roles/vcluster_tenant/defaults/main.yml").read_text())
-    assert module["options"]["version"]["default"] == role["vcluster_tenant_vcluster_version"] == VCLUSTER_VERSION
+    assert VCLUSTER_VERSION in str(module["options"]["version"])

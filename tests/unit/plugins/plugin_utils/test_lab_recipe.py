@@ -103,6 +103,17 @@ def test_every_default_version_can_be_built():
     )
 
 
+@pytest.mark.parametrize("version", ["v3.19.5", "v4.3.1"])
+def test_the_host_has_the_helm_that_was_asked_for(version):
+    parts = recipe(VERSIONS | {"helm": version}, LAB)
+    (helm,) = [program for program in parts.programs if program.name == "helm"]
+    assert (helm.id, helm.module) == (f"helm-{version}", f"helm.sh/helm/{version[:2]}")
+    assert [file.source for file in parts.host.files if file.path == "/usr/local/bin/helm"] == [f"program:helm-{version}/helm"]
+    pins = ROLE / "files/programs" / helm.id
+    assert f"tool {helm.module}/cmd/helm\n" in (pins / "go.mod").read_text()
+    assert f"{helm.module} {version} h1:" in (pins / "go.sum").read_text()
+
+
 def test_a_version_that_cannot_be_built_is_refused_with_those_that_can():
     builder = Builder(recipe(VERSIONS | {"kai": ["v0.14.0"]}, LAB), Path("/nonexistent"), ROLE / "files", print)
     with pytest.raises(TenancyError, match=r"cannot build kai-scheduler v0\.14\.0: .* v0\.12\.0, v0\.13\.1\."):

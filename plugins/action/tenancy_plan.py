@@ -1,0 +1,43 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs on the controller, which has the inventory's variables, and needs no cluster."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import PREFIX, WORKERS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
+
+# Variables of roles that the desired state is about as well.
+OF_ROLES = (WORKERS, "nvkind_cluster_name", "lab_gpus")
+# Roles that run for a tenant, on behalf of its cluster's host.
+TENANT_ROLES = ("vcluster_tenant_", "kai_scheduler_")
+
+
+class ActionModule(ActionBase):
+    """See the module's documentation."""
+
+    _supports_check_mode = True
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        _result, args = self.validate_argument_spec(argument_spec={"variables": {"type": "dict"}})
+        known = task_vars or {}
+        given = args["variables"]
+        variables = given if given is not None else self._templated(known, lambda key: key.startswith(PREFIX) or key in OF_ROLES)
+        try:
+            cluster = desired_state(variables, str(known.get("inventory_hostname", "localhost")))
+        except TenancyError as exc:
+            return {"failed": True, "msg": exc.message} | exc.details
+        result: dict[str, t.Any] = {"changed": False, "cluster": cluster.data()}
+        if given is None:
+            result["role_variables"] = self._templated(known, lambda key: key.startswith(TENANT_ROLES))
+        return result
+
+    def _templated(self, variables: dict[str, t.Any], wanted: t.Callable[[str], bool]) -> dict[str, t.Any]:
+        return {key: self._templar.template(value) for key, value in variables.items() if wanted(key)}

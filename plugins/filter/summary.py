@@ -1,0 +1,24 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run found out and did, collected from Ansible's variables, and shown as lines of text."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.filter.text_table import text_table
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _summary
+
+
+def summary(clusters: list[dict[str, t.Any]]) -> list[str]:
+    """Return a table of all tenants and, below it, what else there is to know."""
+    notes = _summary.notes(clusters)
+    return [*text_table(_summary.rows(clusters)), *([""] if notes else []), *notes]
+
+
+class FilterModule:
+    """The collection's filters."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"reports": _summary.reports, "summary": summary}

@@ -1,0 +1,27 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Read kubeconfig files of the host that a module runs on."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+try:
+    import yaml
+except ImportError:
+    # kubernetes.core's module class reports the missing library before anything here is called.
+    pass
+
+
+def read_kubeconfig(path: str) -> dict[str, t.Any] | None:
+    """Return the kubeconfig in a file; None where there is none, or it cannot be read as one."""
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            config = yaml.safe_load(file)
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+    return config if isinstance(config, dict) else None

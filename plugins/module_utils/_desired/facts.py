@@ -1,0 +1,153 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""The schema of the desired state: every variable that an inventory may set, its type, its default and what it means.
+
+docs/inventory.md is written from it, and validation.py checks against it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TRUST_PROFILES
+
+PREFIX = "kubegpu_"
+TENANTS = "kubegpu_tenants"
+SHARED_SCHEDULER = "kubegpu_shared_scheduler"
+WORKERS = "nvkind_workers"
+
+KAI = "kai"
+PROVIDERS = ("nvkind", "existing")
+TENANT_STATES = ("present", "paused", "absent")
+UNLISTED = ("keep", "remove")
+
+VCLUSTER_VERSION = "0.36.1"
+
+# Folder of everything this collection keeps about clusters on their hosts, one sub-folder a cluster.
+STATE_FOLDER = "/etc/kubegpu"
+# Name of an nvkind cluster whose inventory gives none; as in the defaults of role nvkind.
+CLUSTER_NAME = "kubegpu"
+# On the controller, one sub-folder an inventory host.
+CONTROLLER_FOLDER = "~/.kube/kubegpu"
+
+# What the playbooks set themselves on the hosts that stand for tenants.
+INTERNAL = ("kubegpu_cluster", "kubegpu_tenant")
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One entry of the schema.
+
+    :ivar kind: Python type of its value.
+    :ivar default: what holds where it is not given; None for nothing.
+    :ivar choices: the only values that are allowed; empty for any.
+    :ivar fields: of a dictionary, or of each dictionary in a list.
+    """
+
+    kind: type
+    doc: str
+    default: t.Any = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    fields: dict[str, Field] = dataclasses.field(default_factory=dict)
+
+
+Fields = dict[str, Field]
+
+_NODES: Fields = {
+    "count": Field(int, "Number of nodes with GPUs, which are the tenant's own."),
+    "names": Field(list, "Names of nodes with GPUs."),
+    "labels": Field(dict, "Labels that the nodes with GPUs have to carry, all of them."),
+}
+GPU_NODES: Fields = _NODES | {
+    "shared_gpus": Field(
+        int,
+        "Says that the nodes are shared with other tenants that say so, too: GPU devices that this tenant's pods hold at most. "
+        "With names or labels only.",
+    ),
+}
+# Of these exactly one is given.
+NODE_CHOICES = tuple(_NODES)
+
+VCLUSTER: Fields = {
+    "version": Field(str, "Version of vCluster's chart and image.", VCLUSTER_VERSION),
+    "kubernetes_version": Field(
+        str, "Kubernetes version of the virtual cluster, such as v1.35.4; empty for the chart's own.", ""
+    ),
+    "values": Field(dict, "Values for vCluster's chart, merged over those of this collection.", {}),
+}
+
+RELEASE: Fields = {
+    "name": Field(str, "kai, or the name of another scheduler, which its Helm release and namespace get.", required=True),
+    "version": Field(str, "Version of the scheduler; of one that is not kai, version of its chart."),
+    "gpu_sharing": Field(bool, "Whether pods may ask KAI Scheduler for fractions of a GPU.", False),
+    "values": Field(dict, "Values for the scheduler's chart, merged over those of this collection.", {}),
+}
+SCHEDULER: Fields = RELEASE | {
+    "shared": Field(bool, "Whether it is the host cluster's KAI Scheduler, described by kubegpu_shared_scheduler.", False),
+    "chart": Field(str, "Chart of a scheduler that is not kai, as helm takes it.", ""),
+    "repository": Field(str, "Address of the chart repository in which that chart is.", ""),
+}
+
+TENANT: Fields = {
+    "name": Field(str, "Name of the tenant, its virtual cluster, its kubeconfig and its context in it.", required=True),
+    "trust": Field(str, "Isolation profile, see docs/trust.md.", required=True, choices=tuple(TRUST_PROFILES)),
+    "state": Field(
+        str,
+        "present makes the tenant, or resumes it. paused ends its control plane and its pods and keeps its data. absent removes it.",
+        "present",
+        choices=TENANT_STATES,
+    ),
+    "gpu_nodes": Field(dict, "Nodes with GPUs that it gets; without it, the nodes without GPUs.", {}, fields=GPU_NODES),
+    "vcluster": Field(dict, "Its virtual cluster.", {}, fields=VCLUSTER),
+    "scheduler": Field(dict, "What places its pods; without it, the host cluster's default scheduler.", {}, fields=SCHEDULER),
+    "queues": Field(list, "Tree of queues of KAI Scheduler, as the module kai_queues takes it.", []),
+}
+
+CLUSTER: Fields = {
+    "kubegpu_cluster_provider": Field(
+        str,
+        "nvkind: the cluster is made on the inventory host. existing: it is there, and the inventory host reaches its API.",
+        "nvkind",
+        choices=PROVIDERS,
+    ),
+    "kubegpu_kubeconfig": Field(
+        str,
+        "Path of the administrator's kubeconfig on the inventory host. Required where the cluster exists; otherwise "
+        f"{STATE_FOLDER}/<nvkind_cluster_name>/cluster.yml.",
+        "",
+    ),
+    "kubegpu_kubeconfig_dir": Field(
+        str, f"Folder on the controller for the kubeconfigs; {CONTROLLER_FOLDER}/<inventory host> where it is not given.", ""
+    ),
+    "kubegpu_kubeconfig_proxy": Field(
+        str, "Address of a proxy, http or https, through which the controller reaches the clusters.", ""
+    ),
+    "kubegpu_charts": Field(
+        str, "Where Helm charts come from: empty for upstream, a folder of .tgz files, or an oci:// prefix.", ""
+    ),
+    TENANTS: Field(list, "The tenants.", [], fields=TENANT),
+    SHARED_SCHEDULER: Field(
+        dict, "The host cluster's own KAI Scheduler, which tenants with scheduler.shared use.", {}, fields=RELEASE
+    ),
+    "kubegpu_only": Field(list, "Names of the tenants to act on; all where it is not given. A string with commas will do.", []),
+    "kubegpu_unlisted": Field(
+        str,
+        "What happens to tenants and shared schedulers that this collection made and the inventory does not list any more: keep "
+        "names them in the summary, remove removes them.",
+        "keep",
+        choices=UNLISTED,
+    ),
+    "kubegpu_accept_unenforced_network_policies": Field(
+        bool,
+        "Whether tenants whose profile needs network policies are made where the cluster's network does not enforce them.",
+        False,
+    ),
+    "kubegpu_accept_lost_pods": Field(
+        bool, "Whether tenants are paused although that ends pods for good, because no controller makes them anew.", False
+    ),
+}

@@ -1,0 +1,158 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""The desired state of one cluster as typed objects: made by validation.py, and read by everything else."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
+
+Data = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class GpuNodes:
+    """Which nodes with GPUs a tenant gets: by their count, names or labels; none of them for the nodes without GPUs.
+
+    :ivar shared_gpus: GPU devices that its pods hold at most on nodes it shares; None where they are its own.
+    """
+
+    count: int | None = None
+    names: tuple[str, ...] = ()
+    labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    shared_gpus: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.count or self.names or self.labels)
+
+    @property
+    def least(self) -> int:
+        """GPU nodes it is known to need; labels need one at least."""
+        return self.count or len(self.names) or int(bool(self.labels))
+
+
+@dataclasses.dataclass(frozen=True)
+class VCluster:
+    """A tenant's virtual cluster."""
+
+    version: str = facts.VCLUSTER_VERSION
+    kubernetes_version: str = ""
+    values: Data = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scheduler:
+    """A scheduler as an inventory describes it: a tenant's own one, or the host cluster's that tenants share.
+
+    :ivar shared: whether it is the host cluster's KAI Scheduler; its release is then the cluster's.
+    """
+
+    name: str
+    version: str = ""
+    gpu_sharing: bool = False
+    values: Data = dataclasses.field(default_factory=dict)
+    shared: bool = False
+    chart: str = ""
+    repository: str = ""
+
+    @property
+    def own_kai(self) -> bool:
+        """Whether it is a KAI Scheduler inside the tenant's virtual cluster."""
+        return self.name == facts.KAI and not self.shared
+
+
+@dataclasses.dataclass(frozen=True)
+class Tenant:
+    """One tenant.
+
+    :ivar queues: tree of queues as people write it.
+    """
+
+    name: str
+    trust: str
+    state: str = "present"
+    gpu_nodes: GpuNodes = GpuNodes()
+    vcluster: VCluster = VCluster()
+    scheduler: Scheduler | None = None
+    queues: tuple[Data, ...] = ()
+
+    @property
+    def shares_scheduler(self) -> bool:
+        """Whether the host cluster's KAI Scheduler places its pods."""
+        return self.scheduler is not None and self.scheduler.shared
+
+    @property
+    def own_scheduler(self) -> Scheduler | None:
+        """The scheduler inside its virtual cluster, if any."""
+        return None if self.shares_scheduler else self.scheduler
+
+    def data(self) -> Data:
+        """Return it as plain data with every key, the form in which it travels through playbooks to modules."""
+        nodes = {key: value for key, value in dataclasses.asdict(self.gpu_nodes).items() if value}
+        if self.gpu_nodes.names:
+            nodes["names"] = list(self.gpu_nodes.names)
+        return {
+            "name": self.name,
+            "trust": self.trust,
+            "state": self.state,
+            "gpu_nodes": nodes,
+            "vcluster": dataclasses.asdict(self.vcluster),
+            "scheduler": dataclasses.asdict(self.scheduler) if self.scheduler else {},
+            "queues": list(self.queues),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """Everything an inventory says of one cluster.
+
+    :ivar kubeconfig: the administrator's, on the inventory host.
+    :ivar tenants_folder: for the tenants' kubeconfigs there: always a folder of this collection, wherever the administrator's is.
+    :ivar kubeconfig_dir: for copies of all of them on the controller.
+    :ivar workers: GPU devices of each worker node of a cluster that is made; None where the cluster exists.
+    :ivar tenants: all that are listed; ``only``, the names of those to act on, empty for all of them.
+    :ivar shared_scheduler: the host cluster's KAI Scheduler; None where none is wanted.
+    """
+
+    provider: str
+    kubeconfig: str
+    tenants_folder: str
+    kubeconfig_dir: str
+    kubeconfig_proxy: str
+    charts: str
+    workers: tuple[int, ...] | None
+    tenants: tuple[Tenant, ...]
+    only: tuple[str, ...]
+    shared_scheduler: Scheduler | None
+    unlisted: str
+    accept_unenforced_network_policies: bool
+    accept_lost_pods: bool
+
+    @property
+    def selected(self) -> tuple[Tenant, ...]:
+        """The tenants to act on."""
+        return tuple(tenant for tenant in self.tenants if not self.only or tenant.name in self.only)
+
+    @property
+    def shared_queues(self) -> list[Data]:
+        """The queues of all tenants that share the host cluster's scheduler: one tree, in the tenants' order."""
+        return [
+            queue for tenant in self.tenants if tenant.shares_scheduler and tenant.state != "absent" for queue in tenant.queues
+        ]
+
+    def data(self) -> Data:
+        """Return it as plain data, the form in which it travels through playbooks."""
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return plain | {
+            "workers": None if self.workers is None else list(self.workers),
+            "tenants": [tenant.data() for tenant in self.tenants],
+            "selected": [tenant.data() for tenant in self.selected],
+            "only": list(self.only),
+            "shared_scheduler": dataclasses.asdict(self.shared_scheduler) if self.shared_scheduler else {},
+            "shared_queues": self.shared_queues,
+        }

@@ -1,0 +1,433 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Check what an inventory says of a cluster, and make the desired state of it.
+
+Everything that is wrong is reported at once, each problem with the path of its variable and what would be right. Types are
+checked strictly: nothing is converted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TENANTS, WORKERS, Fields
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import (
+    Cluster,
+    Data,
+    GpuNodes,
+    Scheduler,
+    Tenant,
+    VCluster,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import NODE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
+
+T = t.TypeVar("T")
+
+# A Service needs a letter first. vCluster and this collection build longer names and labels from a tenant's name,
+# such as "vc-<name>-v-tenant-<name>" cut at 63 characters: up to 40 they stay legal, and distinct.
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+# "cluster" is the administrator's kubeconfig beside the tenants'.
+_RESERVED = ("cluster",)
+
+_TYPE_NAMES = {str: "a string", int: "a whole number", bool: "true or false", dict: "a dictionary", list: "a list"}
+
+
+class Problems(list[str]):
+    """What is wrong, each with the variable's path."""
+
+    def add(self, path: str, text: str) -> None:
+        self.append(f"{path}: {text}")
+
+    def raise_if_any(self, what: str) -> None:
+        if self:
+            count = "1 problem" if len(self) == 1 else f"{len(self)} problems"
+            raise TenancyError("\n".join([f"{count} in {what}, nothing was changed:", *self]), problems=list(self))
+
+    def typed(self, value: t.Any, kind: type, path: str) -> bool:
+        """Tell whether a value has a type; if not, add the problem."""
+        # To Python true is an int; to people it is not.
+        right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+        if not right:
+            hint = "; quote it" if kind is str and isinstance(value, (int, float)) else ""
+            # A whole tree would drown the message, and may hold what is nobody's business.
+            given = _TYPE_NAMES[type(value)] if isinstance(value, (dict, list)) else repr(value)
+            self.add(path, f"must be {_TYPE_NAMES[kind]}, not {given}{hint}.")
+        return right
+
+    def mapping(self, value: t.Any, allowed: Fields, path: str) -> Data:
+        """Return the entries of a dictionary that are allowed and of the right type."""
+        if not self.typed(value, dict, path):
+            return {}
+        for key in value:
+            if key not in allowed:
+                self.add(f"{path}.{key}", f"unknown key.{did_you_mean(key, allowed)} Allowed here: {', '.join(allowed)}.")
+        for key, field in allowed.items():
+            if field.required and key not in value:
+                self.add(f"{path}.{key}", "is missing.")
+        found = {
+            key: value[key]
+            for key, field in allowed.items()
+            if key in value and self.typed(value[key], field.kind, f"{path}.{key}")
+        }
+        return {key: item for key, item in found.items() if self.allowed(item, allowed[key].choices, f"{path}.{key}")}
+
+    def allowed(self, value: t.Any, choices: t.Sequence[str], path: str) -> bool:
+        """Tell whether a value is one of the choices, if there are any; if not, add the problem."""
+        right = not choices or value in choices
+        if not right:
+            self.add(path, f"{value!r} is not one of {', '.join(choices)}.")
+        return right
+
+    def ask(self, path: str, check: t.Callable[[], T]) -> T | None:
+        """Return the result of a check that lives elsewhere; the path in its problems is relative to ``path``."""
+        try:
+            return check()
+        except TenancyError as exc:
+            self.extend(f"{path}.{problem}" for problem in exc.problems)
+            return None
+
+
+def plain(value: t.Any) -> t.Any:
+    """Return a value with dictionaries and lists of Python's own: Ansible's templated ones cannot be copied."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def did_you_mean(key: t.Any, known: t.Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(key), known, n=1)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
+# --- the whole of it ---------------------------------------------------------------------------------------------
+
+
+def desired_state(variables: Data, host: str) -> Cluster:
+    """Make the desired state of one cluster.
+
+    :arg variables: of its inventory host, those that start with kubegpu_ and, where they are set, nvkind_workers,
+        nvkind_cluster_name and lab_gpus; others are ignored.
+    :arg host: name of the inventory host.
+    :raises TenancyError: with all ``problems``.
+    """
+    problems = Problems()
+    variables = plain(variables)
+    given = _variables(variables, problems)
+    provider = given["kubegpu_cluster_provider"]
+    made = provider != "existing"
+    kubeconfig = given["kubegpu_kubeconfig"]
+    name = str(variables.get("nvkind_cluster_name") or facts.CLUSTER_NAME)
+    if not made and not kubeconfig:
+        problems.add("kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is.")
+    shared = given[SHARED_SCHEDULER]
+    gpus = variables.get("lab_gpus")
+    tenants = _tenants(given[TENANTS], problems)
+    scheduler = _shared_scheduler(tenants, shared, problems)
+    layout = _layout(variables.get(WORKERS) or [], problems) if made else None
+    _check_layout(tenants, layout, gpus, problems)
+    only = _only(given["kubegpu_only"], problems)
+    _check_proxy(given["kubegpu_kubeconfig_proxy"], problems)
+    problems.raise_if_any("the desired state")
+    return Cluster(
+        provider=provider,
+        kubeconfig=kubeconfig or f"{facts.STATE_FOLDER}/{name}/cluster.yml",
+        tenants_folder=f"{facts.STATE_FOLDER}/{name}/tenants" if made else f"{facts.CONTROLLER_FOLDER}/{host}/tenants",
+        kubeconfig_dir=given["kubegpu_kubeconfig_dir"] or f"{facts.CONTROLLER_FOLDER}/{host}",
+        kubeconfig_proxy=given["kubegpu_kubeconfig_proxy"],
+        charts=given["kubegpu_charts"],
+        workers=None if layout is None else tuple(layout),
+        tenants=tuple(tenants),
+        only=tuple(only),
+        shared_scheduler=scheduler,
+        unlisted=given["kubegpu_unlisted"],
+        accept_unenforced_network_policies=given["kubegpu_accept_unenforced_network_policies"],
+        accept_lost_pods=given["kubegpu_accept_lost_pods"],
+    )
+
+
+def _variables(variables: Data, problems: Problems) -> Data:
+    """Return every variable of the schema, defaults included, and refuse unknown ones."""
+    given: Data = {}
+    known = [*facts.CLUSTER, *facts.INTERNAL]
+    for key in variables:
+        if key.startswith(facts.PREFIX) and key not in known:
+            problems.add(key, f"unknown variable.{did_you_mean(key, facts.CLUSTER)} Known are {', '.join(facts.CLUSTER)}.")
+    for key, field in facts.CLUSTER.items():
+        value = variables.get(key, field.default)
+        if key == "kubegpu_only" and isinstance(value, str):
+            value = [name.strip() for name in value.split(",") if name.strip()]
+        # The command line knows no booleans.
+        if field.kind is bool and value in ("true", "false"):
+            value = value == "true"
+        right = problems.typed(value, field.kind, key) and problems.allowed(value, field.choices, key)
+        given[key] = value if right else field.default
+    return given
+
+
+def _only(names: list[t.Any], problems: Problems) -> list[str]:
+    for index, name in enumerate(names):
+        if problems.typed(name, str, f"kubegpu_only[{index}]") and not _NAME.fullmatch(name):
+            problems.add(f"kubegpu_only[{index}]", f"{name!r} is not the name of a tenant.")
+    return list(dict.fromkeys(names))
+
+
+def _check_proxy(proxy: str, problems: Problems) -> None:
+    if proxy:
+        problems.ask("kubegpu_kubeconfig_proxy", lambda: vc.check_proxy("address", proxy))
+
+
+def tenants_from(given: t.Any) -> list[Tenant]:
+    """Make tenants of what a module or role was given, by the same rules as those of an inventory.
+
+    :arg given: as an inventory lists them, or as Tenant.data returned them: empty gpu_nodes and scheduler count as not given.
+    :raises TenancyError: with all ``problems``.
+    """
+    problems = Problems()
+    given = plain(given)
+    if isinstance(given, list):
+        given = [
+            {key: value for key, value in tenant.items() if value != {} or key not in ("gpu_nodes", "scheduler")}
+            if isinstance(tenant, dict)
+            else tenant
+            for tenant in given
+        ]
+    tenants = _tenants(given, problems)
+    problems.raise_if_any("the tenants")
+    return tenants
+
+
+# --- tenants -----------------------------------------------------------------------------------------------------
+
+
+def _tenants(given: t.Any, problems: Problems) -> list[Tenant]:
+    if not problems.typed(given, list, TENANTS):
+        return []
+    tenants = [_tenant(tenant, f"{TENANTS}[{index}]", problems) for index, tenant in enumerate(given)]
+    _check_rivals(tenants, problems)
+    return tenants
+
+
+def _tenant(given: t.Any, path: str, problems: Problems) -> Tenant:
+    entry = problems.mapping(given, facts.TENANT, path)
+    name = entry.get("name", "")
+    if "name" in entry:
+        _check_name(name, f"{path}.name", problems)
+    asks = isinstance(given, dict) and "gpu_nodes" in given
+    nodes = _gpu_nodes(entry["gpu_nodes"], f"{path}.gpu_nodes", problems) if "gpu_nodes" in entry else GpuNodes()
+    if entry.get("trust") == "zero" and (not asks or nodes.shared_gpus is not None):
+        problems.add(f"{path}.gpu_nodes", "a tenant with zero trust has nodes of its own: give gpu_nodes, without shared_gpus.")
+    return Tenant(
+        name=name,
+        # What else is wrong does not depend on a trust that is refused.
+        trust=entry.get("trust", "high"),
+        state=entry.get("state", "present"),
+        gpu_nodes=nodes,
+        vcluster=_vcluster(entry, f"{path}.vcluster", problems),
+        scheduler=_scheduler(entry, path, problems),
+        queues=tuple(entry.get("queues", ())),
+    )
+
+
+def _check_name(name: str, path: str, problems: Problems) -> None:
+    if not _NAME.fullmatch(name):
+        problems.add(
+            path,
+            f"{name!r} is not a name Kubernetes accepts here: a-z, 0-9 and '-', a letter first, no '-' at the end, and at most "
+            "40 characters, because names of up to 63 are built from it.",
+        )
+    if name in _RESERVED:
+        problems.add(path, f"{name} is reserved, because the administrator's kubeconfig has that name. Choose another one.")
+
+
+def _gpu_nodes(given: Data, path: str, problems: Problems) -> GpuNodes:
+    chosen = problems.mapping(given, facts.GPU_NODES, path)
+    if len(given.keys() & set(facts.NODE_CHOICES)) != 1:
+        choices = ", ".join(facts.NODE_CHOICES)
+        problems.add(path, f"needs exactly one of {choices}. Without gpu_nodes a tenant gets the nodes without GPUs.")
+    for key in ("count", "shared_gpus"):
+        if chosen.get(key, 1) < 1:
+            problems.add(f"{path}.{key}", f"must be at least 1, not {chosen[key]}.")
+    if "count" in chosen and "shared_gpus" in chosen:
+        problems.add(
+            f"{path}.shared_gpus", "say by names or labels which nodes are shared; by their count all are the tenant's own."
+        )
+    for key in ("names", "labels"):
+        if key in chosen and not chosen[key]:
+            problems.add(f"{path}.{key}", "is empty.")
+    names = chosen.get("names", [])
+    for index, name in enumerate(names):
+        if problems.typed(name, str, f"{path}.names[{index}]") and name in names[:index]:
+            problems.add(f"{path}.names[{index}]", f"{name} stands here twice.")
+    for label, value in chosen.get("labels", {}).items():
+        problems.typed(value, str, f"{path}.labels.{label}")
+    return GpuNodes(chosen.get("count"), tuple(names), chosen.get("labels", {}), chosen.get("shared_gpus"))
+
+
+def _vcluster(entry: Data, path: str, problems: Problems) -> VCluster:
+    vcluster = VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, path))
+    kubernetes = vcluster.kubernetes_version or None
+    selector = {NODE_LABEL + entry.get("name", ""): "true"}
+    own_scheduler = "scheduler" in entry and not entry["scheduler"].get("shared")
+    trust = entry.get("trust", "high")
+    problems.ask(
+        path,
+        lambda: check_all(
+            lambda: vc.check_version(vcluster.version, kubernetes),
+            lambda: vc.check_moved(vcluster.values, vcluster.version),
+            lambda: vc.check_values(tenant_values(own_scheduler, selector, trust, kubernetes, vcluster.values)),
+        ),
+    )
+    return vcluster
+
+
+def _scheduler(entry: Data, path: str, problems: Problems) -> Scheduler | None:
+    """A tenant's scheduler, with the queues that have to suit its version."""
+    tree = entry.get("queues", [])
+    if "scheduler" not in entry:
+        if tree:
+            problems.add(f"{path}.queues", "need a scheduler: add scheduler with its name, kai, and version.")
+        return None
+    here = f"{path}.scheduler"
+    given = problems.mapping(entry["scheduler"], facts.SCHEDULER, here)
+    scheduler = Scheduler(**(t.cast(Data, {"name": ""}) | given))
+    if scheduler.shared:
+        for key in [key for key in given if key not in ("name", "shared") and given[key] not in ("", {}, False)]:
+            problems.add(f"{here}.{key}", f"a shared scheduler is the host cluster's; its release stands in {SHARED_SCHEDULER}.")
+        problems.allowed(scheduler.name, (facts.KAI,), f"{here}.name")
+        problems.ask(path, lambda: queues.parse(tree))
+    elif scheduler.name == facts.KAI:
+        for key in ("chart", "repository"):
+            if given.get(key):
+                problems.add(f"{here}.{key}", "KAI Scheduler's chart is known; leave it out.")
+        return _kai(scheduler, "version" in given, tree, here, path, problems)
+    elif scheduler.name:
+        _check_other(scheduler, tree, here, path, problems)
+    return scheduler
+
+
+def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, problems: Problems) -> None:
+    """Check a scheduler that this collection does not know, and installs by its chart."""
+    if not _NAME.fullmatch(scheduler.name):
+        problems.add(f"{here}.name", f"{scheduler.name!r} is no name for a Helm release: a-z, 0-9 and '-', a letter first.")
+    for key in ("version", "chart"):
+        if not getattr(scheduler, key):
+            problems.add(f"{here}.{key}", f"is missing: {scheduler.name} is not kai, so its chart has to be given.")
+    if tree:
+        problems.add(f"{path}.queues", f"are KAI Scheduler's; {scheduler.name} does not know them.")
+
+
+def _kai(scheduler: Scheduler, versioned: bool, tree: t.Any, here: str, path: str, problems: Problems) -> Scheduler:
+    """Check a release of KAI Scheduler, and whether it can schedule these queues; return it with its version as upstream writes it."""
+    if not versioned:
+        problems.add(f"{here}.version", "is missing.")
+        return scheduler
+    release = problems.ask(here, lambda: kai.release(scheduler.version))
+    problems.ask(path, lambda: queues.parse(tree, *((release.queue_levels, release.version) if release else ())))
+    return dataclasses.replace(scheduler, version=release.version) if release else scheduler
+
+
+def _shared_scheduler(tenants: list[Tenant], given: Data, problems: Problems) -> Scheduler | None:
+    users = [index for index, tenant in enumerate(tenants) if tenant.shares_scheduler and tenant.state != "absent"]
+    if not given:
+        for index in users:
+            problems.add(
+                f"{TENANTS}[{index}].scheduler.shared", f"there is none to share: {SHARED_SCHEDULER} names no scheduler."
+            )
+        return None
+    entry = problems.mapping(given, facts.RELEASE, SHARED_SCHEDULER)
+    scheduler = Scheduler(**(t.cast(Data, {"name": ""}) | entry))
+    if "name" not in entry or not problems.allowed(scheduler.name, (facts.KAI,), f"{SHARED_SCHEDULER}.name"):
+        return scheduler
+    # All tenants' trees stand beside each other in it.
+    tree = [queue for index in users for queue in tenants[index].queues]
+    return _kai(scheduler, "version" in entry, tree, SHARED_SCHEDULER, TENANTS, problems)
+
+
+def _check_rivals(tenants: list[Tenant], problems: Problems) -> None:
+    """Refuse two tenants of one name, or with a claim on the same nodes that the desired state alone gives away."""
+    for index, tenant in enumerate(tenants):
+        path = f"{TENANTS}[{index}]"
+        for number, other in enumerate(tenants[:index]):
+            if tenant.name and tenant.name == other.name:
+                problems.add(f"{path}.name", f"{tenant.name} is the name of {TENANTS}[{number}] already.")
+            mine, theirs = tenant.gpu_nodes, other.gpu_nodes
+            shared = mine.shared_gpus is not None and theirs.shared_gpus is not None
+            if shared or "absent" in (tenant.state, other.state):
+                continue
+            claimed = f"claimed by {other.name} already ({TENANTS}[{number}]). To share nodes, both give shared_gpus."
+            if both := [name for name in mine.names if name in theirs.names]:
+                problems.add(f"{path}.gpu_nodes.names", f"{', '.join(both)} is {claimed}")
+            if mine.labels and mine.labels == theirs.labels:
+                problems.add(f"{path}.gpu_nodes.labels", f"the same nodes are {claimed}")
+
+
+# --- the layout of a cluster that is made ------------------------------------------------------------------------
+
+
+def _layout(workers: t.Any, problems: Problems) -> list[int]:
+    """Return the GPUs of each worker."""
+    layout: list[int] = []
+    for index, worker in enumerate(workers if problems.typed(workers, list, WORKERS) else []):
+        path = f"{WORKERS}[{index}]"
+        gpus = worker.get("gpus", worker.get("count", 0)) if problems.typed(worker, dict, path) else 0
+        if isinstance(gpus, bool) or not isinstance(gpus, (int, list)):
+            problems.add(f"{path}.gpus", f"must be a number or a list of GPUs, not {gpus!r}.")
+            gpus = 0
+        layout.append(len(gpus) if isinstance(gpus, list) else gpus)
+    return layout
+
+
+def _check_layout(tenants: list[Tenant], layout: list[int] | None, gpus: int | None, problems: Problems) -> None:
+    """Refuse tenants that need more nodes or GPUs than the workers have.
+
+    :arg gpus: GPU devices of the host, where known; the workers may not ask for more.
+    """
+    if layout is None:
+        return
+    if gpus is not None and sum(layout) > gpus:
+        problems.add(WORKERS, f"they ask for {sum(layout)} GPUs, the host has {gpus}.")
+    # Sums over what was refused would only confuse.
+    if problems:
+        return
+    have = sorted((count for count in layout if count), reverse=True)
+    present = [(index, tenant) for index, tenant in enumerate(tenants) if tenant.state != "absent"]
+    # What is shared is nobody's alone; tenant_nodes counts it when it knows the nodes.
+    asked = {
+        tenant.name: tenant.gpu_nodes.least for _index, tenant in present if tenant.gpu_nodes and not tenant.gpu_nodes.shared_gpus
+    }
+    if sum(asked.values()) > len(have):
+        who = ", ".join(f"{name} {count}" for name, count in asked.items())
+        problems.add(TENANTS, f"the tenants ask for {sum(asked.values())} nodes with GPUs ({who}), the cluster has {len(have)}.")
+    for index, tenant in present:
+        if not tenant.gpu_nodes.labels:
+            problems.extend(quota_problems(tenant, sum(have[: tenant.gpu_nodes.least]), f"{TENANTS}[{index}]"))
+
+
+def quota_problems(tenant: Tenant, gpus: int, path: str) -> list[str]:
+    """List the queues that are promised more GPU devices than the tenant has; a limit above that is harmless.
+
+    :arg gpus: devices of its nodes.
+    """
+    gpus = min(gpus, tenant.gpu_nodes.shared_gpus or gpus)
+    try:
+        tree = queues.parse(list(tenant.queues))
+    except TenancyError:
+        return []
+    quotas = {queue.name: queue.spec["resources"]["gpu"]["quota"] for queue in tree.values()}
+    return [
+        f"{path}.queues: queue {name} is promised {quota} GPUs, the tenant has {gpus} at most."
+        for name, quota in quotas.items()
+        if quota > gpus
+    ]

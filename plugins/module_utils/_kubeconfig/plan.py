@@ -1,0 +1,116 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Kubeconfig files that others share: which entries are added, replaced and taken out, and what stays. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.validation import without_password
+
+try:
+    import yaml
+except ImportError:
+    # AnsibleK8SModule reports the missing library before anything here is called.
+    pass
+
+Object = dict[str, t.Any]
+
+# Lists of named entries, and the key of each entry that holds its content.
+ENTRIES = {"clusters": "cluster", "users": "user", "contexts": "context"}
+
+
+def parse(content: bytes, path: str, context: str) -> Object | None:
+    """Return the kubeconfig in a file, or None when the file is empty.
+
+    :raises TenancyError: for anything else than a kubeconfig, and for a context of this name that somebody else made.
+    """
+    try:
+        config = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError) as exc:
+        # The error's own text quotes the line, which may be a key.
+        raise TenancyError(f"{path} is no kubeconfig, because it is not YAML, and stays as it is.") from exc
+    if config is None:
+        return None
+    if not isinstance(config, dict) or config.get("kind") != "Config" or not all(_well_formed(config, kind) for kind in ENTRIES):
+        raise TenancyError(f"{path} is no kubeconfig, and stays as it is.")
+    # Those of this collection lead to a cluster and a user of the same name.
+    existing = entry(config, "contexts", context)
+    if existing and {existing.get("cluster"), existing.get("user")} != {context}:
+        raise TenancyError(
+            f"{path} has a context {context} already, which leads to the cluster {existing.get('cluster')}, and stays as it is. "
+            "Give another context_name."
+        )
+    return config
+
+
+def _well_formed(config: Object, kind: str) -> bool:
+    entries = config.get(kind) or []
+    return isinstance(entries, list) and all(
+        isinstance(item, dict) and "name" in item and isinstance(item.get(ENTRIES[kind]) or {}, dict) for item in entries
+    )
+
+
+def entry(config: Object | None, kind: str, name: str) -> Object:
+    """Return the content of a named entry; empty where there is none."""
+    contents = (item.get(ENTRIES[kind]) for item in (config or {}).get(kind) or [] if item["name"] == name)
+    return next(contents, None) or {}
+
+
+def merge(existing: Object | None, new: Object, make_current: bool) -> Object:
+    """Return ``existing`` with the entries of ``new`` in place of those of their name; everything else stays.
+
+    :arg new: with one cluster, user and context of one name.
+    """
+    if existing is None:
+        return new
+    context = new["current-context"]
+    merged = dict(existing)
+    for kind, key in ENTRIES.items():
+        (added,) = new[kind]
+        if kind == "contexts":
+            # kubectl keeps the chosen namespace in the context.
+            added = added | {key: entry(existing, kind, context) | added[key]}
+        entries = existing.get(kind) or []
+        merged[kind] = [added if item["name"] == context else item for item in entries]
+        if added not in merged[kind]:
+            merged[kind].append(added)
+    return merged | ({"current-context": context} if make_current else {})
+
+
+def without(existing: Object, context: str) -> Object | None:
+    """Return what is left without the entries of a name; None when that is nothing."""
+    left = existing | {kind: [item for item in existing.get(kind) or [] if item["name"] != context] for kind in ENTRIES}
+    if existing.get("current-context") == context:
+        left["current-context"] = ""
+    return left if any(value for key, value in left.items() if key not in ("apiVersion", "kind", "current-context")) else None
+
+
+def holds(config: Object | None, context: str) -> bool:
+    """Tell whether any entry has this name."""
+    return any(item["name"] == context for kind in ENTRIES for item in (config or {}).get(kind) or [])
+
+
+def summary(config: Object | None, context: str) -> Object:
+    """Return what a diff may show of a kubeconfig: no credentials."""
+    cluster = entry(config, "clusters", context)
+    values = {
+        "context": context if holds(config, context) else None,
+        "server": cluster.get("server"),
+        "proxy_url": without_password(cluster.get("proxy-url") or ""),
+        "current_context": (config or {}).get("current-context"),
+    }
+    return {key: value for key, value in values.items() if value}
+
+
+def same_credentials(one: Object | None, other: Object | None, context: str) -> bool:
+    """Tell whether two kubeconfigs trust and present the same keys under a name."""
+
+    def keys(config: Object | None) -> t.Any:
+        return entry(config, "clusters", context).get("certificate-authority-data"), entry(config, "users", context)
+
+    return bool(keys(one) == keys(other))

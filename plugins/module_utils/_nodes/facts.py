@@ -1,0 +1,21 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Names by which nodes of a host cluster belong to tenants, and how their GPUs are counted."""
+
+from __future__ import annotations
+
+GPU_RESOURCE = "nvidia.com/gpu"
+# Set where a node is known to have GPUs before the device plugin has counted them (GPU feature discovery; role nvkind).
+GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
+CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
+
+# On a node, with the value "true": "<prefix><tenant>".
+NODE_LABEL = "tenant.kubegpu.tenancy/"
+# Taint of the nodes of a tenant with zero trust, with the tenant's name as value.
+DEDICATED_TAINT = "kubegpu.tenancy/dedicated"
+
+# Label "app" of the pods by which KAI Scheduler holds a GPU for pods that share it.
+RESERVATION_APP = "kai-resource-reservation"

@@ -1,0 +1,20 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Names of what is recorded about a tenant on its host cluster, beside its virtual cluster."""
+
+from __future__ import annotations
+
+# ConfigMap in the tenant's namespace: what was verified, and what that rests on.
+RECORD = "kubegpu-verified"
+RECORD_LABEL = "kubegpu.tenancy/record"
+RECORD_SELECTOR = f"{RECORD_LABEL}=verified"
+TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+# What there may be to do for a tenant.
+CHANGE, VERIFY = "change", "verify"
+
+# Labels of the Secret in which vCluster keeps a virtual cluster's kubeconfig (pkg/util/kubeconfig of vCluster).
+KUBECONFIG_SECRETS = "app=vcluster,vcluster-name"

@@ -1,0 +1,42 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What is wanted of a tenant, down to the values of its Helm charts."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import digest, node_selector
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
+
+# Of a role's variables, these change how long something takes, not what is there in the end.
+_PACE = ("_timeout", "_max_age")
+
+
+def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
+    """Return a digest of everything that is wanted of a tenant, by the values its charts would get.
+
+    :arg settings: variables of roles that are set for the tenant's cluster.
+    """
+    vcluster, own = tenant.vcluster, tenant.own_scheduler
+    values = tenant_values(
+        own is not None,
+        node_selector(tenant.name),
+        tenant.trust,
+        vcluster.kubernetes_version or None,
+        vcluster.values,
+        host_kai=tenant.shares_scheduler,
+        gpu_quota=tenant.gpu_nodes.shared_gpus,
+        dedicated_to=tenant.name if tenant.trust == "zero" else "",
+    )
+    scheduler = chart_values(release(own.version), own.gpu_sharing) if own and own.own_kai else None
+    chosen = {key: value for key, value in settings.items() if not key.endswith(_PACE)}
+    # The nodes themselves are part of what the host cluster shows.
+    data = {key: value for key, value in tenant.data().items() if key != "gpu_nodes"}
+    return digest([data, values, scheduler, chosen])

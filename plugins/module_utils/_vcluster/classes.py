@@ -1,0 +1,72 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""List the host's runtime and storage classes for tenants of trust zero, and no longer when there is none."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_SELECTOR, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CLASSES, LISTED_BASIC, LISTED_CLASS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import classes_to_list, is_zero_trust
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+
+Object = dict[str, t.Any]
+
+
+class ListedClasses:
+    """The classes that tenants of trust zero may use, by a label.
+
+    Tenants are made and removed at the same time, and a run may be killed anywhere. So a tenant's namespace says that the tenant needs
+    the classes before they are listed for it, and whoever takes the label away looks for such namespaces before and afterwards.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def have_listed(self) -> None:
+        """List the classes that every tenant of trust zero needs, once its namespace exists."""
+        missing = classes_to_list([item for kind in CLASSES for item in self.run.kube.list(*kind)])
+        for item in missing:
+            self.run.change(_name(item), None, LISTED_BASIC)
+        if missing:
+            names = ", ".join(map(_name, missing))
+            self.run.take(f"list {names}", "tenants of trust zero need them", lambda: self._label(missing, LISTED_BASIC))
+
+    def remove_unneeded(self, leaving: str = "") -> None:
+        """Take the label off the classes that this collection listed, where no tenant of trust zero is left.
+
+        :arg leaving: a namespace that does not count, because it is about to be removed.
+        """
+        selector = f"{LISTED_CLASS}={LISTED_BASIC}"
+        listed = [item for kind in CLASSES for item in self.run.kube.list(*kind, None, selector)]
+        if not listed or self._needed(leaving):
+            return
+        for item in listed:
+            self.run.change(_name(item), labels_of(item)[LISTED_CLASS], None)
+        names = ", ".join(map(_name, listed))
+        self.run.take(f"no longer list {names}", "no tenant of trust zero is left", lambda: self._remove(listed, leaving))
+
+    def _remove(self, listed: list[Object], leaving: str) -> None:
+        self._label(listed, None)
+        # A tenant that was made meanwhile may have seen them still listed.
+        if self._needed(leaving):
+            self._label(listed, LISTED_BASIC)
+
+    def _needed(self, leaving: str) -> bool:
+        namespaces = self.run.kube.list("v1", "Namespace", None, OWNED_SELECTOR)
+        return any(is_zero_trust(item) for item in namespaces if item["metadata"]["name"] != leaving)
+
+    def _label(self, classes: list[Object], value: str | None) -> None:
+        for item in classes:
+            body = {"metadata": {"labels": {LISTED_CLASS: value}}}
+            self.run.kube.patch(item["apiVersion"], item["kind"], item["metadata"]["name"], body)
+
+
+def _name(item: Object) -> str:
+    return f"{item['kind']} {item['metadata']['name']}"

@@ -1,0 +1,422 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""The life of one virtual cluster on one host cluster: present, paused, absent."""
+
+from __future__ import annotations
+
+import datetime
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.classes import ListedClasses
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import (
+    SETTLING,
+    Ask,
+    ControlPlane,
+    Readiness,
+    expired,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+    CONTROL_PLANE,
+    ENFORCED,
+    MARKER_LABEL,
+    NETWORK_ANNOTATION,
+    SYNCED_CLUSTER_KINDS,
+    SYNCED_KINDS,
+    TENANT_LABEL,
+    UNENFORCED,
+    cluster_role_name,
+    marker,
+    namespace_of,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import is_paused, is_zero_trust, judge, lost_pods
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
+    Wanted,
+    has_dns,
+    has_network_policies,
+    is_described,
+    namespace_metadata,
+    new_namespace,
+    pause_patch,
+    recorded,
+    resume_patch,
+    wanted,
+    with_defaults,
+)
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+
+Object = dict[str, t.Any]
+# Finds the chart of a version, or raises TenancyError.
+FindChart = t.Callable[[str], "Chart"]
+# Probes, in a namespace of this name, whether the network enforces policies; returns that, and the record of each path.
+NetworkProbe = t.Callable[[str], tuple[bool, list[Object]]]
+
+RBAC = "rbac.authorization.k8s.io/v1"
+# (API version, kind, name).
+Ref = tuple[str, str, str]
+
+
+class VirtualCluster:
+    """One virtual cluster on one host cluster.
+
+    :arg run: its options are those of module vcluster.
+    """
+
+    def __init__(self, run: Run, ask: Ask, find_chart: FindChart, probe_network: NetworkProbe) -> None:
+        self.run = run
+        self.kube = run.kube
+        self.ask = ask
+        self.find_chart = find_chart
+        self.probe_network = probe_network
+        self.name: str = run.params["name"]
+        self.namespace = namespace_of(self.name, run.params["namespace"])
+        self.release = HelmRelease(run.kube, run.helm, self.name, self.namespace)
+        self.plane = ControlPlane(run.kube, self.name, self.namespace)
+        self.classes = ListedClasses(run)
+        # Whether this run starts the control plane, or starts it again.
+        self.starts = False
+
+    def own_namespace(self) -> Object | None:
+        """Read the namespace.
+
+        :raises TenancyError: when it is not this tenant's.
+        """
+        live = self.kube.get("v1", "Namespace", self.namespace)
+        if live is None:
+            return None
+        if not is_owned(live):
+            raise TenancyError(f"namespace: {self.namespace} exists and was not made by this collection; it stays untouched.")
+        tenant = labels_of(live).get(TENANT_LABEL)
+        if tenant != self.name:
+            raise TenancyError(f"namespace: {self.namespace} belongs to tenant {tenant}, not to {self.name}.")
+        return live
+
+    # --- present ---
+
+    def present(self) -> Result:
+        """Create, change or resume it, and wait until clients can use it."""
+        asked = self._checked()
+        live = self.own_namespace()
+        usable = None if _is_terminating(live) else live
+        release = self.release.inspect() if usable else None
+        if release and not is_described(self.run.params):
+            asked = recorded(release, usable)
+        else:
+            options = with_defaults(self.run.params)
+            validation.check_skew(options["version"], options["kubernetes_version"], self.kube.version())
+        self._refuse_history(asked, bool(usable))
+        changes = self.release.changes(asked.version, asked.values)
+        chart = self._previewed(asked) if changes else None
+        network = self._network(asked, usable, bool(changes))
+        ended = expired(self.plane.secret()) if release else None
+        # That was the last check; everything below writes.
+        self._have_namespace(live, asked, network)
+        if asked.trust == "zero":
+            self.classes.have_listed()
+        if chart:
+            self._apply(chart, asked, changes)
+        self._resume()
+        if ended:
+            self._renew_certificate(ended)
+        self._restart_crashed()
+        if is_zero_trust(usable) and asked.trust != "zero":
+            self.classes.remove_unneeded(leaving=self.namespace)
+        ready = {} if self.run.check_mode else self._wait_until_ready(asked)
+        return self.run.result(namespace=self.namespace, version=asked.version, network_policies=network, **ready)
+
+    def _checked(self) -> Wanted:
+        """Return what the options describe, with defaults, once nothing is wrong with them."""
+        options = with_defaults(self.run.params)
+        check_all(
+            lambda: validation.check_name(self.name),
+            lambda: validation.check_namespace(options["namespace"]),
+            lambda: validation.check_version(options["version"], options["kubernetes_version"]),
+            lambda: validation.check_node_selector(options["node_selector"]),
+            lambda: validation.check_trust(options["trust"], options["version"]),
+            lambda: validation.check_moved(options["values"], options["version"]),
+            lambda: validation.check_values(wanted(options).values),
+        )
+        return wanted(options)
+
+    def _refuse_history(self, asked: Wanted, exists: bool) -> None:
+        """Refuse what does not go with what is in the namespace."""
+        release = self.release.found
+        if exists and release is None:
+            for other in self.kube.list("apps/v1", "StatefulSet", self.namespace, CONTROL_PLANE):
+                if other["metadata"]["name"] != self.name:
+                    raise TenancyError(
+                        f"namespace: {self.namespace} already holds the virtual cluster {other['metadata']['name']}."
+                    )
+        if release and release.status != "pending-install" and not self.run.params["force_version"]:
+            validation.check_upgrade(release.chart_version, asked.version)
+        if release and release.status == "deployed":
+            validation.check_store(release.values, asked.values)
+
+    def _previewed(self, asked: Wanted) -> Chart:
+        """Return the chart, once neither it nor another virtual cluster stands against the values."""
+        chart = self.find_chart(asked.version)
+        self._refuse_shared_gpus(asked)
+        self.release.preview(chart, asked.values)
+        return chart
+
+    def _refuse_shared_gpus(self, asked: Wanted) -> None:
+        """Refuse GPUs that another virtual cluster books without seeing this one."""
+        key = f"{self.namespace}/{self.name}"
+        clusters = configs(self.kube) | {key: asked.values}
+        overlaps = [line for line in collisions(self.kube.list("v1", "Node"), clusters) if key in line]
+        if overlaps:
+            raise TenancyError(
+                "node_selector: " + "; ".join(overlaps) + ". Give them different nodes, or a gpu_quota each that fit together.",
+                overlaps=overlaps,
+            )
+
+    def _network(self, asked: Wanted, namespace: Object | None, changed: bool) -> str | None:
+        """Find out whether the network enforces the policies that the values make.
+
+        :returns: ENFORCED, UNENFORCED, or None where there are no policies, or where that is not known.
+        :raises TenancyError: when it does not, and that is not accepted.
+        """
+        if not has_network_policies(asked.values):
+            return None
+        noted = annotations_of(namespace).get(NETWORK_ANNOTATION)
+        accepted: bool = self.run.params["accept_unenforced"]
+        known = asked.recorded or (not changed and (noted == ENFORCED or (noted == UNENFORCED and accepted)))
+        network = noted if self.run.check_mode or known else self._probed_network(asked.trust, accepted)
+        if network == UNENFORCED:
+            self.run.warn(
+                f"{self.name}: The cluster's network does not enforce network policies, which was accepted: pods of others reach "
+                "the tenant's."
+            )
+        return network
+
+    def _probed_network(self, trust: str | None, accepted: bool) -> str:
+        # Several tenants are made at once, each with a probe of its own.
+        enforced, results = self.probe_network(self.name)
+        if not enforced and not accepted:
+            seen = "; ".join(result["reason"] for result in results if result["verdict"] != ENFORCED)
+            raise TenancyError(
+                f"trust: {trust} rests on network policies, and the cluster's network does not enforce them: {seen}. Have a "
+                "network plugin that does, or take the tenant as it is by accept_unenforced.",
+                results=results,
+            )
+        return ENFORCED if enforced else UNENFORCED
+
+    def _have_namespace(self, live: Object | None, asked: Wanted, network: str | None) -> None:
+        """Have the namespace, and on it what others know the tenant by."""
+        metadata = namespace_metadata(asked, network)
+        if live is None or _is_terminating(live):
+            self.run.change("namespace", None, self.namespace)
+            self.run.take(
+                f"create namespace {self.namespace}", "it does not exist", lambda: self._create_namespace(live, metadata)
+            )
+            return
+        changes = [
+            (key.rpartition("/")[2], before, after)
+            for kind, entries in metadata.items()
+            for key, after in entries.items()
+            if (before := (live["metadata"].get(kind) or {}).get(key)) != after
+        ]
+        self.run.changes += changes
+        if changes:
+            self.run.take(
+                f"note {', '.join(key for key, _before, _after in changes)} on namespace {self.namespace}",
+                "others know the tenant by it",
+                lambda: self.kube.patch("v1", "Namespace", self.namespace, {"metadata": metadata}),
+            )
+
+    def _create_namespace(self, live: Object | None, metadata: Object) -> None:
+        if live:
+            self._wait_until_gone()
+        self.kube.create(new_namespace(self.name, self.namespace, metadata))
+
+    def _apply(self, chart: Chart, asked: Wanted, changes: list[Change]) -> None:
+        release = self.release.found
+        self.run.changes += changes
+        self.starts = True
+        why = "it is not installed" if release is None else ", ".join(what for what, _before, _after in changes) + " differ"
+        self.run.take(
+            f"{'upgrade' if release else 'install'} the Helm release {self.name} with vCluster {asked.version}",
+            why,
+            lambda: self.release.apply(chart, asked.values, self.run.deadline),
+        )
+
+    def _resume(self) -> None:
+        workload = self.plane.workload() if self.release.found else None
+        if workload and is_paused(workload):
+            self.run.change("state", "paused", "running")
+            self.starts = True
+            self.run.take("start the control plane", "it is paused", lambda: self._scale(workload, resume_patch(workload)))
+
+    def _renew_certificate(self, ended: str) -> None:
+        self.run.change("certificate", f"expired {ended}", "renewed")
+        self.starts = True
+        # Certificates are renewed, and the Secret written, when the control plane starts (pkg/certs/ensure.go).
+        self.run.take("restart the control plane", f"its certificate expired {ended}", lambda: self._delete(self.plane.pods()))
+
+    def _restart_crashed(self) -> None:
+        """Restart what crashed before this run: its cause may be mended, and the kubelet would wait minutes to try again."""
+        pods = self.plane.pods() if self.release.found else []
+        verdict = judge(self.plane.workload(), pods) if pods else None
+        if verdict and verdict.crashed:
+            pod = verdict.crashed[0]
+            self.starts = True
+            crashed = [item for item in pods if item["metadata"]["name"] == pod]
+            self.run.take(f"restart pod {pod}", verdict.seen, lambda: self._delete(crashed))
+
+    def _wait_until_ready(self, asked: Wanted) -> Object:
+        settling = SETTLING if self.starts else 0.0
+        dns = has_dns(asked.values)
+        readiness = Readiness(self.plane, self.ask, self.run.deadline, dns, self.kube.proxy_url, settling)
+        return wait_for(f"virtual cluster {self.name}", readiness.probe, self.run.deadline)
+
+    # --- paused ---
+
+    def paused(self) -> Result:
+        """End its control plane and its pods, and keep its data."""
+        workload = self.plane.workload() if self.own_namespace() else None
+        if workload is None:
+            raise TenancyError(
+                f"name: there is no virtual cluster {self.name} in namespace {self.namespace} that could be paused."
+            )
+        pods = self.plane.synced("v1", "Pod")
+        lost = lost_pods(pods)
+        if lost and not self.run.params["accept_lost_pods"]:
+            raise TenancyError(
+                f"accept_lost_pods: {len(lost)} pods of tenant {self.name} have no controller that brings them back after the pause: "
+                f"{', '.join(lost)}. Have controllers make them, such as Deployments or Jobs, or accept that they are lost by "
+                "accept_lost_pods.",
+                lost_pods=lost,
+            )
+        if not is_paused(workload):
+            self.run.change("state", "running", "paused")
+            patch = pause_patch(workload, datetime.datetime.now(datetime.UTC))
+            self.run.take("end the control plane", "the tenant is to pause", lambda: self._scale(workload, patch))
+        else:
+            for pod in pods:
+                if not _is_terminating(pod):
+                    self.run.change(f"Pod {pod['metadata']['name']}", "present", None)
+        if self.run.changes:
+            self.run.take("end the tenant's pods", "the tenant is to pause", self._wait_for_rest)
+        elif not self.run.check_mode:
+            self._wait_for_rest()
+        return self.run.result(namespace=self.namespace, lost_pods=lost)
+
+    def _scale(self, workload: Object, patch: Object) -> None:
+        self.kube.patch("apps/v1", workload["kind"], self.name, patch, self.namespace)
+
+    def _delete(self, pods: list[Object]) -> None:
+        for pod in pods:
+            if not _is_terminating(pod):
+                self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace)
+
+    def _wait_for_rest(self) -> None:
+        wait_for(f"the end of virtual cluster {self.name}", self._at_rest, self.run.deadline)
+
+    def _at_rest(self) -> tuple[bool | None, str]:
+        """Observe whether the control plane has ended; only then delete its pods, which it would make again."""
+        pods = self.plane.pods()
+        if not pods:
+            pods = self.plane.synced("v1", "Pod")
+            self._delete(pods)
+        return (None, ", ".join(pod["metadata"]["name"] for pod in pods)) if pods else (True, "")
+
+    # --- absent ---
+
+    def absent(self) -> Result:
+        """Remove it with all that it left on the host cluster, and wait until that is gone."""
+        keep: bool = self.run.params["keep_volumes"]
+        namespace = self.own_namespace()
+        release = self.release.inspect() if namespace and not _is_terminating(namespace) else None
+        scoped = self._cluster_scoped()
+        if release:
+            self.run.change("release", f"{release.chart}-{release.chart_version}", None)
+            self.run.take(
+                f"uninstall the Helm release {self.name}", "it is installed", lambda: self.release.remove(self.run.deadline)
+            )
+        if namespace and keep:
+            self._remove_synced()
+        elif namespace:
+            self.run.change("namespace", self.namespace, None)
+            self.run.take(f"remove namespace {self.namespace}", "it exists", lambda: self._remove_namespace(namespace))
+        for _api_version, kind, name in scoped:
+            self.run.change(f"{kind} {name}", "present", None)
+        if self.run.changes:
+            self.run.take("remove what lies outside its namespace", "nothing else would", self._remove_cluster_scoped)
+        self.classes.remove_unneeded(leaving="" if keep else self.namespace)
+        return self.run.result(namespace=self.namespace)
+
+    def _remove_synced(self) -> None:
+        """Remove what it wrote into its namespace; with the release there, that is no change of its own."""
+        kinds = [*SYNCED_KINDS, ("v1", "Pod")]
+        leftovers = [item for kind in kinds for item in self.plane.synced(*kind) if not _is_terminating(item)]
+        if self.release.found is None:
+            for item in leftovers:
+                self.run.change(f"{item['kind']} {item['metadata']['name']}", "present", None)
+        if self.release.found or leftovers:
+            self.run.take("remove what the virtual cluster wrote into its namespace", "its volumes are kept", self._sweep)
+
+    def _sweep(self) -> None:
+        # Objects go by themselves only where they have an owner.
+        for api_version, kind in SYNCED_KINDS:
+            for item in self.plane.synced(api_version, kind):
+                self.kube.delete(api_version, kind, item["metadata"]["name"], self.namespace)
+        self._wait_for_rest()
+
+    def _remove_namespace(self, namespace: Object) -> None:
+        if not _is_terminating(namespace):
+            self.kube.delete("v1", "Namespace", self.namespace)
+        self._wait_until_gone()
+
+    def _wait_until_gone(self) -> None:
+        """Wait until the namespace is gone, with the volumes whose storage class promises to delete them with their claim."""
+        wait_for(f"the removal of namespace {self.namespace}", self._gone, self.run.deadline)
+
+    def _gone(self) -> tuple[bool | None, str]:
+        namespace = self.kube.get("v1", "Namespace", self.namespace)
+        if namespace:
+            conditions = namespace.get("status", {}).get("conditions") or []
+            reasons = [condition["message"] for condition in conditions if condition["status"] == "True"]
+            return None, "; ".join(reasons) or "the namespace is still there"
+        volumes = [
+            volume["metadata"]["name"]
+            for volume in self.kube.list("v1", "PersistentVolume")
+            if (volume["spec"].get("claimRef") or {}).get("namespace") == self.namespace
+            and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
+        ]
+        return (None, f"volumes {', '.join(volumes)}") if volumes else (True, "")
+
+    def _cluster_scoped(self) -> list[Ref]:
+        """List what of this virtual cluster lies outside its namespace."""
+        refs: list[Ref] = []
+        role = cluster_role_name(self.name, self.namespace)
+        owner = {"meta.helm.sh/release-name": self.name, "meta.helm.sh/release-namespace": self.namespace}
+        for kind in ("ClusterRoleBinding", "ClusterRole"):
+            if owner.items() <= annotations_of(self.kube.get(RBAC, kind, role)).items():
+                refs.append((RBAC, kind, role))
+        selector = f"{MARKER_LABEL}={marker(self.name, self.namespace)}"
+        for api_version, kind in SYNCED_CLUSTER_KINDS:
+            refs += [(api_version, kind, item["metadata"]["name"]) for item in self.kube.list(api_version, kind, None, selector)]
+        return refs
+
+    def _remove_cluster_scoped(self) -> None:
+        # Helm has removed some of it by now, and the syncer may have written more.
+        for api_version, kind, name in self._cluster_scoped():
+            self.kube.delete(api_version, kind, name)
+
+
+def _is_terminating(item: Object | None) -> bool:
+    return item is not None and "deletionTimestamp" in item["metadata"]

@@ -1,0 +1,240 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Judgement of a virtual cluster's live objects on the host cluster: its state, what is not ready, what a pause would lose. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+    CHART,
+    CRASH_LOOP_RESTARTS,
+    LISTED_CLASS,
+    NETWORK_ANNOTATION,
+    PAUSED,
+    SYNCED_FROM_LABEL,
+    SYNCED_NAME,
+    SYNCED_NAMESPACE,
+    SYNCED_OWNERS,
+    TENANT_LABEL,
+    TRUST_ANNOTATION,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import backing_store, has_own_scheduler, value_at
+
+Object = dict[str, t.Any]
+
+# Namespaces of pods that have no controller, and that KAI Scheduler makes again where it needs them.
+_OF_KAI = (kai.RESERVATION_NAMESPACE, kai.SCALE_ADJUST_NAMESPACE)
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_FAILURE = re.compile(r"error|fatal|panic|failed|\bfull\b|no space", re.IGNORECASE)
+
+
+# --- the control plane -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """Whether a control plane is ready.
+
+    :ivar seen: one line about what is not ready; empty when it is.
+    :ivar crashed: (pod, container) that crashes again and again.
+    """
+
+    ready: bool
+    seen: str
+    crashed: tuple[str, str] | None = None
+
+
+def judge(workload: Object | None, pods: list[Object]) -> Verdict:
+    """Judge whether the control plane runs as last asked for.
+
+    :arg workload: its StatefulSet, or its Deployment when it keeps no data.
+    :arg pods: those of its release, of any revision.
+    """
+    if workload is None:
+        return Verdict(False, "the control plane's StatefulSet does not exist yet")
+    status, replicas = workload.get("status", {}), workload["spec"].get("replicas", 1)
+    if status.get("observedGeneration", 0) < workload["metadata"].get("generation", 0):
+        return Verdict(False, "the controller has not seen the latest change yet")
+    revision = status.get("updateRevision")
+    current = [pod for pod in pods if not revision or labels_of(pod).get("controller-revision-hash") == revision]
+    for pod in current:
+        # One that is being deleted crashes no more.
+        container = None if "deletionTimestamp" in pod["metadata"] else crashing_container(pod)
+        if container:
+            return Verdict(False, pod_state(pod), (pod["metadata"]["name"], container))
+    if status.get("readyReplicas", 0) >= replicas and status.get("updatedReplicas", 0) >= replicas:
+        return Verdict(True, "")
+    return Verdict(False, "; ".join(map(pod_state, current)) or "the control plane has no pod yet")
+
+
+def is_paused(workload: Object) -> bool:
+    """Tell whether a control plane is scaled to nothing by a pause."""
+    return annotations_of(workload).get(PAUSED) == "true" and workload["spec"].get("replicas") == 0
+
+
+def failure_lines(log: str) -> str:
+    """Return the last three lines of a log about failures, or else its last line: the first to fail takes others along."""
+    lines = [_COLOUR.sub("", line).strip() for line in log.splitlines() if line.strip()]
+    failures = [line for line in lines if _FAILURE.search(line)]
+    return " | ".join(failures[-3:] or lines[-1:])
+
+
+# --- pods --------------------------------------------------------------------------------------------------------
+
+
+def _container_statuses(pod: Object) -> list[Object]:
+    status = pod.get("status", {})
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def crashing_container(pod: Object) -> str | None:
+    """Return the container that crashes again and again; a host's restart makes one crash once or twice, before it has a network."""
+    for status in _container_statuses(pod):
+        waiting = (status.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") == "CrashLoopBackOff" and status.get("restartCount", 0) >= CRASH_LOOP_RESTARTS:
+            return str(status["name"])
+    return None
+
+
+def pod_state(pod: Object) -> str:
+    """Return one line about a pod that is not ready, from the most specific thing that its status holds."""
+    name, status = pod["metadata"]["name"], pod.get("status", {})
+    for container in _container_statuses(pod):
+        state = container.get("state") or {}
+        for cause in (state.get("waiting") or {}, state.get("terminated") or {}):
+            if cause.get("reason") not in (None, "Completed", "PodInitializing", "ContainerCreating"):
+                message = f" ({cause['message']})" if cause.get("message") else ""
+                return f"pod {name}: {container['name']}: {cause['reason']}{message}"
+    for condition in status.get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"pod {name}: {condition.get('reason')} ({condition.get('message', '')})"
+    return f"pod {name}: {status.get('phase', 'Unknown')}, not ready"
+
+
+def lost_pods(pods: t.Iterable[Object]) -> list[str]:
+    """Return the pods that no controller brings back once they are deleted, as "namespace/name" in the virtual cluster, sorted.
+
+    Pods that have ended, are being deleted, or are made by KAI Scheduler on demand are none of them.
+
+    :arg pods: synced ones, as they are on the host cluster.
+    """
+    return sorted(
+        _virtual_name(pod)
+        for pod in pods
+        if "deletionTimestamp" not in pod["metadata"]
+        and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        and labels_of(pod).get(SYNCED_FROM_LABEL) not in _OF_KAI
+        and not _has_controller(pod)
+    )
+
+
+def _has_controller(pod: Object) -> bool:
+    try:
+        owners = json.loads(annotations_of(pod).get(SYNCED_OWNERS, "[]"))
+    except ValueError:
+        return False
+    return any(owner.get("controller") for owner in owners)
+
+
+def _virtual_name(pod: Object) -> str:
+    annotations = annotations_of(pod)
+    namespace = annotations.get(SYNCED_NAMESPACE) or labels_of(pod).get(SYNCED_FROM_LABEL, "")
+    return f"{namespace}/{annotations.get(SYNCED_NAME) or pod['metadata']['name']}"
+
+
+# --- classes of the host -----------------------------------------------------------------------------------------
+
+
+def classes_to_list(classes: t.Iterable[Object]) -> list[Object]:
+    """Return those of the host's runtime and storage classes that lack the label by which a tenant of trust zero gets them.
+
+    They are NVIDIA's runtime class, without which no pod gets a GPU, and the default storage class, without which an own scheduler
+    places no pod with a volume. Further ones are listed by labelling them.
+    """
+    return [item for item in classes if _is_basic(item) and LISTED_CLASS not in labels_of(item)]
+
+
+def _is_basic(item: Object) -> bool:
+    if item["kind"] == "RuntimeClass":
+        return bool(item["metadata"]["name"] == "nvidia")
+    return annotations_of(item).get("storageclass.kubernetes.io/is-default-class") == "true"
+
+
+def is_zero_trust(namespace: Object | None) -> bool:
+    """Tell whether a namespace is recorded as that of a tenant of trust zero."""
+    return annotations_of(namespace).get(TRUST_ANNOTATION) == "zero"
+
+
+# --- a virtual cluster as a record -------------------------------------------------------------------------------
+
+
+def describe(workload: Object, namespace: Object | None, config: Values, pods: list[Object], volumes: list[Object]) -> Object:
+    """Return the record of one virtual cluster, as module vcluster_info documents it.
+
+    :arg workload: its StatefulSet or Deployment.
+    :arg namespace: the one it is in.
+    :arg config: its whole configuration, from the Secret vc-config-<name>.
+    :arg pods: those in its namespace, synced ones as well.
+    :arg volumes: PersistentVolumeClaims in its namespace.
+    """
+    metadata, name = workload["metadata"], workload["metadata"]["name"]
+    spec = workload["spec"]["template"]["spec"]
+    images = {container["name"]: container["image"] for container in [*(spec.get("initContainers") or []), *spec["containers"]]}
+    verdict = judge(workload, [pod for pod in pods if {"app": "vcluster", "release": name}.items() <= labels_of(pod).items()])
+    return {
+        "name": name,
+        "namespace": metadata["namespace"],
+        "tenant": labels_of(namespace).get(TENANT_LABEL) if is_owned(namespace) else None,
+        "trust": annotations_of(namespace).get(TRUST_ANNOTATION),
+        "network_policies": annotations_of(namespace).get(NETWORK_ANNOTATION),
+        "version": labels_of(workload).get("chart", "").removeprefix(f"{CHART}-"),
+        "state": _state(workload, verdict),
+        "reason": "" if is_paused(workload) else verdict.seen,
+        "kubernetes_version": next((tag for ref in images.values() if (tag := _tag(ref)).startswith("v1.")), None),
+        "scheduler": _scheduler(config, pods),
+        "nodes": _seen_nodes(config),
+        "backing_store": backing_store(config),
+        "volumes": {
+            claim["metadata"]["name"]: claim.get("status", {}).get("capacity", {}).get("storage")
+            for claim in volumes
+            if claim["metadata"]["name"].startswith(f"data-{name}-")
+        },
+        "images": images,
+        "created": metadata.get("creationTimestamp"),
+    }
+
+
+def _state(workload: Object, verdict: Verdict) -> str:
+    if is_paused(workload):
+        return "paused"
+    return "running" if verdict.ready else "crashing" if verdict.crashed else "starting"
+
+
+def _tag(ref: str) -> str:
+    return ref.partition("@")[0].rpartition("/")[2].partition(":")[2]
+
+
+def _seen_nodes(config: Values) -> Object | None:
+    """Labels of the host's nodes that it sees; None where it sees none of the real ones."""
+    if not value_at(config, "sync.fromHost.nodes.enabled"):
+        return None
+    return value_at(config, "sync.fromHost.nodes.selector.labels") or {}
+
+
+def _scheduler(config: Values, pods: list[Object]) -> Object:
+    """The scheduler that runs in it: KAI Scheduler by its synced pod, else Kubernetes' own, or none but the host's."""
+    for pod in pods:
+        if labels_of(pod).get(SYNCED_FROM_LABEL) == kai.NAMESPACE and labels_of(pod).get("app") in kai.SCHEDULERS:
+            return {"name": "kai", "version": _tag(pod["spec"]["containers"][0]["image"])}
+    return {"name": "kube-scheduler"} if has_own_scheduler(config) else {}

@@ -1,0 +1,303 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What is refused of a virtual cluster's options and values before anything is written. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+import urllib.parse
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+    BAD_VERSIONS,
+    DEFAULT_KUBERNETES,
+    LICENSED,
+    MOVED,
+    OLD_TENANT_FIX,
+    OLDEST_VERSION,
+    POD_SECURITY_LEVELS,
+    PROFILES_SINCE,
+    STORE_MOVES,
+    parse_version,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import backing_store, has_own_scheduler, value_at
+
+T = t.TypeVar("T")
+
+PROXY_SCHEMES = ("http", "https")
+
+# What the control plane cannot read, though the chart's schema takes it. The syntax is Kubernetes' own, except for tolerations
+# (pkg/util/toleration), mappings (pkg/config/validation.go) and services (pkg/controllers/register.go).
+_LABEL = r"[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?"
+_NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_OBJECT = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+_LABEL_KEY = re.compile(rf"({_OBJECT}/)?{_LABEL}", re.ASCII)
+_LABEL_VALUE = re.compile(rf"({_LABEL})?", re.ASCII)
+_TOLERATION = re.compile(rf"\*|[^:=]*(=({_LABEL})?)?(:(NoSchedule|PreferNoSchedule|NoExecute)?)?", re.ASCII)
+# Both sides of a mapping from the host, with "=" between. Without a namespace on the left it is the tenant's own.
+_MAPPINGS = {
+    "configMaps": re.compile(
+        rf"({_NAMESPACE})?/({_OBJECT})?={_NAMESPACE}/({_OBJECT}|\*)?|({_NAMESPACE})?/\*={_NAMESPACE}/\*"
+        rf"|={_NAMESPACE}(/({_OBJECT}|\*)?)?"
+    ),
+    "gateways": re.compile(rf"{_NAMESPACE}/{_OBJECT}={_NAMESPACE}/{_OBJECT}|{_NAMESPACE}/\*={_NAMESPACE}/\*"),
+}
+_MAPPINGS["secrets"] = _MAPPINGS["configMaps"]
+_SERVICES = {
+    "fromHost": {"from": re.compile(r"[^/]+(/[^/]+)?"), "to": re.compile(r"[^/]+/[^/]+")},
+    "toHost": {"from": re.compile(r"[^/]+/[^/]+"), "to": re.compile(r"[^/]+")},
+}
+_SELECTED = ("runtimeClasses", "ingressClasses", "gatewayClasses", "priorityClasses", "storageClasses")
+
+
+# --- names and addresses -----------------------------------------------------------------------------------------
+
+
+def check_name(name: str) -> None:
+    """Refuse names that cannot be labels: a Service carries the name, a StatefulSet adds eleven characters to it in a label."""
+    if not re.fullmatch(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?", name):
+        raise TenancyError(
+            f"name: {name!r} is not a name Kubernetes accepts here: at most 52 of a-z, 0-9 and '-', "
+            "a letter first, no '-' at the end."
+        )
+
+
+def check_namespace(namespace: str | None) -> None:
+    """Refuse what is no name of a namespace; None, from which it follows from the tenant's name, is fine."""
+    if namespace and not re.fullmatch(_NAMESPACE, namespace):
+        raise TenancyError(
+            f"namespace: {namespace!r} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9 and '-', no '-' at the ends."
+        )
+
+
+def check_node_selector(labels: dict[str, t.Any]) -> None:
+    """Refuse what is no set of labels."""
+
+    def problems() -> t.Iterator[str]:
+        for key, value in labels.items():
+            if not _LABEL_KEY.fullmatch(key):
+                yield f"node_selector.{key}: is not the name of a label."
+            if not isinstance(value, str):
+                yield f"node_selector.{key}: must be a string, not {value!r}; quote it."
+            elif not _LABEL_VALUE.fullmatch(value):
+                yield f"node_selector.{key}: {value!r} is not the value of a label."
+
+    refuse(problems())
+
+
+def check_url(option: str, url: str | None, schemes: tuple[str, ...]) -> None:
+    """Refuse what no client can use as an address; None and an empty text are fine.
+
+    :arg option: its path in the error.
+    """
+    try:
+        parts = urllib.parse.urlsplit(url or "")
+        # Reading a port that is no number raises.
+        usable = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if url and not usable:
+        raise TenancyError(f"{option}: {without_password(url)!r} is not an address such as {schemes[0]}://host.example:6443.")
+
+
+def check_proxy(option: str, url: str | None) -> None:
+    """Refuse what cannot be the address of an HTTP proxy; None and an empty text are fine."""
+    if url and url.startswith("socks"):
+        raise TenancyError(
+            f"{option}: {without_password(url)!r} is a SOCKS proxy, and the clients that Ansible reaches API servers with speak "
+            "HTTP only to a proxy. Give the address of an HTTP proxy, http:// or https://."
+        )
+    check_url(option, url, PROXY_SCHEMES)
+
+
+def without_password(url: str) -> str:
+    """Return an address as it may be shown, without a user's name and password in it."""
+    return re.sub(r"//[^/]*@", "//", url)
+
+
+# --- versions ----------------------------------------------------------------------------------------------------
+
+
+def check_version(version: str, kubernetes_version: str | None = None) -> None:
+    """Refuse versions that are none, too old, or known to be bad.
+
+    :arg kubernetes_version: of the tenant; None for the chart's own.
+    """
+    problems = []
+    if parse_version(version)[:2] < OLDEST_VERSION:
+        oldest = ".".join(map(str, OLDEST_VERSION))
+        problems.append(f"version: vCluster {version} is older than {oldest}, the oldest one this collection can drive.")
+    if version in BAD_VERSIONS:
+        problems.append(f"version: vCluster {version} is refused: {BAD_VERSIONS[version]}.")
+    if kubernetes_version and not re.fullmatch(r"v1\.\d+\.\d+", kubernetes_version):
+        problems.append(f"kubernetes_version: {kubernetes_version!r} is not a Kubernetes version such as v1.35.4.")
+    refuse(problems)
+
+
+def check_upgrade(current: str, wanted: str) -> None:
+    """Refuse downgrades, and upgrades by more than one minor version: upstream tests neither."""
+    have, want = parse_version(current), parse_version(wanted)
+    anyway = "force_version does it all the same."
+    if want < have:
+        raise TenancyError(f"version: vCluster {current} is running; a downgrade to {wanted} is not supported upstream. {anyway}")
+    if want[0] != have[0] or want[1] > have[1] + 1:
+        raise TenancyError(
+            f"version: vCluster {current} is running; {wanted} skips a minor version. Go to {have[0]}.{have[1] + 1} first. {anyway}"
+        )
+
+
+def check_skew(version: str, kubernetes_version: str | None, host_version: str) -> None:
+    """Refuse a tenant whose pods would never become ready on a newer host.
+
+    :arg kubernetes_version: of the tenant; None for the chart's own.
+    :arg host_version: of the host cluster's API server.
+    """
+    _major, minor, patch = parse_version(version)
+    host = re.match(r"v1\.(\d+)", host_version)
+    tenant = int(kubernetes_version.split(".")[1]) if kubernetes_version else DEFAULT_KUBERNETES.get(minor)
+    fixed = minor > max(OLD_TENANT_FIX) or patch >= OLD_TENANT_FIX.get(minor, patch + 1)
+    if host and tenant and tenant <= 33 and int(host[1]) >= 34 and not fixed:
+        raise TenancyError(
+            f"kubernetes_version: with vCluster {version}, pods of a tenant with Kubernetes 1.{tenant} never become ready on a host "
+            f"with {host_version} (loft-sh/vcluster#3578). Take v1.34 or later for the tenant, or vCluster 0.35.3, 0.36.1 or later."
+        )
+
+
+def check_trust(trust: str, version: str) -> None:
+    """Refuse trust profiles that need keys which the chart's version does not have."""
+    if trust != "high" and parse_version(version)[:2] < PROFILES_SINCE:
+        oldest = ".".join(map(str, PROFILES_SINCE))
+        raise TenancyError(
+            f"trust: {trust} needs vCluster {oldest} or later, whose network policies it sets; {version} was asked for."
+        )
+
+
+# --- values ------------------------------------------------------------------------------------------------------
+
+
+def check_moved(values: Values, version: str) -> None:
+    """Refuse a user's values that the version's chart has under another name, or not at all."""
+    at = parse_version(version)[:2]
+    refuse(
+        f"values.{path}: vCluster {version} does not have it any more. Write {now}."
+        for path, gone, now in MOVED
+        if at >= gone and value_at(values, path) is not None
+    )
+
+
+def check_store(current: Values, wanted: Values) -> None:
+    """Refuse a change of the backing store that the control plane refuses; changes to licensed stores are refused anyway."""
+    have, want = backing_store(current), backing_store(wanted)
+    if have != want and (have, want) not in STORE_MOVES:
+        raise TenancyError(
+            f"values.controlPlane.backingStore: the store is {have}; the control plane does not start when it becomes {want}."
+        )
+
+
+def check_values(values: Values) -> None:
+    """Refuse values that the chart installs and the control plane then does not start with: without a licence, or at all."""
+    refuse([*_licensed(values), *_conflicts(values), *_illegible(values)])
+
+
+def _licensed(values: Values) -> t.Iterator[str]:
+    for path, feature in LICENSED.items():
+        value = value_at(values, path)
+        # A section on the first level counts even when it is empty.
+        if value or (value == {} and "." not in path):
+            yield f"values.{path}: {feature} needs a vCluster licence; without one the control plane does not start."
+    for path in _patches(values.get("sync"), "sync"):
+        yield f"values.{path}: patches need a vCluster licence; without one the control plane does not start."
+
+
+def _conflicts(values: Values) -> t.Iterator[str]:
+    """Values that contradict each other (pkg/config/validation.go)."""
+    if has_own_scheduler(values) and not value_at(values, "sync.fromHost.nodes.enabled"):
+        yield "values.sync.fromHost.nodes.enabled: an own scheduler needs the host's nodes; it cannot be false."
+    for kind in ("storageClasses", "priorityClasses"):
+        if value_at(values, f"sync.fromHost.{kind}.enabled") in (True, "true") and value_at(
+            values, f"sync.toHost.{kind}.enabled"
+        ):
+            yield f"values.sync.toHost.{kind}.enabled: {kind} are synced either from the host or to it, not both."
+    replicas = value_at(values, "controlPlane.statefulSet.highAvailability.replicas")
+    if isinstance(replicas, int) and replicas > 1 and backing_store(values) == "database embedded":
+        yield (
+            "values.controlPlane.statefulSet.highAvailability.replicas: the embedded database has one writer, so it cannot be "
+            f"{replicas}. More need controlPlane.backingStore.etcd.deploy."
+        )
+    if value_at(values, "controlPlane.endpoint"):
+        yield "values.controlPlane.endpoint: is only for private nodes, which need a vCluster licence."
+    budget = value_at(values, "controlPlane.advanced.podDisruptionBudget") or {}
+    if all(value_at(budget, key) is not None for key in ("minAvailable", "maxUnavailable")) and value_at(budget, "enabled"):
+        yield "values.controlPlane.advanced.podDisruptionBudget: takes minAvailable or maxUnavailable, not both."
+
+
+def _illegible(values: Values) -> t.Iterator[str]:
+    """Texts that the control plane cannot read; the chart's schema refuses wrong types."""
+    level = value_at(values, "policies.podSecurityStandard")
+    if level and level not in POD_SECURITY_LEVELS:
+        yield f"values.policies.podSecurityStandard: {level!r} is not one of {', '.join(POD_SECURITY_LEVELS)}."
+    for index, text in enumerate(_entries(values, "sync.toHost.pods.enforceTolerations", str)):
+        if not _TOLERATION.fullmatch(text):
+            yield f"values.sync.toHost.pods.enforceTolerations[{index}]: {text!r} is not a toleration such as key=value:NoSchedule."
+    server = value_at(values, "exportKubeConfig.server")
+    if isinstance(server, str) and server and not server.startswith(("https://", "http://")):
+        yield f"values.exportKubeConfig.server: {server!r} does not start with https://."
+    grants = value_at(values, "sync.toHost.gatewayApi.referenceGrants.enabled")
+    if grants not in (None, "", True, False, "auto", "true", "false"):
+        yield f"values.sync.toHost.gatewayApi.referenceGrants.enabled: {grants!r} is not one of auto, true, false."
+    for kind in _MAPPINGS:
+        yield from _bad_mappings(values, kind)
+    for way, patterns in _SERVICES.items():
+        path = f"networking.replicateServices.{way}"
+        for index, service in enumerate(_entries(values, path, dict)):
+            for end, pattern in patterns.items():
+                if not pattern.fullmatch(str(service.get(end, ""))):
+                    wanted = "namespace/service" if pattern.fullmatch("a/b") else "service, without a namespace"
+                    yield f"values.{path}[{index}].{end}: {service.get(end)!r} does not have the form {wanted}."
+    for kind in _SELECTED:
+        yield from _bad_selector(values, f"sync.fromHost.{kind}.selector")
+
+
+def _bad_mappings(values: Values, kind: str) -> t.Iterator[str]:
+    path = f"sync.fromHost.{kind}.mappings.byName"
+    if value_at(values, f"sync.fromHost.{kind}.enabled"):
+        mappings = value_at(values, path)
+        if not mappings:
+            yield f"values.{path}: is empty. List what is synced, such as a/*: b/* for everything in the host's namespace a."
+        for source, target in mappings.items() if isinstance(mappings, dict) else ():
+            if not _MAPPINGS[kind].fullmatch(f"{source}={target}"):
+                yield f"values.{path}: {source!r} to {target!r} is not a mapping such as a/name: b/name or a/*: b/*."
+
+
+def _bad_selector(values: Values, path: str) -> t.Iterator[str]:
+    """Label selectors: the schema takes any text for an operator, and values with each of them."""
+    for index, expression in enumerate(_entries(values, f"{path}.matchExpressions", dict)):
+        operator, listed = expression.get("operator"), bool(expression.get("values"))
+        if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            yield f"values.{path}.matchExpressions[{index}].operator: {operator!r} is not one of In, NotIn, Exists, DoesNotExist."
+        elif listed != (operator in ("In", "NotIn")):
+            yield f"values.{path}.matchExpressions[{index}].values: In and NotIn need some, Exists and DoesNotExist take none."
+    labels = value_at(values, f"{path}.matchLabels")
+    for label, value in labels.items() if isinstance(labels, dict) else ():
+        if isinstance(value, str) and not _LABEL_VALUE.fullmatch(value):
+            yield f"values.{path}.matchLabels.{label}: {value!r} is not the value of a label."
+
+
+def _entries(values: Values, path: str, kind: type[T]) -> list[T]:
+    """Return a list whose entries are of one type; empty for anything else, which the chart's schema refuses."""
+    entries = value_at(values, path)
+    return entries if isinstance(entries, list) and all(isinstance(item, kind) for item in entries) else []
+
+
+def _patches(tree: t.Any, path: str) -> t.Iterator[str]:
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if key == "patches" and value:
+                yield f"{path}.{key}"
+            else:
+                yield from _patches(value, f"{path}.{key}")

@@ -1,0 +1,260 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Helm values of a tenant's virtual cluster, what such values mean, and the metadata that others know a tenant by. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+    BOUNDED,
+    DEDICATED_TAINT,
+    DEFAULT_VERSION,
+    GPU_QUOTA,
+    HOST_SCHEDULER_LABEL,
+    NETWORK_ANNOTATION,
+    PAUSED,
+    PAUSED_DATE,
+    PAUSED_REPLICAS,
+    TENANT_LABEL,
+    TRUST_ANNOTATION,
+    TRUST_PROFILES,
+)
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
+
+Object = dict[str, t.Any]
+Params = t.Mapping[str, t.Any]
+
+# Options that describe a virtual cluster, and what holds for a new one where they are not given.
+DEFAULTS: dict[str, t.Any] = {
+    "version": DEFAULT_VERSION,
+    "kubernetes_version": None,
+    "own_scheduler": False,
+    "node_selector": {},
+    "host_scheduler": None,
+    "gpu_quota": None,
+    "trust": "high",
+    "values": {},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """The desired state of one virtual cluster.
+
+    :ivar version: of chart and image.
+    :ivar values: what helm is given.
+    :ivar trust: its profile; None where a namespace records none.
+    :ivar recorded: this is what was installed before, because nothing else was asked for.
+    """
+
+    version: str
+    values: Values
+    trust: str | None
+    host_scheduler: str | None
+    recorded: bool = False
+
+
+def is_described(params: Params) -> bool:
+    """Tell whether any option that describes the virtual cluster is given."""
+    return any(params[key] is not None for key in DEFAULTS)
+
+
+def with_defaults(params: Params) -> Object:
+    """Return the options, with the documented defaults for those that describe the virtual cluster and are not given."""
+    return dict(params) | {key: default for key, default in DEFAULTS.items() if params[key] is None}
+
+
+def wanted(params: Params) -> Wanted:
+    """Return the desired state that a module's options describe.
+
+    :arg params: with defaults filled in.
+    """
+    values = tenant_values(
+        params["own_scheduler"],
+        params["node_selector"],
+        params["trust"],
+        params["kubernetes_version"],
+        params["values"],
+        host_kai=params["host_scheduler"] == "kai",
+        gpu_quota=params["gpu_quota"],
+        dedicated_to=params["name"] if params["trust"] == "zero" else "",
+    )
+    return Wanted(params["version"], values, params["trust"], params["host_scheduler"])
+
+
+def recorded(release: Release, namespace: Object | None) -> Wanted:
+    """Return the desired state that a release and its namespace record."""
+    trust, scheduler = annotations_of(namespace).get(TRUST_ANNOTATION), labels_of(namespace).get(HOST_SCHEDULER_LABEL)
+    return Wanted(release.chart_version, release.values, trust, scheduler, recorded=True)
+
+
+def tenant_values(
+    own_scheduler: bool,
+    node_selector: dict[str, str],
+    trust: str,
+    kubernetes_version: str | None,
+    values: Values,
+    *,
+    host_kai: bool = False,
+    gpu_quota: int | None = None,
+    dedicated_to: str = "",
+) -> Values:
+    """Return the Helm values of a tenant: this collection's, then its trust profile's, then the user's.
+
+    :arg own_scheduler: pods are placed by a scheduler in the virtual cluster.
+    :arg node_selector: labels of the host's nodes that it sees.
+    :arg values: the user's.
+    :arg host_kai: the host cluster's KAI Scheduler places the tenant's pods.
+    :arg gpu_quota: GPU devices that its pods hold at most.
+    :arg dedicated_to: name of the tenant whose dedicated nodes' taint its pods tolerate.
+    """
+    merged = deep_merge(_base_values(own_scheduler, node_selector, kubernetes_version), trust_values(trust, own_scheduler))
+    if gpu_quota is not None:
+        merged = deep_merge(deep_merge(merged, BOUNDED), {"policies": {"resourceQuota": {"quota": {GPU_QUOTA: gpu_quota}}}})
+    if host_kai:
+        # KAI Scheduler follows a pod's owners, and may not read the Service that vCluster makes the owner of all it syncs.
+        merged = deep_merge(merged, {"experimental": {"syncSettings": {"setOwner": False}}})
+    if dedicated_to:
+        tolerated = [f"{DEDICATED_TAINT}={dedicated_to}:NoSchedule"]
+        merged = deep_merge(merged, {"sync": {"toHost": {"pods": {"enforceTolerations": tolerated}}}})
+    return deep_merge(merged, values)
+
+
+def _base_values(own_scheduler: bool, node_selector: dict[str, str], kubernetes_version: str | None) -> Values:
+    nodes: Values = {"enabled": bool(own_scheduler or node_selector)}
+    if node_selector:
+        nodes["selector"] = {"labels": node_selector}
+    elif own_scheduler:
+        nodes["selector"] = {"all": True}
+    distro: Values = {"scheduler": {"enabled": own_scheduler}}
+    if kubernetes_version:
+        distro["version"] = kubernetes_version
+    return {
+        "controlPlane": {
+            "distro": {"k8s": distro},
+            # On a NodePort the serving certificate names the node, so clients need no port-forward.
+            "service": {"spec": {"type": "NodePort"}},
+            "statefulSet": {
+                "image": {"registry": "ghcr.io", "repository": "loft-sh/vcluster-oss"},
+                "resources": {"requests": {"cpu": "100m", "memory": "256Mi", "ephemeral-storage": "200Mi"}},
+            },
+        },
+        # Without the host's RuntimeClasses the tenant's API server refuses every pod that names `nvidia`.
+        "sync": {"fromHost": {"nodes": nodes, "runtimeClasses": {"enabled": True}}},
+        "telemetry": {"enabled": False},
+    }
+
+
+def trust_values(trust: str, kai: bool) -> Values:
+    """Return the values of a trust profile.
+
+    :arg kai: KAI Scheduler is to run in the virtual cluster. Its operator (templates/services/operator.yaml) and its reservation
+        pods (pkg/binder/binding/resourcereservation) have no security context, and no value gives them one, so that `restricted`
+        would refuse them: `baseline` is the strictest level under which it schedules. The level holds for all namespaces or none.
+    """
+    profile = TRUST_PROFILES[trust]
+    if kai and value_at(profile, "policies.podSecurityStandard") == "restricted":
+        return deep_merge(profile, {"policies": {"podSecurityStandard": "baseline"}})
+    return profile
+
+
+# --- metadata ----------------------------------------------------------------------------------------------------
+
+
+def namespace_metadata(wanted: Wanted, network: str | None) -> Object:
+    """Return annotations and labels of the namespace by which others know what the tenant is; None for what it shall not have.
+
+    :arg network: ENFORCED or UNENFORCED; None where there are no network policies.
+    """
+    return {
+        "annotations": {TRUST_ANNOTATION: wanted.trust, NETWORK_ANNOTATION: network},
+        "labels": {HOST_SCHEDULER_LABEL: wanted.host_scheduler},
+    }
+
+
+def new_namespace(tenant: str, namespace: str, metadata: Object) -> Object:
+    """Return the namespace of a tenant, owned by this collection.
+
+    :arg metadata: as ``namespace_metadata`` returns it.
+    """
+    given = {kind: {key: value for key, value in entries.items() if value} for kind, entries in metadata.items()}
+    given["labels"] |= OWNED_LABELS | {TENANT_LABEL: tenant}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace} | given}
+
+
+def pause_patch(workload: Object, now: datetime.datetime) -> Object:
+    """Return the patch that scales a workload to nothing and notes what it was scaled to."""
+    replicas = str(workload["spec"].get("replicas", 1) or 1)
+    annotations = {PAUSED: "true", PAUSED_REPLICAS: replicas, PAUSED_DATE: now.isoformat(timespec="seconds")}
+    return {"metadata": {"annotations": annotations}, "spec": {"replicas": 0}}
+
+
+def resume_patch(workload: Object) -> Object:
+    """Return the patch that scales a paused workload to what it was before."""
+    replicas = int(annotations_of(workload).get(PAUSED_REPLICAS, "1"))
+    return {
+        "metadata": {"annotations": dict.fromkeys((PAUSED, PAUSED_REPLICAS, PAUSED_DATE))},
+        "spec": {"replicas": replicas},
+    }
+
+
+# --- what values mean --------------------------------------------------------------------------------------------
+
+
+def value_at(values: Values, path: str) -> t.Any:
+    """Return what stands at a path such as ``sync.fromHost.nodes``; None where nothing does."""
+    value: t.Any = values
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def has_own_scheduler(values: Values) -> bool:
+    """Tell whether a scheduler runs in the virtual cluster, by today's key or by the deprecated one that still counts."""
+    keys = ("controlPlane.distro.k8s.scheduler.enabled", "controlPlane.advanced.virtualScheduler.enabled")
+    return any(value_at(values, key) for key in keys)
+
+
+def has_dns(values: Values) -> bool:
+    """Tell whether the virtual cluster gets a CoreDNS of its own, as it does by default."""
+    return bool(({"enabled": True} | (value_at(values, "controlPlane.coredns") or {}))["enabled"])
+
+
+def has_network_policies(values: Values) -> bool:
+    """Tell whether what these values promise depends on a network that enforces policies."""
+    return bool(value_at(values, "policies.networkPolicy.enabled"))
+
+
+def backing_store(values: Values) -> str:
+    """Return the kind of store that holds the virtual cluster's data, such as ``etcd deploy``."""
+    store = value_at(values, "controlPlane.backingStore") or {}
+    for kind, variants in (("etcd", ("embedded", "deploy", "external")), ("database", ("embedded", "external"))):
+        for variant in variants:
+            if value_at(store, f"{kind}.{variant}.enabled"):
+                return f"{kind} {variant}"
+    return "database embedded"
+
+
+def claim(tenant: str, config: Values) -> Claim:
+    """Return what a virtual cluster with these values may take of the nodes that it uses."""
+    quota = value_at(config, "policies.resourceQuota") or {}
+    bound = (quota.get("quota") or {}).get(GPU_QUOTA) if quota.get("enabled") in (True, "true") else None
+    host_kai = value_at(config, "experimental.syncSettings.setOwner") is False
+    return Claim(tenant, has_own_scheduler(config), host_kai, None if bound is None else int(bound))
+
+
+def uses(config: Values, labels: dict[str, str]) -> bool:
+    """Tell whether a virtual cluster with these values knows a node with these labels."""
+    nodes = value_at(config, "sync.fromHost.nodes") or {}
+    return bool(nodes.get("enabled")) and (value_at(nodes, "selector.labels") or {}).items() <= labels.items()

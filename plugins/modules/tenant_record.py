@@ -1,0 +1,90 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.tenant_record."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: tenant_record
+short_description: Record what was verified of a tenant
+version_added: 0.1.0
+author: kubegpu.tenancy contributors (@kubegpu)
+description:
+  - Records the checks that a tenant passed, in a ConfigMap of its namespace on the host cluster, with everything they rest on, so
+    that M(kubegpu.tenancy.tenants_info) can tell whether they still stand.
+options:
+  name:
+    description:
+      - Name of the tenant.
+    type: str
+    required: true
+  wanted:
+    description:
+      - Digest of what was wanted of it, as M(kubegpu.tenancy.tenants_info) returned it.
+    type: str
+    required: true
+  results:
+    description:
+      - The checks, as the probes of this collection return them.
+    type: list
+    elements: dict
+    required: true
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+attributes:
+  diff_mode:
+    support: none
+  idempotent:
+    details: The record is about a tenant, and no part of it, so it never counts as changed.
+seealso:
+  - module: kubegpu.tenancy.tenants_info
+"""
+
+EXAMPLES = r"""
+- name: Record that a web page was served in the tenant
+  kubegpu.tenancy.tenant_record:
+    kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
+    name: web
+    wanted: "{{ (found.tenants | selectattr('name', 'eq', 'web') | first).wanted }}"
+    results: "{{ probe.results }}"
+"""
+
+RETURN = r"""
+at:
+  description: When the record was written, in UTC.
+  returned: success
+  type: str
+  sample: "2026-11-22T12:30:00Z"
+"""
+
+import datetime
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
+
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "name": {"type": "str", "required": True},
+    "wanted": {"type": "str", "required": True},
+    "results": {"type": "list", "elements": "dict", "required": True},
+}
+
+
+def reconcile(run: Run) -> Result:
+    now = datetime.datetime.now(datetime.UTC)
+    if not run.check_mode:
+        record(run.kube, run.params["name"], run.params["wanted"], run.params["results"], now)
+    return run.result(at=now.strftime(TIME))
+
+
+def main() -> None:
+    run_module(reconcile, ARGUMENT_SPEC)
+
+
+if __name__ == "__main__":
+    main()

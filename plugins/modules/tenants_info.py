@@ -1,0 +1,212 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.tenants_info."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: tenants_info
+short_description: Compare the tenants of a host cluster with what is wanted of them
+version_added: 0.1.0
+author: kubegpu.tenancy contributors (@kubegpu)
+description:
+  - Reads all tenants of a host cluster by a few listings, and tells for each that is wanted whether there is anything to do for it,
+    and why.
+  - Nothing is to be done for a tenant while what M(kubegpu.tenancy.tenant_record) recorded still stands. That is, the same is
+    wanted of it, everything that the host cluster shows of it is as it was, its queues are as wanted, and O(max_age) is not over.
+  - Tells also which tenants and which KAI Scheduler this collection made that are not wanted any more.
+options:
+  tenants:
+    description:
+      - The tenants, as C(kubegpu_tenants) lists them or M(kubegpu.tenancy.tenancy_plan) returns them.
+    type: list
+    elements: dict
+    default: []
+  only:
+    description:
+      - Names of the tenants to compare. All of them when empty.
+    type: list
+    elements: str
+    default: []
+  kubeconfigs:
+    description:
+      - Folder of the tenants' kubeconfigs, which are called C(TENANT.yml).
+    type: path
+    required: true
+  settings:
+    description:
+      - Variables of roles that are set for the tenants, such as an image of probes. A tenant is to be worked on when they change.
+    type: dict
+    default: {}
+  max_age:
+    description:
+      - Seconds for which a verification stands while nothing changes.
+    type: int
+    default: 3600
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+attributes:
+  diff_mode:
+    support: none
+seealso:
+  - module: kubegpu.tenancy.tenant_record
+"""
+
+EXAMPLES = r"""
+- name: Compare
+  kubegpu.tenancy.tenants_info:
+    kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
+    kubeconfigs: /etc/kubegpu/kubegpu/tenants
+    tenants: "{{ kubegpu_tenants }}"
+  register: found
+
+- name: Show for which tenants there is something to do
+  ansible.builtin.debug:
+    msg: "{{ item.name }}: {{ item.reasons | join(', ') }}"
+  loop: "{{ found.tenants | selectattr('due') }}"
+"""
+
+RETURN = r"""
+tenants:
+  description: One record for each tenant that is compared, in their order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+      returned: always
+    desired:
+      description: The tenant with every key.
+      type: dict
+      returned: always
+    wanted:
+      description: Digest of everything that is wanted of it.
+      type: str
+      returned: always
+    state:
+      description: V(absent), V(paused), V(running), V(starting), V(crashing) or V(removing), as the host cluster shows it.
+      type: str
+      returned: always
+    due:
+      description: What there is to do, V(change) and V(verify). Empty when nothing.
+      type: list
+      elements: str
+      returned: always
+    reasons:
+      description: Why.
+      type: list
+      elements: str
+      returned: always
+    network_policies:
+      description: V(enforced) or V(unenforced), as a probe saw it. Null where the tenant has none.
+      type: str
+      returned: always
+    verified_at:
+      description: When it was verified last, in UTC. Null where it never was.
+      type: str
+      returned: always
+    results:
+      description: The checks of that verification.
+      type: list
+      elements: dict
+      returned: always
+unlisted:
+  description: Names of tenants that this collection made and that O(tenants) does not list.
+  returned: success
+  type: list
+  elements: str
+  sample: [team-research]
+shared_scheduler:
+  description: Version of the KAI Scheduler that this collection installed in the host cluster. Null without one.
+  returned: success
+  type: str
+sharing:
+  description: Names of the tenants on the cluster that use it.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+import datetime
+import os
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import read_kubeconfig
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask, side_by_side
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
+    leads_there,
+    queues_differ,
+    read_all,
+    shared_scheduler,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Live, due
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "tenants": {"type": "list", "elements": "dict", "default": []},
+    "only": {"type": "list", "elements": "str", "default": []},
+    "kubeconfigs": {"type": "path", "required": True},
+    "settings": {"type": "dict", "default": {}},
+    "max_age": {"type": "int", "default": 3600},
+}
+
+
+def reconcile(run: Run) -> Result:
+    params = run.params
+    tenants = tenants_from(params["tenants"])
+    live = read_all(run.kube)
+    now = datetime.datetime.now(datetime.UTC)
+    compared = [tenant for tenant in tenants if not params["only"] or tenant.name in params["only"]]
+    sharing = {name: labels_of(item.namespace).get(vc.HOST_SCHEDULER_LABEL) for name, item in live.items()}
+    return run.result(
+        tenants=side_by_side(lambda tenant: compare(params, tenant, live.get(tenant.name, Live()), now), compared),
+        unlisted=sorted(live.keys() - {tenant.name for tenant in tenants}),
+        shared_scheduler=shared_scheduler(run.kube),
+        sharing=sorted(name for name, scheduler in sharing.items() if scheduler),
+    )
+
+
+def compare(params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: datetime.datetime) -> Result:
+    """Compare one tenant with what is wanted of it."""
+    path = os.path.join(params["kubeconfigs"], f"{tenant.name}.yml")
+    config = read_kubeconfig(path)
+    there = os.path.exists(path) if tenant.state == "absent" else leads_there(config, live.secret)
+    digest = wanted(tenant, params["settings"])
+    found = due(tenant, digest, live, there, params["max_age"], now)
+    own = tenant.own_scheduler
+    if tenant.state == "present" and CHANGE not in found.work and own and own.own_kai and config:
+        # Somebody may have changed them from within, which the host cluster does not show.
+        differing = queues_differ(tenant, config, ask)
+        found = differing if differing.work else found
+    return {
+        "name": tenant.name,
+        "desired": tenant.data(),
+        "wanted": digest,
+        "state": live.state,
+        "due": list(found.work),
+        "reasons": list(found.reasons),
+        "network_policies": annotations_of(live.namespace).get(vc.NETWORK_ANNOTATION),
+        "verified_at": live.record["data"]["at"] if live.record else None,
+        "results": live.results,
+    }
+
+
+def main() -> None:
+    run_module(reconcile, ARGUMENT_SPEC)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The life of tenants as data, by the playbooks as a person runs them: refusals, parts of a run, several clusters."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, changed
+
+WORKERS = [{"gpus": [0, 1]}]
+BASE = {"lab_gpus": 2, "nvkind_workers": WORKERS}
+ML = {"name": "team-ml", "trust": "high", "gpu_nodes": {"count": 1}, "vcluster": {"kubernetes_version": "v1.35.4"}}
+WEB = {"name": "web", "trust": "high", "vcluster": {"kubernetes_version": "v1.35.4"}}
+FOLDER = Path("~/.kube/kubegpu").expanduser()
+
+
+def variables(*tenants: dict[str, Any], **more: Any) -> str:
+    return f"--extra-vars={json.dumps(BASE | {'kubegpu_tenants': tenants} | more)}"
+
+
+@pytest.fixture(scope="module", name="life")
+def _life() -> Iterator[Lab]:
+    lab = Lab("kubegpu-faults-life")
+    try:
+        lab.site(variables(ML, WEB))
+        yield lab
+    finally:
+        said = lab.play("cleanup", variables(ML, WEB))
+        assert (lab.code, lab.everything()) == (0, []), said[-6000:]
+
+
+def test_a_run_that_finds_all_as_wanted_changes_nothing_and_works_on_no_tenant(life: Lab) -> None:
+    said = life.site(variables(ML, WEB))
+    assert changed(said) == 0
+    assert "Create or change the virtual cluster" not in said
+    assert said.count("2 of 2") == 2
+
+
+@pytest.mark.parametrize(
+    "tags", ["--skip-tags=cluster", "--skip-tags=lab", "--tags=tenants,verify,summary", "--tags=summary", "--tags=verify"]
+)
+def test_parts_of_a_run_leave_kubeconfigs_that_work(life: Lab, tags: str) -> None:
+    said = life.site(variables(ML, WEB), tags)
+    assert changed(said) == 0
+    for path in (FOLDER / life.name / "cluster.yml", FOLDER / life.name / "tenants" / "web.yml"):
+        assert "proxy-url" in yaml.safe_load(path.read_text())["clusters"][0]["cluster"], path
+
+
+def test_a_tenant_without_room_is_refused_at_once_with_the_way_out(life: Lab) -> None:
+    other = ML | {"name": "team-b"}
+    began = time.monotonic()
+    said = " ".join(life.play("site", variables(other, WEB)).split())
+    seconds = time.monotonic() - began
+    assert life.code != 0
+    assert "Nodes are held by team-ml" in said
+    assert "kubegpu.tenancy.cleanup -e kubegpu_only=team-ml" in said
+    assert "Give Docker NVIDIA's runtime" not in said, "it was refused only after work on the host"
+    assert said.count("FAILED") <= 1, "one failure, told once"
+    assert seconds < 60
+
+
+def test_what_is_not_listed_is_named_and_removed_only_when_asked(life: Lab) -> None:
+    said = life.site(variables(ML))
+    assert "web is, made by this collection, and not listed any more" in said
+    assert (FOLDER / life.name / "tenants" / "web.yml").exists()
+
+
+def test_one_tenant_is_removed_by_name_and_the_other_stays(life: Lab) -> None:
+    said = life.play("cleanup", variables(ML, WEB), "--extra-vars=kubegpu_only=web")
+    assert life.code == 0, said[-4000:]
+    assert not (FOLDER / life.name / "tenants" / "web.yml").exists()
+    said = life.site(variables(ML))
+    assert changed(said) == 0
+    assert "not listed any more" not in said
+
+
+def test_check_mode_says_what_would_be(life: Lab) -> None:
+    said = life.site(variables(ML, WEB), "--check")
+    row = next(line for line in said.splitlines() if line.strip().startswith("web "))
+    assert " absent " in row
+    assert "2 of 2" not in row
+    assert "web: to do (change, verify)" in said
+
+
+def test_a_reset_makes_a_tenant_anew(life: Lab) -> None:
+    said = life.play("reset", variables(ML, WEB), "--extra-vars=kubegpu_only=team-ml")
+    assert life.code == 0, said[-4000:]
+    row = next(line for line in said.splitlines() if line.strip().startswith("team-ml ") and "2 of 2" in line)
+    assert " running " in row
+    assert "web " not in said.rpartition("TASK [Show the summary]")[2].partition("PLAY RECAP")[0]
+
+
+def test_one_broken_cluster_does_not_stop_the_other(life: Lab, tmp_path: Path) -> None:
+    inventory = tmp_path / "hosts.yml"
+    source = Path(__file__).parents[2] / "inventories" / "lab" / "group_vars"
+    (tmp_path / "group_vars").symlink_to(source)
+    broken = {"ansible_connection": "local", "kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/nowhere/cluster.yml"}
+    inventory.write_text(
+        yaml.safe_dump(
+            {
+                "kubegpu_clusters": {
+                    "hosts": {"broken": broken},
+                    "children": {"kubegpu_labs": {"hosts": {"lab": {"lab_name": life.name}}}},
+                }
+            }
+        )
+    )
+    said = life.play("site", variables(ML), inventory=str(inventory))
+    assert life.code != 0
+    summary = said.rpartition("TASK [Show the summary]")[2]
+    assert "broken" in summary
+    assert "/nowhere/cluster.yml" in summary
+    row = next(line for line in summary.splitlines() if " team-ml " in line and "lab " in line)
+    assert "2 of 2" in row
+    assert "undefined" not in said

@@ -1,0 +1,209 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of the Helm adapter: where charts are found, and what it makes of the output of Helm 3 and Helm 4."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm, Release, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+
+UPSTREAM = Chart("oci://ghcr.io/kai/kai-scheduler", "v0.13.1")
+
+
+@pytest.fixture
+def charts(tmp_path):
+    folder = tmp_path / "kai-scheduler"
+    folder.mkdir()
+    (folder / "Chart.yaml").write_text("name: kai-scheduler\nversion: v0.13.1\n")
+    with tarfile.open(tmp_path / "kai-scheduler-v0.13.1.tgz", "w:gz") as archive:
+        archive.add(folder, "kai-scheduler")
+    return tmp_path
+
+
+def find(source, version="v0.13.1"):
+    return find_chart(str(source), "kai-scheduler", version, UPSTREAM)
+
+
+def test_where_charts_are_found(charts):
+    archive = charts / "kai-scheduler-v0.13.1.tgz"
+    assert find("") is UPSTREAM
+    assert find("oci://registry.example/charts/") == Chart("oci://registry.example/charts/kai-scheduler", "v0.13.1")
+    assert find(charts) == find(archive) == Chart(str(archive))
+    assert find(charts / "kai-scheduler") == Chart(str(charts / "kai-scheduler"))
+
+
+@pytest.mark.parametrize(
+    ("source", "version", "told"),
+    [
+        ("", "v0.12.0", r"there is no .*/kai-scheduler-v0\.12\.0\.tgz"),
+        ("kai-scheduler-v0.13.1.tgz", "v0.12.0", r"is kai-scheduler v0\.13\.1, not kai-scheduler v0\.12\.0"),
+        ("kai-scheduler", "v0.12.0", r"is kai-scheduler v0\.13\.1, not kai-scheduler v0\.12\.0"),
+        ("gone.tgz", "v0.13.1", "there is no .*gone.tgz"),
+        ("odd.tgz", "v0.13.1", "odd.tgz is no chart"),
+        ("empty.tgz", "v0.13.1", "empty.tgz is no chart: it has no Chart.yaml"),
+    ],
+)
+def test_what_is_not_there_or_another(charts, source, version, told):
+    (charts / "odd.tgz").write_text("no archive")
+    tarfile.open(charts / "empty.tgz", "w:gz").close()
+    with pytest.raises(TenancyError, match=f"chart_source: .*{told}"):
+        find(charts / source, version)
+
+
+# --- running helm ------------------------------------------------------------------------------------------------
+
+# By version, what each command printed: exit status, standard output, standard error. Recorded with the programs that the lab
+# builds, against an API server v1.35.4.
+FORBIDDEN = (
+    'query: failed to query with labels: secrets is forbidden: User "system:serviceaccount:default:nobody" cannot list resource '
+    '"secrets" in API group "" in the namespace "apps"\n'
+)
+RECORDED = {
+    "3.19.5": {
+        "version": (0, "v3.19", ""),
+        "metadata": (
+            0,
+            (
+                '{"name":"t","chart":"tiny-chart","version":"1.2.3-rc.1","appVersion":"7","namespace":"apps","revision":3,'
+                '"status":"pending-upgrade","deployedAt":"2026-11-22T08:04:48Z"}\n'
+            ),
+            "",
+        ),
+        "unreachable": (1, "", 'Error: Kubernetes cluster unreachable: context "nope" does not exist\n'),
+    },
+    "4.3.1": {
+        "version": (0, "v4.3", ""),
+        "metadata": (
+            0,
+            (
+                '{"name":"t","chart":"tiny-chart","version":"1.2.3-rc.1","appVersion":"7","labels":{"modifiedAt":"1795334647",'
+                '"name":"t","owner":"helm","status":"pending-upgrade","version":"3"},"namespace":"apps","revision":3,'
+                '"status":"pending-upgrade","deployedAt":"2026-11-22T08:05:14Z","applyMethod":"csa"}\n'
+            ),
+            "",
+        ),
+        "unreachable": (1, "", 'Error: kubernetes cluster unreachable: context "nope" does not exist\n'),
+    },
+}
+# The same in both.
+VALUES = (0, '{"replicas":1,"text":"a"}\n', "")
+ABSENT = {
+    "get": (1, "", "Error: release: not found\n"),
+    "uninstall": (1, "", "Error: uninstall: Release not loaded: t: release: not found\n"),
+}
+UNREADABLE = {
+    "get": (1, "", f"Error: {FORBIDDEN}"),
+    "uninstall": (1, "", f"Error: uninstall: Release not loaded: t: {FORBIDDEN}"),
+}
+# For versions that do not matter.
+SILENT = {"upgrade": (0, "", ""), "uninstall": (0, 'release "t" uninstalled\n', "")}
+
+versions = pytest.mark.parametrize("version", RECORDED)
+
+
+class Program:
+    """Answers as a version of helm did; ``answers`` go before that, by command."""
+
+    def __init__(self, version, /, **answers):
+        recorded = RECORDED[version]
+        self.answers = SILENT | {"version": recorded["version"], "metadata": recorded["metadata"], "values": VALUES} | answers
+        self.calls = []
+        self.helm = Helm(self.run, "helm", "/etc/kubeconfig", "host")
+
+    def run(self, args, *, data=None, environ_update=None):
+        assert {"HELM_NAMESPACE", "HELM_DRIVER", "HELM_CACHE_HOME", "KUBECACHEDIR"} == environ_update.keys()
+        self.calls.append((args, data))
+        command = args[1:3] if args[1] == "get" else args[1:2]
+        return next(self.answers[word] for word in reversed(command) if word in self.answers)
+
+    @property
+    def commands(self):
+        return [args[1:] for args, _data in self.calls]
+
+
+CLUSTER = ["--kubeconfig", "/etc/kubeconfig", "--kube-context", "host"]
+
+
+@versions
+def test_a_release_is_read_whatever_its_state(version):
+    program = Program(version)
+    release = program.helm.release("t", "apps")
+    assert release == Release("t", "apps", "pending-upgrade", 3, "tiny-chart", "1.2.3-rc.1", {"replicas": 1, "text": "a"})
+    assert release.record == "sh.helm.release.v1.t.v3"
+    rest = ["t", "--namespace", "apps", "--output", "json", *CLUSTER]
+    assert program.commands == [["get", "metadata", *rest], ["get", "values", *rest]]
+
+
+@versions
+def test_a_release_without_values_has_empty_ones(version):
+    assert Program(version, values=(0, "null\n", "")).helm.release("t", "apps").values == {}
+
+
+@versions
+def test_a_release_that_does_not_exist_is_none(version):
+    program = Program(version, metadata=ABSENT["get"], uninstall=ABSENT["uninstall"])
+    assert program.helm.release("t", "apps") is None
+    assert program.helm.uninstall("t", "apps", 10) == ""
+
+
+@versions
+def test_a_release_that_cannot_be_read_is_an_error(version):
+    program = Program(version, metadata=UNREADABLE["get"], uninstall=UNREADABLE["uninstall"])
+    for call in (lambda: program.helm.release("t", "apps"), lambda: program.helm.uninstall("t", "apps", 10)):
+        with pytest.raises(TenancyError, match="secrets is forbidden"):
+            call()
+    # It would take the one for the other.
+    assert not [args for args in program.commands if "--ignore-not-found" in args]
+    with pytest.raises(TenancyError, match="cluster unreachable"):
+        Program(version, metadata=RECORDED[version]["unreachable"]).helm.release("t", "apps")
+
+
+@versions
+def test_both_apply_a_chart_in_the_same_way(version):
+    program = Program(version)
+    program.helm.upgrade("t", "apps", Chart("/charts/tiny.tgz"), {"secret": "x"}, 30)
+    program.helm.upgrade("t", "apps", Chart("oci://r/tiny", "1.2.3", plain_http=True), {}, 30)
+    asked, (first, data), (second, _data) = program.calls
+    assert asked[0][1:] == ["version", "--template", "{{.Version}}"]
+    common = ["--namespace", "apps", "--create-namespace", "--reset-values", "--values", "-", "--timeout", "30s"]
+    common += {"3.19.5": [], "4.3.1": ["--server-side=false"]}[version] + CLUSTER
+    assert first[1:] == ["upgrade", "--install", "t", "/charts/tiny.tgz", *common]
+    assert second[1:] == ["upgrade", "--install", "t", "oci://r/tiny", "--version", "1.2.3", "--plain-http", *common]
+    # Never in the list of arguments, which everyone on the host can read.
+    assert json.loads(data) == {"secret": "x"}
+
+
+@versions
+def test_hooks_are_left_out_where_asked(version):
+    program = Program(version)
+    program.helm.uninstall("t", "apps", 30)
+    program.helm.uninstall("t", "apps", 30, hooks=False)
+    common = ["uninstall", "t", "--namespace", "apps", "--timeout", "30s"]
+    assert program.commands == [[*common, *CLUSTER], [*common, "--no-hooks", *CLUSTER]]
+
+
+def test_a_chart_is_rendered_with_the_kinds_that_the_cluster_serves():
+    program = Program("4.3.1", template=(0, "kind: X\n", ""))
+    assert program.helm.template("t", "apps", Chart("/c"), {}, ["resource.k8s.io/v1/DeviceClass"]) == "kind: X\n"
+    assert "--api-versions=resource.k8s.io/v1/DeviceClass" in program.commands[0]
+
+
+@pytest.mark.parametrize("printed", ["v2.17.0", "v5.0.1", "unknown", ""])
+def test_other_majors_are_refused_before_anything_is_written(printed):
+    program = Program("3.19.5", version=(0, printed, ""))
+    with pytest.raises(
+        TenancyError, match=f"helm_binary: helm is version '{printed}', and this collection needs Helm 3 or Helm 4"
+    ):
+        program.helm.upgrade("t", "apps", Chart("/c"), {}, 1)
+    assert len(program.calls) == 1
+
+
+def test_a_missing_program_is_named(tmp_path):
+    params = {"kubeconfig": "/etc/kubeconfig", "context": None, "helm_binary": str(tmp_path / "helm5")}
+    with pytest.raises(TenancyError, match=r"helm_binary: there is no program .*/helm5\. Install Helm 3\.14 or newer"):
+        Helm.connect(lambda *_args, **_kwargs: pytest.fail("it was run"), params)

@@ -1,0 +1,450 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The adapter over a server that answers as scripted; tests/contract shows the same adapter over a real API server."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import datetime
+import socket
+import socketserver
+import threading
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import (
+    CONCURRENCY,
+    PAGE,
+    Kube,
+    _proxy_url,
+    ask,
+    concurrently,
+    finish,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+
+from .conftest import BROKEN, serve, status
+
+CONFIG = {
+    "clusters": [{"name": "near", "cluster": {}}, {"name": "far", "cluster": {"proxy-url": "http://127.0.0.1:1"}}],
+    "contexts": [{"name": "a", "context": {"cluster": "near"}}, {"name": "b", "context": {"cluster": "far"}}],
+    "current-context": "b",
+}
+
+WHERE = "/api/v1/namespaces/ns/configmaps"
+ITEM = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "ns"}}
+DONE = (200, ITEM, {})
+SILENT = "Internal error occurred: failed calling webhook queue-validation.kai.scheduler: connection refused"
+
+
+def failure(call, *args, **kwargs):
+    with pytest.raises(TenancyError) as caught:
+        call(*args, **kwargs)
+    return caught.value
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [status(500), status(429, Retry_After="1"), status(503), status(504), BROKEN])
+def test_what_may_be_done_twice_is_repeated(kube, script, clock, bad):
+    for verb, call in {
+        "GET": lambda: kube.get("v1", "ConfigMap", "x", "ns"),
+        "PATCH": lambda: kube.patch("v1", "ConfigMap", "x", {"data": {}}, "ns"),
+        "DELETE": lambda: kube.delete("v1", "ConfigMap", "x", "ns"),
+    }.items():
+        script.on(f"{verb} {WHERE}/x", bad, bad, DONE)
+        assert call()
+        assert [entry.partition("?")[0] for entry in script.calls] == [f"{verb} {WHERE}/x"] * 3
+        script.calls.clear()
+    script.on(f"PATCH {WHERE}/x", bad, DONE)
+    assert kube.apply(ITEM) == ITEM
+    assert clock.now < 15
+
+
+@pytest.mark.parametrize("code", [400, 403, 409, 422])
+def test_refusals_are_not_repeated(kube, script, code):
+    script.on(f"GET {WHERE}/x", status(code, "no such luck"))
+    error = failure(kube.get, "v1", "ConfigMap", "x", "ns")
+    assert (error.message, error.details) == ("Reading ConfigMap x failed: no such luck", {"status": code})
+    assert len(script.calls) == 1
+
+
+def test_a_silent_webhook_is_for_the_caller_to_wait_for(kube, script, clock):
+    script.on(f"PATCH {WHERE}/x", status(500, SILENT))
+    assert SILENT in failure(kube.apply, ITEM).message
+    assert clock.pauses == []
+
+
+def test_a_refused_credential_is_permanent(kube, script):
+    script.on(f"GET {WHERE}/x", status(401, "Unauthorized"))
+    assert failure(kube.get, "v1", "ConfigMap", "x", "ns").details == {"status": 401, "permanent": True}
+
+
+@pytest.mark.parametrize("text", ["<html>Sign in</html>", ""])
+def test_an_answer_that_is_no_object_is_an_error(kube, script, text):
+    script.on(f"GET {WHERE}/x", (200, text, {}))
+    script.on(f"GET {WHERE}", (200, text, {}))
+    assert "no JSON object" in failure(kube.get, "v1", "ConfigMap", "x", "ns").message
+    assert "no JSON object" in failure(kube.list, "v1", "ConfigMap", "ns").message
+
+
+def test_the_version_is_read_anew(kube, script):
+    assert kube.version() == "v1.35.4"
+    script.on("GET /version", (200, {"gitVersion": "v1.36.1"}, {}))
+    assert kube.version() == "v1.36.1"
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+def page(*names, more=""):
+    return 200, {"metadata": {"continue": more}, "items": [{"metadata": {"name": name}} for name in names]}, {}
+
+
+def test_lists_are_read_page_by_page(kube, script):
+    script.on(f"GET {WHERE}", page("a", "b", more="next"), status(500), page("c"))
+    assert [item["metadata"]["name"] for item in kube.list("v1", "ConfigMap", "ns", "k=v")] == ["a", "b", "c"]
+    assert script.calls[0] == f"GET {WHERE}?labelSelector=k%3Dv&limit={PAGE}"
+    assert script.calls[1:] == [f"GET {WHERE}?continue=next&labelSelector=k%3Dv&limit={PAGE}"] * 2
+
+
+def test_a_list_whose_first_page_is_forgotten_is_read_as_a_whole(kube, script):
+    script.on(f"GET {WHERE}", page("a", more="next"), status(410, "The provided continue parameter is too old"), page("a", "b"))
+    assert [item["metadata"]["name"] for item in kube.list("v1", "ConfigMap", "ns")] == ["a", "b"]
+    assert script.calls[-1] == f"GET {WHERE}"
+    script.on(f"GET {WHERE}", status(410, "gone"))
+    assert failure(kube.list, "v1", "ConfigMap", "ns").details["status"] == 410
+
+
+def test_a_list_that_breaks_off_is_an_error(kube, script):
+    script.on(f"GET {WHERE}", page("a", more="next"), status(503, "busy"))
+    assert failure(kube.list, "v1", "ConfigMap", "ns").details == {"status": 503, "attempts": 5}
+
+
+# --- kinds ------------------------------------------------------------------------------------------------------------
+
+GROUP = "metrics.example/v1"
+GROUPS = {"name": "metrics.example", "versions": [{"groupVersion": GROUP, "version": "v1"}]}
+GROUPS["preferredVersion"] = GROUPS["versions"][0]
+METRIC = {"kind": "Metric", "name": "metrics", "namespaced": False, "verbs": []}
+METRICS = (200, {"kind": "APIResourceList", "resources": [METRIC]}, {})
+
+
+@pytest.mark.parametrize(("code", "attempts"), [(503, 5), (500, 5), (403, None)])
+def test_a_group_that_cannot_be_read_is_not_one_without_kinds(kube, script, code, attempts):
+    script.on("GET /apis", (200, {"kind": "APIGroupList", "groups": [GROUPS]}, {}))
+    script.on(f"GET /apis/{GROUP}", status(code, "error trying to reach service"))
+    for call in (kube.served, kube.list):
+        error = failure(call, GROUP, "Metric")
+        assert error.message.startswith("Looking up Metric (metrics.example/v1) failed")
+        assert (error.details["status"], error.details.get("attempts")) == (code, attempts)
+
+
+def test_a_group_that_comes_back_is_found(kube, script):
+    script.on("GET /apis", (200, {"kind": "APIGroupList", "groups": [GROUPS]}, {}))
+    script.on(f"GET /apis/{GROUP}", *[status(503)] * 4, METRICS)
+    assert kube.served(GROUP, "Metric")
+    assert not kube.served(GROUP, "Other")
+
+
+def test_a_group_that_does_not_exist_has_no_kinds(kube, script):
+    script.on("GET /apis", (200, {"kind": "APIGroupList", "groups": [GROUPS]}, {}))
+    script.on(f"GET /apis/{GROUP}", (404, "404 page not found", {}))
+    assert not kube.served(GROUP, "Metric")
+    assert not kube.served("other.example/v1", "Other")
+    assert not kube.served("v1", "Other")
+
+
+def test_threads_ask_one_after_the_other_what_the_server_knows():
+    asking = threading.Lock()
+
+    class Resources:
+        def get(self, kind, **_where):
+            assert asking.acquire(blocking=False)
+            threading.Event().wait(0.01)
+            asking.release()
+            return kind
+
+    client = type("Client", (), {"resources": Resources()})()
+    kube = Kube(client)
+    assert concurrently(lambda kind: kube.served("v1", kind), ["Pod"] * CONCURRENCY) == [True] * CONCURRENCY
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [status(429), status(503, Retry_After="1")])
+def test_a_create_is_repeated_where_the_server_did_nothing(kube, script, bad):
+    script.on(f"POST {WHERE}", bad, DONE)
+    assert kube.create(ITEM) == ITEM
+    assert len(script.calls) == 2
+
+
+@pytest.mark.parametrize("bad", [status(500), status(503), status(504), BROKEN])
+def test_a_create_is_not_repeated_where_the_server_may_have_done_it(kube, script, bad):
+    script.on(f"POST {WHERE}", bad)
+    failure(kube.create, ITEM)
+    assert len(script.calls) == 1
+
+
+def existing(manager):
+    return 200, ITEM | {"metadata": ITEM["metadata"] | {"managedFields": [{"manager": manager}]}}, {}
+
+
+def test_what_an_attempt_of_ours_created_counts_as_created(kube, script):
+    script.on(f"POST {WHERE}", status(503, Retry_After="1"), status(409, "already exists"))
+    script.on(f"GET {WHERE}/x", existing("kubegpu.tenancy"))
+    assert kube.create(ITEM)["metadata"]["name"] == "x"
+
+
+@pytest.mark.parametrize("there", [existing("kubectl"), status(404)])
+def test_what_somebody_else_created_does_not(kube, script, there):
+    script.on(f"POST {WHERE}", status(503, Retry_After="1"), status(409, "already exists"))
+    script.on(f"GET {WHERE}/x", there)
+    assert failure(kube.create, ITEM).details == {"status": 409, "attempts": 2}
+
+
+def test_what_existed_before_the_first_attempt_does_not_either(kube, script):
+    script.on(f"POST {WHERE}", status(409, "already exists"))
+    script.on(f"GET {WHERE}/x", existing("kubegpu.tenancy"))
+    assert failure(kube.create, ITEM).details == {"status": 409}
+
+
+def test_a_conditional_change_is_not_repeated(kube, script):
+    script.on(f"PATCH {WHERE}/x", BROKEN, DONE)
+    failure(kube.patch, "v1", "ConfigMap", "x", {"metadata": {"resourceVersion": "1"}}, "ns")
+    assert len(script.calls) == 1
+    script.on(f"PATCH {WHERE}/x", BROKEN, DONE)
+    failure(kube.apply, ITEM | {"metadata": ITEM["metadata"] | {"resourceVersion": "1"}})
+    assert len(script.calls) == 2
+
+
+def test_what_an_attempt_of_ours_deleted_was_there(kube, script):
+    script.on(f"DELETE {WHERE}/x", BROKEN, status(404))
+    assert kube.delete("v1", "ConfigMap", "x", "ns") is True
+    assert kube.delete("v1", "ConfigMap", "x", "ns") is False
+
+
+def test_a_token_is_asked_for_by_its_subresource(kube, script):
+    path = "/api/v1/namespaces/kube-system/serviceaccounts/deployer/token"
+    script.on(f"POST {path}", status(500), (201, {"status": {"token": "secret"}}, {}))
+    assert kube.create_token("deployer", "kube-system", 600) == "secret"
+    assert [body["spec"] for body in script.bodies] == [{"expirationSeconds": 600}] * 2
+
+
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+LOG = "/api/v1/namespaces/ns/pods/x/log"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'container "c" in pod "x" is waiting to start: ContainerCreating',
+        'container "c" in pod "x" is waiting to start: image can\'t be pulled',
+        'container "c" in pod "x" is not available',
+        'previous terminated container "c" in pod "x" not found',
+    ],
+)
+def test_a_container_that_has_written_nothing_has_an_empty_log(kube, script, message):
+    script.on(f"GET {LOG}", status(400, message))
+    assert kube.logs("x", "ns") == ""
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        status(400, "a container name must be specified for pod x, choose one of: [a b]"),
+        status(403, "pods is forbidden"),
+        status(404, 'pods "x" not found'),
+        status(500, "dial tcp 10.0.0.1:10250: connect: connection refused"),
+        BROKEN,
+    ],
+)
+def test_a_log_that_cannot_be_read_is_not_empty(kube, script, bad):
+    script.on(f"GET {LOG}", bad)
+    assert failure(kube.logs, "x", "ns").message.startswith("Reading the log of Pod x failed")
+
+
+def test_logs_are_bounded_as_asked(kube, script):
+    script.on(f"GET {LOG}", (200, "a\nb\n", {}))
+    assert kube.logs("x", "ns", "c", lines=2, previous=True, seconds=0) == "a\nb\n"
+    assert script.calls == [f"GET {LOG}?tailLines=2&previous=true&container=c&sinceSeconds=1"]
+
+
+# --- one request without a client ----------------------------------------------------------------------------------------
+
+
+def changed(kubeconfig, **cluster):
+    config = copy.deepcopy(kubeconfig)
+    config["clusters"][0]["cluster"] |= {key.replace("_", "-"): value for key, value in cluster.items()}
+    return config
+
+
+def test_an_answer_comes_with_a_certificate_and_with_a_token(tls, script):
+    script.on("GET /api", (200, {"kind": "APIVersions"}, {}))
+    assert ask(tls, "/api") == {"kind": "APIVersions"}
+    assert "Authorization" not in script.headers[-1]
+    assert ask(tls | {"users": [{"user": {"token": "secret"}}]}, "/api") == {"kind": "APIVersions"}
+    assert script.headers[-1]["Authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize(("code", "permanent"), [(401, True), (403, True), (404, None), (429, None), (500, None), (503, None)])
+def test_a_refused_credential_ends_a_wait_and_a_server_that_starts_does_not(tls, script, code, permanent):
+    script.on("GET /api", status(code, "no entry"))
+    error = failure(ask, tls, "/api")
+    assert error.message == f"GET {tls['clusters'][0]['cluster']['server']}/api failed: no entry"
+    assert (error.details["status"], error.details.get("permanent")) == (code, permanent)
+    assert len(script.calls) == 1
+
+
+@pytest.mark.parametrize("bad", [BROKEN, (200, "<html>", {}), (302, "", {"Location": "/login"})])
+def test_an_answer_that_is_none_may_come_later(tls, script, bad):
+    script.on("GET /api", bad)
+    assert "permanent" not in failure(ask, tls, "/api").details
+
+
+def test_a_server_that_is_not_there_may_come_later(tls):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    error = failure(ask, changed(tls, server=f"https://127.0.0.1:{port}"), "/api")
+    assert error.details == {"status": None}
+    assert "refused" in error.message
+
+
+def test_a_server_that_is_silent_may_answer_later(tls):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        assert failure(ask, changed(tls, server=address), "/api", timeout=0.2).details == {"status": None}
+
+
+def test_a_certificate_that_does_not_verify_ends_a_wait(tls, certificate):
+    port = tls["clusters"][0]["cluster"]["server"].rpartition(":")[2]
+    other = certificate(datetime.datetime(2100, 1, 1))
+    for config in (changed(tls, server=f"https://localhost:{port}"), changed(tls, certificate_authority_data=other)):
+        error = failure(ask, config, "/api")
+        assert "CERTIFICATE_VERIFY_FAILED" in error.message
+        assert error.details == {"status": None, "permanent": True}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda config: config["clusters"].clear(),
+        lambda config: config["clusters"][0]["cluster"].pop("server"),
+        lambda config: config["clusters"][0]["cluster"].pop("certificate-authority-data"),
+        lambda config: config["clusters"][0]["cluster"].update({"certificate-authority-data": "bm9uZQ=="}),
+        lambda config: config["users"][0].update(user={}),
+        lambda config: config["users"][0].update(user=None),
+        lambda config: config["users"][0]["user"].update({"client-key-data": "!"}),
+        lambda config: config["users"][0]["user"].update({"client-key-data": None}),
+    ],
+)
+def test_a_malformed_kubeconfig_ends_a_wait(tls, change):
+    config = copy.deepcopy(tls)
+    change(config)
+    error = failure(ask, config, "/api")
+    assert "the kubeconfig is malformed" in error.message
+    assert error.details == {"status": None, "permanent": True}
+
+
+class Tunnel(socketserver.StreamRequestHandler):
+    """A proxy that does what CONNECT asks for."""
+
+    def handle(self):
+        line = self.rfile.readline().decode().split()
+        while self.rfile.readline().strip():
+            pass
+        self.server.script.append(line[:2])
+        host, _colon, port = line[1].rpartition(":")
+        with socket.create_connection((host, int(port))) as there:
+            self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            back = threading.Thread(target=self.pump, args=(there, self.connection), daemon=True)
+            back.start()
+            self.pump(self.connection, there)
+            back.join(5)
+
+    @staticmethod
+    def pump(source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+
+def test_a_proxy_is_asked_for_a_tunnel(tls, script):
+    script.on("GET /api", (200, {}, {}))
+    seen = []
+    proxy = serve(Tunnel, seen)
+    try:
+        assert ask(changed(tls, proxy_url=f"http://127.0.0.1:{proxy.server_port}"), "/api") == {}
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+    assert seen == [["CONNECT", tls["clusters"][0]["cluster"]["server"].removeprefix("https://")]]
+
+
+@pytest.mark.parametrize("url", ["socks5://127.0.0.1:1080", "socks5h://127.0.0.1:1080", "ftp://127.0.0.1"])
+def test_a_proxy_of_another_kind_is_refused_at_once(tls, url):
+    named = changed(tls, proxy_url=url) | CONFIG | {"clusters": [{"name": "far", "cluster": {"proxy-url": url}}]}
+    for call in (
+        lambda: ask(changed(tls, proxy_url=url), "/api"),
+        lambda: Kube.connect(kubeconfig=CONFIG, proxy=url),
+        lambda: Kube.connect(kubeconfig=named),
+    ):
+        error = failure(call)
+        assert f"The proxy {url} is of kind" in error.message
+        assert error.details == {"status": None, "permanent": True}
+
+
+@pytest.mark.parametrize("kubeconfig", [{"clusters": []}, {"clusters": 5, "current-context": "x", "contexts": [{"name": "x"}]}])
+def test_no_connection_is_tried_with_a_malformed_kubeconfig(kubeconfig):
+    assert failure(Kube.connect, kubeconfig=kubeconfig).details == {"status": None, "permanent": True}
+
+
+@pytest.mark.parametrize(("context", "proxy"), [(None, "http://127.0.0.1:1"), ("a", None), ("gone", None)])
+def test_the_proxy_is_that_of_the_contexts_cluster(context, proxy, tmp_path):
+    (tmp_path / "config").write_text(yaml.safe_dump(CONFIG))
+    assert _proxy_url(str(tmp_path / "config"), context) == proxy
+    assert _proxy_url(CONFIG, context) == proxy
+
+
+@pytest.mark.parametrize("text", ["", "odd: [", "- list"])
+def test_what_is_no_kubeconfig_is_the_clients_to_refuse(text, tmp_path):
+    (tmp_path / "config").write_text(text)
+    assert _proxy_url(str(tmp_path / "config"), None) is None
+    assert _proxy_url(str(tmp_path / "gone"), None) is None
+
+
+# --- several calls at once ------------------------------------------------------------------------------------------------
+
+
+def test_concurrent_calls_wait_for_each_other_and_answer_in_order():
+    meeting = threading.Barrier(CONCURRENCY, timeout=30)
+
+    def call(item):
+        meeting.wait()
+        return item * 2
+
+    assert concurrently(call, range(CONCURRENCY)) == list(range(0, 2 * CONCURRENCY, 2))
+
+
+def test_the_first_failure_of_concurrent_calls_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        concurrently(lambda item: 1 / item, [1, 0, 2])
+
+
+def test_warnings_are_shown_one_by_one_and_not_returned():
+    shown = []
+
+    class Module:
+        warn = shown.append
+
+        def exit_json(self, **result):
+            shown.append(result)
+
+    finish(Module(), {"changed": True, "warnings": ["odd", "old"]})
+    assert shown == ["odd", "old", {"changed": True}]

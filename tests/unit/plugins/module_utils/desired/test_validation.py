@@ -1,0 +1,337 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TENANTS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
+
+KAI = {"name": "kai", "version": "v0.13.1"}
+QUEUES = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "training", "gpu": {"quota": 3}}]}]
+WORKERS = [{"gpus": [0, 1, 2, 3]}, {"gpus": 4}, {}]
+WEB = {"name": "web", "trust": "partial"}
+ML = {"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}, "scheduler": KAI, "queues": QUEUES}
+
+
+CLAIMED = f"claimed by ml already ({TENANTS}[0]). To share nodes, both give shared_gpus."
+SHARED = {"name": "kai", "shared": True}
+NOT_SHARED = {"shared": False, "chart": "", "repository": ""}
+
+
+def read(tenants, workers=None, shared_scheduler=None, gpus=None, **variables):
+    """The desired state of a cluster that is made where its workers are given, else of one that exists."""
+    existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/etc/kubernetes/admin.conf"}
+    variables |= existing if workers is None else {"nvkind_workers": workers, "lab_gpus": gpus}
+    shared = {SHARED_SCHEDULER: shared_scheduler} if shared_scheduler else {}
+    return desired_state(variables | shared | {TENANTS: tenants}, "dc1")
+
+
+def plan(tenants, workers=None, shared_scheduler=None, gpus=None):
+    return read(tenants, workers, shared_scheduler, gpus).data()["tenants"]
+
+
+def problems(tenants, workers=None, shared_scheduler=None):
+    with pytest.raises(TenancyError) as caught:
+        plan(tenants, workers, shared_scheduler)
+    found = caught.value.details["problems"]
+    assert all(problem in caught.value.message for problem in found)
+    return found
+
+
+# --- validation --------------------------------------------------------------------------------------------------
+
+
+def test_every_key_is_there():
+    assert plan([WEB]) == [
+        WEB
+        | {
+            "state": "present",
+            "gpu_nodes": {},
+            "vcluster": {"version": "0.36.1", "kubernetes_version": "", "values": {}},
+            "scheduler": {},
+            "queues": [],
+        }
+    ]
+
+
+def test_the_given_is_kept():
+    values = {"sync": {"toHost": {"ingresses": {"enabled": True}}}}
+    tenant = ML | {"vcluster": {"version": "0.34.0", "values": values}, "scheduler": KAI | {"gpu_sharing": True}}
+    assert plan([tenant], WORKERS) == [
+        tenant
+        | {
+            "state": "present",
+            "vcluster": {"version": "0.34.0", "kubernetes_version": "", "values": values},
+            "scheduler": KAI | {"gpu_sharing": True, "values": {}} | NOT_SHARED,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"trsut": "high"}, "[0].trsut: unknown key. Did you mean trust? Allowed here: name, "),
+        ({"vcluster": {"vers": "0.36.1"}}, "[0].vcluster.vers: unknown key. Did you mean version?"),
+        ({"gpu_nodes": {"cuont": 1}}, "[0].gpu_nodes.cuont: unknown key."),
+        ({"scheduler": KAI | {"sharing": True}}, "[0].scheduler.sharing: unknown key."),
+        ({"name": 7}, "[0].name: must be a string, not 7; quote it."),
+        ({"trust": None}, "[0].trust: must be a string, not None."),
+        ({"gpu_nodes": 1}, "[0].gpu_nodes: must be a dictionary, not 1."),
+        ({"gpu_nodes": {"count": "1"}}, "[0].gpu_nodes.count: must be a whole number, not '1'."),
+        ({"gpu_nodes": {"count": True}}, "[0].gpu_nodes.count: must be a whole number, not True."),
+        ({"gpu_nodes": {"names": ["a", 1]}}, "[0].gpu_nodes.names[1]: must be a string, not 1; quote it."),
+        ({"gpu_nodes": {"labels": {"pool": True}}}, "[0].gpu_nodes.labels.pool: must be a string, not True; quote it."),
+        ({"vcluster": {"version": 0.36}}, "[0].vcluster.version: must be a string, not 0.36; quote it."),
+        ({"scheduler": KAI | {"gpu_sharing": "yes"}}, "[0].scheduler.gpu_sharing: must be true or false, not 'yes'."),
+        ({"queues": {}}, "[0].queues: must be a list, not a dictionary."),
+        ({"name": "Team"}, "[0].name: 'Team' is not a name Kubernetes accepts here: "),
+        ({"name": "1st"}, "[0].name: "),
+        ({"name": "a-"}, "[0].name: "),
+        ({"name": "a" * 41}, "at most 40 characters, because names of up to 63 are built from it."),
+        ({"trust": "full"}, "[0].trust: 'full' is not one of high, partial, zero."),
+        ({"gpu_nodes": {}}, "[0].gpu_nodes: needs exactly one of count, names, labels."),
+        ({"gpu_nodes": {"count": 1, "names": ["a"]}}, "[0].gpu_nodes: needs exactly one of count, names, labels."),
+        ({"gpu_nodes": {"count": 0}}, "[0].gpu_nodes.count: must be at least 1, not 0."),
+        ({"gpu_nodes": {"names": []}}, "[0].gpu_nodes.names: is empty."),
+        ({"gpu_nodes": {"names": ["a", "a"]}}, "[0].gpu_nodes.names[1]: a stands here twice."),
+        ({"scheduler": {"name": "volcano", "version": "1.2.3"}}, "[0].scheduler.chart: is missing: volcano is not kai, so its "),
+        ({"scheduler": {"name": "volcano", "chart": "volcano"}}, "[0].scheduler.version: is missing: volcano is not kai, "),
+        (
+            {"scheduler": {"name": "Volcano", "chart": "v", "version": "1"}},
+            "[0].scheduler.name: 'Volcano' is no name for a Helm ",
+        ),
+        (
+            {"scheduler": {"name": "volcano", "chart": "volcano", "version": "1.2.3"}, "queues": QUEUES},
+            "[0].queues: are KAI Scheduler's; volcano does not know them.",
+        ),
+        ({"scheduler": KAI | {"chart": "kai"}}, "[0].scheduler.chart: KAI Scheduler's chart is known; leave it out."),
+        ({"scheduler": SHARED | {"version": "v0.13.1"}}, "[0].scheduler.version: a shared scheduler is the host cluster's; its "),
+        ({"scheduler": SHARED}, "[0].scheduler.shared: there is none to share: kubegpu_shared_scheduler names no scheduler."),
+        ({"gpu_nodes": {"count": 1, "shared_gpus": 1}}, "[0].gpu_nodes.shared_gpus: say by names or labels which nodes are "),
+        ({"gpu_nodes": {"names": ["a"], "shared_gpus": 0}}, "[0].gpu_nodes.shared_gpus: must be at least 1, not 0."),
+        ({"trust": "zero"}, "[0].gpu_nodes: a tenant with zero trust has nodes of its own: give gpu_nodes, without shared_gpus."),
+        (
+            {"trust": "zero", "gpu_nodes": {"names": ["a"], "shared_gpus": 1}},
+            "[0].gpu_nodes: a tenant with zero trust has nodes ",
+        ),
+        ({"scheduler": {"name": "kai"}}, "[0].scheduler.version: is missing."),
+        ({"scheduler": {"version": "v0.13.1"}}, "[0].scheduler.name: is missing."),
+        ({"scheduler": {}}, "[0].scheduler.name: is missing."),
+        ({"scheduler": {"name": "kai", "version": "v0.11.0"}}, "[0].scheduler.version: there is no KAI Scheduler v0.11.0"),
+        ({"scheduler": {"name": "kai", "version": "latest"}}, "[0].scheduler.version: 'latest' is not a version"),
+        ({"scheduler": {"name": "kai", "version": "v0.20.1"}}, "[0].scheduler.version: v0.20.1 of KAI Scheduler was retracted"),
+        ({"queues": QUEUES}, "[0].queues: need a scheduler: add scheduler with its name"),
+        ({"scheduler": KAI, "queues": [{"name": "a", "gpus": {}}]}, "[0].queues.a.gpus: unknown key."),
+        ({"scheduler": KAI | {"version": "v0.12.0"}, "queues": [{"name": "a"}]}, "[0].queues.a: has no child"),
+        ({"vcluster": {"version": "latest"}}, "[0].vcluster.version: 'latest' is not a vCluster version"),
+        ({"vcluster": {"version": "0.36.0"}}, "[0].vcluster.version: vCluster 0.36.0 is refused: "),
+        ({"vcluster": {"values": {"sleep": {"auto": 1}}}}, "[0].vcluster.values.sleep: sleep mode needs a vCluster licence"),
+        ({"vcluster": {"kubernetes_version": "1.35"}}, "[0].vcluster.kubernetes_version: '1.35' is not a Kubernetes version"),
+    ],
+)
+def test_one_mistake(change, expected):
+    found = problems([WEB | change])
+    assert len([problem for problem in found if expected in problem]) == 1, found
+
+
+def test_missing_keys_and_wrong_containers():
+    assert problems([{}]) == [f"{TENANTS}[0].name: is missing.", f"{TENANTS}[0].trust: is missing."]
+    assert problems(["web"]) == [f"{TENANTS}[0]: must be a dictionary, not 'web'."]
+    assert problems({}) == [f"{TENANTS}: must be a list, not a dictionary."]
+
+
+def test_everything_at_once():
+    found = problems([{"name": "A", "trust": "x"}, {"name": "b"}, WEB | {"x": 1}], WORKERS)
+    assert [problem.split(": ")[0] for problem in found] == [
+        f"{TENANTS}[0].trust",
+        f"{TENANTS}[0].name",
+        f"{TENANTS}[1].trust",
+        f"{TENANTS}[2].x",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "expected"),
+    [
+        (WEB, WEB, f"{TENANTS}[1].name: web is the name of {TENANTS}[0] already."),
+        (
+            ML | {"gpu_nodes": {"names": ["x", "y"]}},
+            WEB | {"gpu_nodes": {"names": ["y"]}},
+            f"{TENANTS}[1].gpu_nodes.names: y is {CLAIMED}",
+        ),
+        (
+            ML | {"gpu_nodes": {"labels": {"pool": "a"}}},
+            WEB | {"gpu_nodes": {"labels": {"pool": "a"}}},
+            f"{TENANTS}[1].gpu_nodes.labels: the same nodes are {CLAIMED}",
+        ),
+    ],
+)
+def test_rivals(mine, theirs, expected):
+    assert problems([mine, theirs]) == [expected]
+
+
+def test_more_nodes_than_there_are():
+    tenants = [ML, WEB | {"gpu_nodes": {"names": ["a"]}}, {"name": "c", "trust": "zero", "gpu_nodes": {"labels": {"x": "y"}}}]
+    assert problems(tenants, WORKERS) == [
+        f"{TENANTS}: the tenants ask for 3 nodes with GPUs (ml 1, web 1, c 1), the cluster has 2."
+    ]
+    assert len(plan(tenants)) == 3
+
+
+def sharing(name, gpus, scheduler=None, queues=()):
+    return {
+        "name": name,
+        "trust": "partial",
+        "gpu_nodes": {"names": ["n1"], "shared_gpus": gpus},
+        "scheduler": scheduler or KAI,
+        "queues": list(queues),
+    }
+
+
+def test_nodes_are_shared_when_both_say_so():
+    assert plan([sharing("a", 2), sharing("b", 2)], WORKERS)
+    assert problems([sharing("a", 2), sharing("b", 2) | {"gpu_nodes": {"names": ["n1"]}}])
+    assert problems([sharing("a", 2, queues=[{"name": "q", "gpu": {"quota": 3}}])], WORKERS) == [
+        f"{TENANTS}[0].queues: queue q is promised 3 GPUs, the tenant has 2 at most."
+    ]
+
+
+def test_the_shared_scheduler_has_all_tenants_queues():
+    tenants = [
+        sharing("a", 4, SHARED, [{"name": "a", "children": [{"name": "x"}]}]),
+        sharing("b", 4, SHARED, [{"name": "b", "children": [{"name": "x"}]}]),
+    ]
+    assert problems(tenants, None, KAI) == [
+        f"{TENANTS}.queues.b.x: there are two queues x. Names are unique in a cluster, wherever in the tree."
+    ]
+    tenants[1]["queues"] = [{"name": "b"}]
+    assert problems(tenants, None, KAI | {"version": "v0.12.0"})[0].startswith(f"{TENANTS}.queues.b: has no child")
+    assert read(tenants, None, KAI).shared_queues == [tenants[0]["queues"][0], {"name": "b"}]
+    assert problems([WEB], None, {"name": "volcano", "version": "v1"}) == [
+        f"{SHARED_SCHEDULER}.name: 'volcano' is not one of kai."
+    ]
+    assert problems([WEB], None, {"name": "kai"}) == [f"{SHARED_SCHEDULER}.version: is missing."]
+
+
+def test_another_scheduler_comes_by_its_chart():
+    scheduler = {"name": "volcano", "version": "1.12.0", "chart": "volcano", "repository": "https://charts.example"}
+    (planned,) = plan([WEB | {"scheduler": scheduler}])
+    assert planned["scheduler"] == scheduler | {"gpu_sharing": False, "values": {}, "shared": False}
+
+
+@pytest.mark.parametrize(("gpu_nodes", "have"), [({"count": 1}, 4), ({"names": ["a"]}, 4), (None, 0)])
+def test_more_gpus_than_there_are(gpu_nodes, have):
+    tenant = (
+        WEB | {"scheduler": KAI, "queues": [{"name": "q", "gpu": {"quota": 5}}]} | ({"gpu_nodes": gpu_nodes} if gpu_nodes else {})
+    )
+    assert problems([tenant], WORKERS) == [f"{TENANTS}[0].queues: queue q is promised 5 GPUs, the tenant has {have} at most."]
+
+
+def test_the_layout_is_checked_too():
+    assert problems([WEB], [4]) == ["nvkind_workers[0]: must be a dictionary, not 4."]
+    with pytest.raises(TenancyError, match="nvkind_workers: they ask for 7 GPUs, the host has 6"):
+        plan([WEB], [{"gpus": [0, 1, 2]}, {"count": 4}, {}], gpus=6)
+    assert problems([WEB], [{"gpus": "all"}]) == ["nvkind_workers[0].gpus: must be a number or a list of GPUs, not 'all'."]
+
+
+# --- the cluster around the tenants ------------------------------------------------------------------------------
+
+
+def refused(**variables):
+    with pytest.raises(TenancyError) as caught:
+        desired_state(variables, "dc1")
+    return caught.value.problems
+
+
+def test_a_provider_that_does_not_exist_is_refused():
+    assert refused(kubegpu_cluster_provider="exsting") == ["kubegpu_cluster_provider: 'exsting' is not one of nvkind, existing."]
+
+
+def test_an_unknown_variable_is_refused_with_a_guess():
+    (problem,) = refused(kubegpu_tenant_list=[], kubegpu_kubeconfig="/x")
+    assert problem.startswith("kubegpu_tenant_list: unknown variable.")
+    (problem,) = refused(kubegpu_tenats=[])
+    assert problem.startswith("kubegpu_tenats: unknown variable. Did you mean kubegpu_tenants?")
+    assert desired_state({"kubegpu_cluster": "dc1", "other": 1}, "dc1").tenants == ()
+
+
+def test_an_existing_cluster_needs_its_kubeconfig():
+    (problem,) = refused(kubegpu_cluster_provider="existing")
+    assert problem.startswith("kubegpu_kubeconfig: is missing")
+
+
+@pytest.mark.parametrize("path", ["/etc/kubernetes/admin.conf", "/tmp/x.conf", "~/.kube/config"])
+def test_tenants_kubeconfigs_have_a_folder_of_ours_wherever_the_clusters_own_is(path):
+    cluster = desired_state({"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": path}, "dc1")
+    assert (cluster.kubeconfig, cluster.tenants_folder) == (path, "~/.kube/kubegpu/dc1/tenants")
+
+
+def test_a_cluster_without_workers_is_complete():
+    cluster = desired_state({}, "gpu1")
+    assert cluster.workers == ()
+    assert (cluster.kubeconfig, cluster.tenants_folder, cluster.kubeconfig_dir) == (
+        "/etc/kubegpu/kubegpu/cluster.yml",
+        "/etc/kubegpu/kubegpu/tenants",
+        "~/.kube/kubegpu/gpu1",
+    )
+
+
+def test_a_tenant_is_not_called_as_the_administrators_kubeconfig():
+    (problem,) = problems([{"name": "cluster", "trust": "high"}])
+    assert problem.startswith(f"{TENANTS}[0].name: cluster is reserved")
+
+
+def test_only_some_tenants():
+    tenants = [WEB, {"name": "b", "trust": "high"}]
+    assert [tenant.name for tenant in read(tenants, kubegpu_only="web").selected] == ["web"]
+    assert [tenant.name for tenant in read(tenants, kubegpu_only="b, web").selected] == ["web", "b"]
+    assert [tenant.name for tenant in read(tenants, kubegpu_only=["b"]).selected] == ["b"]
+    assert len(read(tenants).selected) == 2
+    assert read(tenants, kubegpu_only=["gone"]).only == ("gone",)
+    assert refused(kubegpu_only=["Web"]) == ["kubegpu_only[0]: 'Web' is not the name of a tenant."]
+
+
+def test_an_absent_tenant_claims_nothing():
+    gone = {"name": "gone", "trust": "high", "state": "absent", "gpu_nodes": {"labels": {"a": "b"}}}
+    other = {"name": "b", "trust": "high", "gpu_nodes": {"labels": {"a": "b"}}}
+    assert read([gone, other], WORKERS[:1]).data()["tenants"][0]["state"] == "absent"
+    shared = {"name": "s", "trust": "high", "state": "absent", "scheduler": SHARED, "queues": [{"name": "q"}]}
+    assert read([shared]).shared_queues == []
+
+
+def test_the_version_of_kai_is_written_as_upstream_does():
+    scheduler = {"name": "kai", "version": "0.13.1"}
+    (tenant,) = plan([WEB | {"scheduler": scheduler}])
+    assert tenant["scheduler"]["version"] == "v0.13.1"
+
+
+def test_booleans_of_the_command_line():
+    assert desired_state({"kubegpu_accept_lost_pods": "true"}, "dc1").accept_lost_pods is True
+    assert refused(kubegpu_accept_lost_pods="yes") == ["kubegpu_accept_lost_pods: must be true or false, not 'yes'."]
+
+
+def test_a_proxy_is_one_that_clients_speak_to():
+    (problem,) = refused(kubegpu_kubeconfig_proxy="socks5://127.0.0.1:1080")
+    assert problem.startswith("kubegpu_kubeconfig_proxy.address: 'socks5://127.0.0.1:1080' is a SOCKS proxy")
+
+
+def test_every_field_of_the_schema_is_documented():
+    def fields(schema):
+        for key, field in schema.items():
+            yield key, field
+            yield from fields(field.fields)
+
+    documented = list(fields(facts.CLUSTER))
+    assert len(documented) > 30
+    assert all(field.doc.endswith(".") for _key, field in documented)
+
+
+def test_a_tenant_stays_the_same_on_its_way_to_the_modules():
+    zero = {"name": "z", "trust": "zero", "gpu_nodes": {"labels": {"a": "b"}}, "vcluster": {"kubernetes_version": "v1.35.4"}}
+    shared = {"name": "s", "trust": "partial", "gpu_nodes": {"names": ["n1"], "shared_gpus": 2}, "scheduler": SHARED}
+    cluster = read([ML, WEB, zero, shared], None, KAI)
+    assert tuple(tenants_from(cluster.data()["tenants"])) == cluster.tenants

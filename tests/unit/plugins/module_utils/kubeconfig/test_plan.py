@@ -1,0 +1,122 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
+
+SECRET = {
+    "metadata": {"name": "vc-web"},
+    "data": {"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ", "token": ""},
+}
+
+
+OWN = kc.kubeconfig(SECRET, "web", "https://10.0.0.3:30002")
+# As kubectl writes it, with what it does not know left in.
+THEIRS = {
+    "apiVersion": "v1",
+    "clusters": [{"cluster": {"server": "https://a"}, "name": "a"}, {"cluster": {"server": "https://b"}, "name": "b"}],
+    "contexts": [{"context": {"cluster": "a", "user": "a"}, "name": "a"}],
+    "current-context": "a",
+    "kind": "Config",
+    "preferences": {},
+    "users": [{"name": "a", "user": {"exec": {"command": "login", "env": None}}}],
+    "x-notes": ["keep"],
+}
+
+
+def test_merge_adds_and_without_takes_away_again():
+    before = copy.deepcopy(THEIRS)
+    merged = plan.merge(THEIRS, OWN, False)
+    assert before == THEIRS
+    assert list(merged) == list(THEIRS)
+    assert [[item["name"] for item in merged[kind]] for kind in plan.ENTRIES] == [["a", "b", "web"], ["a", "web"], ["a", "web"]]
+    assert merged["current-context"] == "a"
+    assert plan.entry(merged, "users", "a") == THEIRS["users"][0]["user"]
+    assert plan.merge(merged, OWN, False) == merged
+    assert plan.without(merged, "web") == THEIRS
+
+    current = plan.merge(THEIRS, OWN, True)
+    assert current == merged | {"current-context": "web"}
+    assert plan.without(current, "web") == THEIRS | {"current-context": ""}
+
+
+def test_merge_replaces_in_place_and_keeps_what_the_context_holds_besides():
+    merged = copy.deepcopy(plan.merge(None, OWN, False))
+    assert plan.merge(merged, OWN, False) == merged == OWN
+    merged["contexts"][0]["context"]["namespace"] = "training"
+    merged["clusters"].append({"name": "later", "cluster": {}})
+    new = kc.kubeconfig(SECRET, "web", "https://lb", None)
+    again = plan.merge(merged, new, False)
+    assert [item["name"] for item in again["clusters"]] == ["web", "later"]
+    assert plan.entry(again, "clusters", "web")["server"] == "https://lb"
+    assert plan.entry(again, "contexts", "web") == {"cluster": "web", "user": "web", "namespace": "training"}
+
+
+@pytest.mark.parametrize(
+    "existing", [None, {"kind": "Config"}, {"kind": "Config", "clusters": None, "users": [], "contexts": None, "preferences": {}}]
+)
+def test_nothing_is_left_of_own_entries_alone(existing):
+    merged = plan.merge(existing, OWN, False)
+    assert plan.holds(merged, "web")
+    assert plan.without(merged, "web") is None
+    assert not plan.holds(existing, "web")
+
+
+@pytest.mark.parametrize("leads", [{"cluster": "a", "user": "a"}, {"cluster": "web", "user": "a"}, {"cluster": "web"}])
+def test_a_context_of_the_same_name_that_leads_elsewhere_is_not_ours(leads):
+    other = yaml.safe_dump(THEIRS | {"contexts": [{"name": "web", "context": leads}]}).encode()
+    with pytest.raises(TenancyError, match=rf"^/f has a context web already, which leads to the cluster {leads['cluster']},"):
+        plan.parse(other, "/f", "web")
+    assert plan.parse(other, "/f", "other")
+
+
+@pytest.mark.parametrize("content", [b"", b"# nothing yet\n"])
+def test_an_empty_file_holds_nothing(content):
+    assert plan.parse(content, "/f", "web") is None
+
+
+@pytest.mark.parametrize("config", [OWN, THEIRS, {"kind": "Config", "users": None}])
+def test_parse(config):
+    assert plan.parse(yaml.safe_dump(config).encode(), "/f", "web") == config
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"client-key-data: [S0VZ",
+        b"\xff\xfe\x00S0VZ",
+        b"- S0VZ",
+        b"S0VZ",
+        b"server: S0VZ",
+        b"kind: Secret",
+        b"kind: Config\nusers: {a: S0VZ}",
+        b"kind: Config\nusers: [S0VZ]",
+        b"kind: Config\nusers: [{user: {}}]",
+        b"kind: Config\nusers: [{name: a, user: S0VZ}]",
+    ],
+)
+def test_what_is_no_kubeconfig_is_refused_and_not_quoted(content):
+    with pytest.raises(TenancyError, match=r"^/f is no kubeconfig") as failure:
+        plan.parse(content, "/f", "web")
+    assert "S0VZ" not in str(failure.value)
+
+
+def test_summary_holds_no_credentials():
+    assert plan.summary(OWN, "web") == {"context": "web", "server": "https://10.0.0.3:30002", "current_context": "web"}
+    assert plan.summary(THEIRS, "web") == {"current_context": "a"}
+    assert plan.summary(None, "web") == {}
+    by_proxy = kc.kubeconfig(SECRET, "web", "https://a", "http://proxy:3128")
+    assert plan.summary(by_proxy, "web")["proxy_url"] == "http://proxy:3128"
+    by_proxy = kc.kubeconfig(SECRET, "web", "https://a", "http://user:secret@proxy:3128")
+    assert plan.summary(by_proxy, "web")["proxy_url"] == "http://proxy:3128"
+    assert plan.same_credentials(OWN, by_proxy, "web")
+    assert not plan.same_credentials(OWN, kc.with_token(OWN, "other"), "web")
+    assert not plan.same_credentials(None, OWN, "web")

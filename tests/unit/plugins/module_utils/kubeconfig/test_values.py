@@ -1,0 +1,144 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.plan import ENTRIES
+
+NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
+
+SECRET = {
+    "metadata": {"name": "vc-web"},
+    "data": {"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ", "token": ""},
+}
+
+
+def pod(host="10.0.0.3", phase="Running"):
+    return {"status": {"phase": phase, "hostIP": host}}
+
+
+def service(kind, **spec):
+    return {"spec": {"type": kind, "ports": [{"port": 10250, "nodePort": 30001}, {"port": 443, "nodePort": 30002}]} | spec}
+
+
+def ingress(*hosts):
+    return {"spec": {"rules": [{"host": host, "http": {}} for host in hosts]}}
+
+
+@pytest.mark.parametrize(
+    ("item", "pods", "found", "server", "why"),
+    [
+        (service("NodePort"), [pod()], None, "https://10.0.0.3:30002", ""),
+        (service("NodePort"), [pod(host="fd00::3")], None, "https://[fd00::3]:30002", ""),
+        (service("NodePort"), [pod(phase="Pending")], None, None, "runs on no node"),
+        (service("NodePort", ports=[{"port": 80}]), [pod()], None, None, "no port 443"),
+        (service("LoadBalancer"), [pod()], None, None, "no address yet"),
+        (service("LoadBalancer") | {"status": {"loadBalancer": {"ingress": [{"hostname": "lb"}]}}}, [], None, "https://lb", ""),
+        (service("ClusterIP"), [pod()], None, None, "type ClusterIP"),
+        (service("ClusterIP"), [pod()], ingress("web.example", "other.example"), "https://web.example", ""),
+        (service("ClusterIP"), [pod()], ingress(None), None, "no Ingress with a host"),
+        (service("NodePort"), [pod()], ingress("web.example"), "https://10.0.0.3:30002", ""),
+        (None, [], None, None, "no Service"),
+    ],
+)
+def test_server_address(item, pods, found, server, why):
+    address, reason = kc.server_address(item, pods, found)
+    assert address == server
+    assert why in reason
+
+
+def test_kubeconfig_has_one_of_everything():
+    config = kc.kubeconfig(SECRET, "web", "https://10.0.0.3:30002", "http://proxy:3128")
+    assert config["current-context"] == "web"
+    assert [item["name"] for kind in ENTRIES for item in config[kind]] == ["web"] * 3
+    assert config["clusters"][0]["cluster"]["proxy-url"] == "http://proxy:3128"
+    assert config["users"][0]["user"] == {"client-certificate-data": "Q0VSVA==", "client-key-data": "S0VZ"}
+
+
+def test_kubeconfig_by_token():
+    data = {"certificate-authority": "Q0E=", "token": base64.b64encode(b"secret").decode()}
+    config = kc.kubeconfig(SECRET | {"data": data}, "web", "https://a")
+    assert config["users"][0]["user"] == {"token": "secret"}
+    assert kc.with_token(config, "other")["users"] == [{"name": "web", "user": {"token": "other"}}]
+
+
+@pytest.mark.parametrize("data", [None, {}, {"certificate-authority": "Q0E="}, {"client-certificate": "Q0VSVA=="}])
+def test_incomplete_secret(data):
+    with pytest.raises(TenancyError, match="vc-web"):
+        kc.kubeconfig(SECRET | {"data": data}, "web", "https://a")
+
+
+# --- how long ---
+
+
+def token(**claims):
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{payload}.signature"
+
+
+@pytest.mark.parametrize("ends", [NOW, datetime.datetime(2060, 1, 1, tzinfo=datetime.UTC)])
+def test_expiry_of_a_certificate(ends, certificate):
+    assert kc.expiry({"client-certificate-data": certificate(ends)}) == ends
+    secret = {"data": {"client-certificate": certificate(ends)}}
+    assert kc.expired(secret, ends) == kc.iso(ends)
+    assert kc.expired(secret, ends - datetime.timedelta(seconds=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("user", "ends"),
+    [
+        ({"token": token(exp=NOW.timestamp())}, "2026-11-21T12:00:00Z"),
+        ({"token": token()}, None),
+        ({"token": "no.token"}, None),
+        ({"token": "plain"}, None),
+        ({"token": token().replace("e30.", "e30.bnVsbA.")}, None),
+        ({"client-certificate-data": "Q0VSVA=="}, None),
+        ({}, None),
+    ],
+)
+def test_expiry(user, ends):
+    assert kc.iso(kc.expiry(user)) == ends
+
+
+def test_expiry_of_a_certificate_is_unknown_without_the_library(monkeypatch, certificate):
+    monkeypatch.setattr(kc, "x509", None)
+    assert kc.expiry({"client-certificate-data": certificate(NOW)}) is None
+
+
+def test_expiry_by_an_older_library(monkeypatch):
+    class Old:
+        not_valid_after = NOW.replace(tzinfo=None)
+
+    monkeypatch.setattr(kc.x509, "load_pem_x509_certificate", lambda _pem: Old())
+    assert kc.expiry({"client-certificate-data": "Q0VSVA=="}) == NOW
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ({}, True),
+        ({"sub": "system:serviceaccount:kube-system:other"}, False),
+        ({"sub": None}, False),
+        # Issued for a day; two thirds have passed, or almost.
+        ({"iat": -57601, "exp": 28799}, False),
+        ({"iat": -57599, "exp": 28801}, True),
+        # Issued for longer than is wanted now.
+        ({"exp": 86401}, False),
+    ],
+)
+def test_a_token_serves(claims, expected):
+    stated = {"sub": "system:serviceaccount:kube-system:deployer", "iat": 0, "exp": 86400} | claims
+    stated |= {key: stated[key] + NOW.timestamp() for key in ("iat", "exp")}
+    assert kc.serves(token(**stated), "deployer", "kube-system", 86400, NOW) is expected
+
+
+def test_nothing_is_no_token():
+    assert not kc.serves("", "deployer", "kube-system", 86400, NOW)

@@ -1,0 +1,237 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT, NODE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import assign, relabel, retaint
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
+from hypothesis import given
+from hypothesis import strategies as st
+
+KAI = {"name": "kai", "version": "v0.13.1"}
+SHARED = {"name": "kai", "shared": True}
+
+
+def sharing(name, gpus, scheduler=None, queues=()):
+    return {
+        "name": name,
+        "trust": "partial",
+        "gpu_nodes": {"names": ["n1"], "shared_gpus": gpus},
+        "scheduler": scheduler or KAI,
+        "queues": list(queues),
+    }
+
+
+def node(name, gpus=0, *tenants, **labels):
+    return {"name": name, "gpus": gpus, "labels": labels | {f"{NODE_LABEL}{tenant}": "true" for tenant in tenants}}
+
+
+def tenant(name, queues=(), **gpu_nodes):
+    (made,) = tenants_from(
+        [
+            {"name": name, "trust": "high"}
+            | ({"gpu_nodes": gpu_nodes} if gpu_nodes else {})
+            | ({"scheduler": KAI, "queues": list(queues)} if queues else {})
+        ]
+    )
+    return made
+
+
+def refused(tenants, nodes):
+    with pytest.raises(TenancyError) as caught:
+        assign(tenants, nodes)
+    return caught.value.details["problems"]
+
+
+@pytest.mark.parametrize(
+    ("tenants", "nodes", "expected"),
+    [
+        pytest.param(
+            [tenant("a", count=1), tenant("b", count=2)],
+            [node("n3", 4), node("n1", 4), node("n2", 4)],
+            {"a": ["n1"], "b": ["n2", "n3"]},
+            id="count in the order of names",
+        ),
+        pytest.param(
+            [tenant("a", count=2), tenant("b", count=1)],
+            [node("n1", 4, "b"), node("n2", 4), node("n3", 4, "a")],
+            {"a": ["n2", "n3"], "b": ["n1"]},
+            id="sticky",
+        ),
+        pytest.param(
+            [tenant("a", count=1)],
+            [node("n1", 4), node("n2", 0, "a", **{"nvidia.com/gpu.present": "true"})],
+            {"a": ["n2"]},
+            id="sticky while the device plugin is down",
+        ),
+        pytest.param(
+            [tenant("a", count=1), tenant("b", names=["n1"])],
+            [node("n1", 4, "a"), node("n2", 4, "a")],
+            {"a": ["n2"], "b": ["n1"]},
+            id="shrinks away from a claimed node",
+        ),
+        pytest.param(
+            [tenant("a", labels={"pool": "x"}), tenant("b", count=1)],
+            [node("n1", 4, pool="x"), node("n2", 4, pool="x"), node("n3", 0, pool="x"), node("n4", 4)],
+            {"a": ["n1", "n2"], "b": ["n4"]},
+            id="labels",
+        ),
+        pytest.param(
+            [tenant("a"), tenant("b"), tenant("c", count=1)],
+            [node("cp", 0, **{"node-role.kubernetes.io/control-plane": ""}), node("n1", 0), node("n2", 4)],
+            {"a": ["n1"], "b": ["n1"], "c": ["n2"]},
+            id="nodes without GPUs are shared",
+        ),
+        pytest.param(
+            [tenant("a")],
+            [node("cp", 0, **{"node-role.kubernetes.io/control-plane": ""}), node("n2", 4)],
+            {"a": ["cp"]},
+            id="no other node without GPUs",
+        ),
+    ],
+)
+def test_assignments(tenants, nodes, expected):
+    assert assign(tenants, nodes) == expected
+
+
+@pytest.mark.parametrize(
+    ("tenants", "nodes", "expected"),
+    [
+        pytest.param(
+            [tenant("a", count=1), tenant("b", count=2)],
+            [node("n1", 4, "a"), node("n2", 4)],
+            f"{TENANTS}[1].gpu_nodes.count: b needs 2 nodes with GPUs; 0 are its own, 1 of all 2 are free.",
+            id="too few",
+        ),
+        pytest.param(
+            [tenant("a", count=1)],
+            [node("n1", 4, "gone")],
+            "0 of all 1 are free. Nodes are held by gone. gone is not listed: `ansible-playbook kubegpu.tenancy.cleanup -e kubegpu_only=gone` ",
+            id="held by a tenant that is not listed",
+        ),
+        pytest.param(
+            [tenant("a", names=["n1"])],
+            [node("n1", 4, "gone")],
+            f"{TENANTS}: node n1 would belong to gone and a: gone and a did not say that the node is shared, by gpu_nodes.",
+            id="claimed from a tenant that is not listed",
+        ),
+        pytest.param(
+            [tenant("a", count=1), tenant("b", names=["n1"])],
+            [node("n1", 4, "a"), node("n2", 4)],
+            f"{TENANTS}: node n1 would belong to b and a: b and a did not say that the node is shared, by gpu_nodes.",
+            id="never moved under a running tenant",
+        ),
+        pytest.param(
+            [tenant("a", labels={"x": "1"}), tenant("b", labels={"y": "1"})],
+            [node("n1", 4, x="1", y="1")],
+            f"{TENANTS}: node n1 would belong to a and b: a and b did not say",
+            id="labels that overlap",
+        ),
+        pytest.param(
+            [tenant("a", names=["n9"])],
+            [node("n1", 4)],
+            f"{TENANTS}[0].gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: n1.",
+            id="no such node",
+        ),
+        pytest.param(
+            [tenant("a", names=["n1"])], [node("n1")], "n1 has no GPUs. The cluster's nodes with GPUs: none.", id="no GPUs"
+        ),
+        pytest.param(
+            [tenant("a", labels={"x": "y"})], [node("n1", 4)], "no node with GPUs has them all.", id="labels nobody has"
+        ),
+        pytest.param([tenant("a")], [node("n1", 4)], "the cluster has no node without GPUs.", id="GPUs everywhere"),
+        pytest.param(
+            [tenant("a", [{"name": "q", "gpu": {"quota": 5}}], count=1)],
+            [node("n1", 4)],
+            f"{TENANTS}[0].queues: queue q is promised 5 GPUs, the tenant has 4 at most.",
+            id="quota",
+        ),
+    ],
+)
+def test_refused_assignments(tenants, nodes, expected):
+    assert [problem for problem in refused(tenants, nodes) if expected in problem]
+
+
+counts = st.lists(st.integers(1, 3), max_size=5)
+
+
+@given(counts, st.integers(0, 10), counts)
+def test_no_node_has_two_tenants_and_nobody_moves(first, size, more):
+    nodes = [node(f"n{number}", 4) for number in range(size)]
+    tenants = [tenant(f"t{number}", count=count) for number, count in enumerate(first)]
+    if sum(first) > size:
+        assert refused(tenants, nodes)
+        return
+    assigned = assign(tenants, nodes)
+    taken = [name for names in assigned.values() for name in names]
+    assert len(taken) == len(set(taken)) == sum(first)
+
+    changes = relabel(nodes, assigned, assigned)
+    for item in nodes:
+        item["labels"] |= changes.get(item["name"], {})
+    newcomers = [tenant(f"a{number}", count=count) for number, count in enumerate(more)]
+    if sum(first) + sum(more) <= size:
+        assert assign([*newcomers, *reversed(tenants)], nodes).items() >= assigned.items()
+    assert relabel(nodes, assign(tenants, nodes), assigned) == {}
+
+
+def test_labels():
+    nodes = [node("n1", 4, "a", other="x"), node("n2", 4, "gone"), node("n3", 0, "b"), node("n4", 4, "b")]
+    assert relabel(nodes, {"a": ["n1"], "b": ["n3", "n2"]}, ["a", "b"]) == {
+        "n2": {f"{NODE_LABEL}b": "true"},
+        "n4": {f"{NODE_LABEL}b": None},
+    }
+    assert relabel(nodes, {}, ["b"]) == {"n3": {f"{NODE_LABEL}b": None}, "n4": {f"{NODE_LABEL}b": None}}
+    assert relabel(nodes, {}, None).keys() == {"n1", "n2", "n3", "n4"}
+
+
+def test_shared_nodes_are_assigned_where_the_quotas_fit():
+    nodes = [node("n1", 4)]
+    assert assign(tenants_from([sharing("a", 2), sharing("b", 2)]), nodes) == {"a": ["n1"], "b": ["n1"]}
+    (problem,) = refused(tenants_from([sharing("a", 2), sharing("b", 3)]), nodes)
+    assert problem.endswith("node n1 would belong to a and b: a 2 and b 3 may hold 5 GPUs together, and the node has 4.")
+
+
+def test_one_scheduler_may_promise_its_gpus_twice_but_no_other_may_come_beside_it():
+    nodes = [node("n1", 4)]
+    shared = [sharing("a", 4, SHARED), sharing("b", 4, SHARED)]
+    assert assign(tenants_from(shared), nodes) == {"a": ["n1"], "b": ["n1"]}
+    (problem,) = refused(tenants_from([shared[0], sharing("c", 1)]), nodes)
+    assert "the host cluster's KAI Scheduler places a's pods, c brings a scheduler of its own" in problem
+
+
+def test_taints():
+    def tainted(name, *taints):
+        return node(name, 4) | {"taints": list(taints)}
+
+    def ours(tenant):
+        return {"key": DEDICATED_TAINT, "value": tenant, "effect": "NoSchedule"}
+
+    other = {"key": "other", "effect": "NoExecute"}
+    nodes = [tainted("n1"), tainted("n2", other, ours("gone")), tainted("n3", ours("a")), tainted("n4", ours("b"))]
+    assigned = {"a": ["n1", "n3"], "b": ["n4"]}
+    assert retaint(nodes, assigned, ["a", "b"], ["a"]) == {"n1": [ours("a")], "n4": []}
+    assert retaint(nodes, {}, None, []) == {"n2": [other], "n3": [], "n4": []}
+    assert retaint(nodes, {}, ["gone"], []) == {"n2": [other]}
+
+
+def test_a_tenant_of_another_inventory_shares_its_node_by_its_own_claim():
+    nodes = [node("n1", 4, "theirs")]
+    (mine,) = tenants_from([sharing("mine", 2)])
+    assert assign([mine], nodes, {"theirs": Claim("theirs", own_scheduler=True, bound=2)}) == {"mine": ["n1"]}
+    (problem,) = refused_with([mine], nodes, {"theirs": Claim("theirs", own_scheduler=True, bound=3)})
+    assert "theirs 3 and mine 2 may hold 5 GPUs together, and the node has 4" in problem
+    (problem,) = refused_with([mine], nodes, {"theirs": Claim("theirs", own_scheduler=True)})
+    assert "theirs did not say that the node is shared" in problem
+
+
+def refused_with(tenants, nodes, unlisted):
+    with pytest.raises(TenancyError) as caught:
+        assign(tenants, nodes, unlisted)
+    return caught.value.problems

@@ -1,0 +1,143 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import copy
+import datetime
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs, find
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+
+
+def item(kind, name, namespace="tenant-team-ml", labels=None, **more):
+    metadata = {"name": name, "namespace": namespace, "labels": labels or {}} | more.pop("metadata", {})
+    return {"apiVersion": "apps/v1" if kind == "StatefulSet" else "v1", "kind": kind, "metadata": metadata} | more
+
+
+CONFIG = {
+    "sync": {"fromHost": {"nodes": {"enabled": True, "selector": {"labels": {"tenant.kubegpu.tenancy/team-ml": "true"}}}}},
+    "controlPlane": {"distro": {"k8s": {"scheduler": {"enabled": True}}}},
+}
+WORKLOAD = item(
+    "StatefulSet",
+    "team-ml",
+    labels={"app": "vcluster", "chart": "vcluster-0.36.1"},
+    metadata={"generation": 1, "creationTimestamp": "2026-11-21T12:00:00Z"},
+    status={"observedGeneration": 1, "readyReplicas": 1, "updatedReplicas": 1},
+    spec={
+        "replicas": 1,
+        "template": {
+            "spec": {
+                "initContainers": [{"name": "kubernetes", "image": "ghcr.io/loft-sh/kubernetes:v1.35.4"}],
+                "containers": [{"name": "syncer", "image": "ghcr.io/loft-sh/vcluster-oss:0.36.1"}],
+            }
+        },
+    },
+)
+OBJECTS = [
+    WORKLOAD,
+    # An etcd of its own carries the same label.
+    item("StatefulSet", "team-ml-etcd", labels={"app": "vcluster"}),
+    item(
+        "Secret",
+        "vc-config-team-ml",
+        labels={"app": "vcluster"},
+        data={"config.yaml": base64.b64encode(yaml.safe_dump(CONFIG).encode())},
+    ),
+    item(
+        "Namespace",
+        "tenant-team-ml",
+        None,
+        OWNED_LABELS | {facts.TENANT_LABEL: "team-ml"},
+        metadata={"annotations": {facts.TRUST_ANNOTATION: "partial"}},
+    ),
+    item(
+        "Pod",
+        "kai-scheduler-default-1-x-kai-scheduler-x-team-ml",
+        labels={"app": "kai-scheduler-default", "vcluster.loft.sh/namespace": "kai-scheduler"},
+        spec={"containers": [{"image": "registry.example:5000/kai/scheduler:v0.13.1"}]},
+    ),
+    item("PersistentVolumeClaim", "data-team-ml-0", status={"capacity": {"storage": "5Gi"}}),
+]
+
+
+def renamed(objects, number):
+    """The same virtual cluster for another tenant."""
+    texts = yaml.safe_dump(objects).replace("team-ml", f"team-{number}")
+    return yaml.safe_load(texts)
+
+
+def test_a_record(certificate):
+    data = {"client-certificate": certificate(datetime.datetime(2027, 11, 21, 12))}
+    secret = item("Secret", "vc-team-ml", labels={"app": "vcluster", "vcluster-name": "team-ml"}, data=data)
+    (record,) = find(InMemoryApi([*OBJECTS, secret]))
+    assert record == {
+        "name": "team-ml",
+        "namespace": "tenant-team-ml",
+        "tenant": "team-ml",
+        "trust": "partial",
+        "network_policies": None,
+        "version": "0.36.1",
+        "state": "running",
+        "reason": "",
+        "kubernetes_version": "v1.35.4",
+        "scheduler": {"name": "kai", "version": "v0.13.1"},
+        "nodes": {"tenant.kubegpu.tenancy/team-ml": "true"},
+        "backing_store": "database embedded",
+        "volumes": {"data-team-ml-0": "5Gi"},
+        "images": {"kubernetes": "ghcr.io/loft-sh/kubernetes:v1.35.4", "syncer": "ghcr.io/loft-sh/vcluster-oss:0.36.1"},
+        "created": "2026-11-21T12:00:00Z",
+        "kubeconfig_expires": "2027-11-21T12:00:00Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"status": {"observedGeneration": 1}}, "starting"),
+        (
+            {
+                "metadata": WORKLOAD["metadata"] | {"annotations": {facts.PAUSED: "true"}},
+                "spec": WORKLOAD["spec"] | {"replicas": 0},
+            },
+            "paused",
+        ),
+    ],
+)
+def test_states(change, state):
+    assert find(InMemoryApi([WORKLOAD | change, *OBJECTS[1:]]))[0]["state"] == state
+
+
+def test_a_namespace_of_others_has_no_tenant():
+    others = [o for o in OBJECTS if o["kind"] != "Namespace"]
+    assert find(InMemoryApi([*others, item("Namespace", "tenant-team-ml", None)]))[0]["tenant"] is None
+    assert find(InMemoryApi([])) == []
+
+
+def test_fifty_cost_as_many_requests_as_one():
+    many = [item for number in range(50) for item in renamed(OBJECTS, number)]
+    reads = []
+    for objects, count in ((OBJECTS, 1), (many, 50)):
+        api = InMemoryApi(objects)
+        assert len(find(api)) == count
+        reads.append([(verb, kind) for verb, kind, _where in api.reads])
+        api.reads.clear()
+        assert len(configs(api)) == count
+        assert api.reads == [("list", "Secret", None)]
+    assert reads[0] == reads[1]
+    assert len(reads[0]) == 6
+    assert {verb for verb, _kind in reads[0]} == {"list"}
+
+
+def test_configurations_by_namespace_and_name():
+    stray = copy.deepcopy(OBJECTS[2])
+    stray["data"] = {}
+    stray["metadata"]["name"] = "vc-config-stray"
+    assert configs(InMemoryApi([*OBJECTS, stray])) == {"tenant-team-ml/team-ml": CONFIG}

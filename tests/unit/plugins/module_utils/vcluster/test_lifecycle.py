@@ -1,0 +1,679 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime
+import json
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Chart, Release, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import SETTLING
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
+from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+
+VALUES = tenant_values(False, {}, "high", None, {})
+RELEASE = Release("web", "tenant-web", "deployed", 3, "vcluster", "0.36.1", VALUES)
+RBAC = "rbac.authorization.k8s.io/v1"
+NODE = "node.k8s.io/v1"
+
+
+def item(api_version, kind, name, namespace="tenant-web", labels=None, **more):
+    metadata = {"name": name, "namespace": namespace, "labels": labels or {}} | more.pop("metadata", {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata} | more
+
+
+def own_namespace(trust="high", **labels):
+    labels = OWNED_LABELS | {facts.TENANT_LABEL: "web"} | labels
+    return item("v1", "Namespace", "tenant-web", None, labels, metadata={"annotations": {facts.TRUST_ANNOTATION: trust}})
+
+
+def running(state=None, restarts=3):
+    status = {"observedGeneration": 1, "readyReplicas": 1, "updatedReplicas": 1}
+    pod = {
+        "phase": "Running",
+        "hostIP": "10.0.0.3",
+        "containerStatuses": [{"name": "syncer", "state": state or {"running": {}}, "restartCount": restarts}],
+    }
+    data = {"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ"}
+    return [
+        item("apps/v1", "StatefulSet", "web", metadata={"generation": 1}, spec={"replicas": 1}, status=status),
+        item("v1", "Pod", "web-0", labels={"app": "vcluster", "release": "web"}, status=pod),
+        item("v1", "Secret", "vc-web", data=data),
+        item("v1", "Service", "web", spec={"type": "NodePort", "ports": [{"port": 443, "nodePort": 30002}]}),
+    ]
+
+
+def deployed(release=RELEASE):
+    """A virtual cluster that runs, and its release."""
+    return [own_namespace(), *running()], release
+
+
+class Clock:
+    """Time that only passes by sleeping."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+class FakeHelm:
+    """Installs what it was given; what the chart then makes is there at once."""
+
+    def __init__(self, release, api, made):
+        self.live = release
+        self.made = made
+        self.api = api
+        self.installed = []
+
+    def release(self, name, namespace):
+        return self.live
+
+    def template(self, name, namespace, chart, values):
+        if "unknown" in values:
+            raise TenancyError("helm template failed: additional properties 'unknown' not allowed")
+        return ""
+
+    def upgrade(self, name, namespace, chart, values, timeout):
+        self.api.writes.append(("helm", "upgrade", name))
+        self.installed.append((chart, values))
+        for new in self.made:
+            if not self.api.get(new["apiVersion"], new["kind"], new["metadata"]["name"], new["metadata"]["namespace"]):
+                self.api.put(new)
+
+    def uninstall(self, name, namespace, timeout, hooks=True):
+        self.api.writes.append(("helm", "uninstall", name))
+
+
+UPGRADE, UNINSTALL = ("helm", "upgrade", "web"), ("helm", "uninstall", "web")
+
+
+class World:
+    """A host cluster, the answers of virtual clusters on it and those of the network probe."""
+
+    def __init__(self, objects=(), release=None, made=None, enforced=True, proxy_url=None):
+        self.api = InMemoryApi(objects, proxy_url=proxy_url)
+        self.api.pod_logs["web-0"] = "starting\nFATAL out of luck\n"
+        # As the StatefulSet's controller does it.
+        self.api.react("patch", "StatefulSet", self.scaled)
+        self.helm = FakeHelm(release, self.api, made or running())
+        self.clock = Clock()
+        self.enforced = enforced
+        self.asked, self.probed = [], []
+
+    def scaled(self, workload):
+        if workload["spec"]["replicas"] == 0:
+            self.api.drop("v1", "Pod", "web-0", "tenant-web")
+        else:
+            self.api.put(running()[1])
+
+    def ask(self, config, path):
+        self.asked.append((config, path))
+        return {"gitVersion": "v1.36.0", "status": {"availableReplicas": 1}}
+
+    def probe(self, tenant):
+        self.probed.append(tenant)
+        verdict = "enforced" if self.enforced else "unenforced"
+        return self.enforced, [{"name": "same_node", "verdict": verdict, "reason": "the server was still reached"}]
+
+    def run(self, check_mode=False, **params):
+        """Run the module; by default with a version given, so that the options describe the virtual cluster."""
+        spec = HELM_ARG_SPEC | vcluster.ARGUMENT_SPEC
+        options = {key: option.get("default") for key, option in spec.items()}
+        options |= {"name": "web", "version": "0.36.1", "timeout": 3} | params
+        self.api.writes.clear()
+        self.asked.clear()
+        deadline = Deadline(options["timeout"], self.clock, self.clock.sleep)
+        self.last = Run(options, check_mode, self.api, self.helm, deadline)
+
+        def chart(version):
+            return find_chart(options["chart_source"], "vcluster", version, Chart("vcluster", version))
+
+        cluster = VirtualCluster(self.last, self.ask, chart, self.probe)
+        return getattr(cluster, options["state"])()
+
+    def live(self, api_version, kind, name, namespace="tenant-web"):
+        return self.api.get(api_version, kind, name, namespace)
+
+
+def run(objects=(), release=None, check_mode=False, made=None, **params):
+    """Run once in a world of its own."""
+    run.world = World(objects, release, made)
+    return run.world.run(check_mode, **params)
+
+
+def writes():
+    return run.world.api.writes
+
+
+def paths():
+    return [path for _config, path in run.world.asked]
+
+
+def test_fresh():
+    result = run([])
+    assert result["changed"]
+    assert result["diff"]["before"] == {}
+    assert result["diff"]["after"] == {"namespace": "tenant-web", "version": "0.36.1", "values": VALUES}
+    assert (result["server"], result["kubernetes_version"]) == ("https://10.0.0.3:30002", "v1.36.0")
+    assert [step["step"] for step in result["steps"]] == [
+        "create namespace tenant-web",
+        "install the Helm release web with vCluster 0.36.1",
+    ]
+    assert writes() == [("create", "Namespace", "tenant-web"), UPGRADE]
+    assert paths() == ["/version", facts.READY_PATH, facts.DNS_PATH]
+
+
+def test_second_run_changes_nothing():
+    result = run(*deployed())
+    assert not result["changed"]
+    assert result["diff"] == {"before": {}, "after": {}}
+    assert "steps" not in result
+    assert writes() == []
+
+
+EXPIRED = {"before": {"certificate": "expired 2025-11-21T12:00:00Z"}, "after": {"certificate": "renewed"}}
+
+
+@pytest.mark.parametrize("renews", [True, False])
+def test_an_expired_certificate_is_renewed_by_a_restart(renews, certificate):
+    ended, ends = (certificate(datetime.datetime(year, 11, 21, 12)) for year in (2025, 2060))
+    world = World(*deployed())
+
+    def secret(data):
+        world.api.put(world.live("v1", "Secret", "vc-web") | {"data": running()[2]["data"] | {"client-certificate": data}})
+
+    def restart(_pod):
+        if renews:
+            secret(ends)
+        world.api.put(running()[1])
+
+    secret(ended)
+    world.api.react("delete", "Pod", restart)
+    predicted = world.run(check_mode=True)
+    assert predicted["diff"] == EXPIRED
+    assert predicted["steps"] == [{"step": "restart the control plane", "why": "its certificate expired 2025-11-21T12:00:00Z"}]
+    assert world.api.writes == world.asked == []
+
+    if renews:
+        assert world.run()["diff"] == EXPIRED
+        assert not world.run()["changed"]
+        assert world.api.writes == []
+    else:
+        with pytest.raises(TenancyError, match=r"expired 2025-11-21T12:00:00Z; vCluster before 0\.34 may not renew it"):
+            world.run(timeout=0)
+        assert world.api.writes == [("delete", "Pod", "web-0")]
+
+
+def test_check_mode_predicts_and_writes_nothing():
+    result = run(*deployed(), check_mode=True, kubernetes_version="v1.35.4")
+    assert result["changed"]
+    assert result["diff"] == {"before": {}, "after": {"values.controlPlane.distro.k8s.version": "v1.35.4"}}
+    assert writes() == paths() == []
+
+
+@pytest.mark.parametrize(
+    ("status", "repair"),
+    [
+        ("failed", [UPGRADE]),
+        ("pending-install", [UNINSTALL, UPGRADE]),
+        ("uninstalling", [UNINSTALL, UPGRADE]),
+        ("pending-upgrade", [("delete", "Secret", "sh.helm.release.v1.web.v3"), UPGRADE]),
+        ("pending-rollback", [("delete", "Secret", "sh.helm.release.v1.web.v3"), UPGRADE]),
+    ],
+)
+@pytest.mark.parametrize("version", ["0.36.1", None])
+def test_unfinished_releases_are_repaired(status, repair, version):
+    record = item("v1", "Secret", "sh.helm.release.v1.web.v3")
+    result = run([*deployed()[0], record], dataclasses.replace(RELEASE, status=status), version=version)
+    assert result["diff"] == {"before": {"release": status}, "after": {"release": "deployed"}}
+    assert writes() == repair
+
+
+@pytest.mark.parametrize(
+    ("objects", "release", "params", "match"),
+    [
+        ([item("v1", "Namespace", "tenant-web", None)], None, {}, "not made by this collection"),
+        ([own_namespace(**{facts.TENANT_LABEL: "ml"})], None, {}, "belongs to tenant ml"),
+        (
+            [own_namespace(), item("apps/v1", "StatefulSet", "other", labels={"app": "vcluster"})],
+            None,
+            {},
+            "already holds the virtual cluster other",
+        ),
+        ([own_namespace()], dataclasses.replace(RELEASE, chart_version="0.34.0"), {}, "skips a minor"),
+        ([], None, {"values": {"unknown": 1}}, "'unknown' not allowed"),
+        ([], None, {"values": {"privateNodes": {"enabled": True}}}, "licence"),
+        (
+            [own_namespace(), *running()],
+            RELEASE,
+            {"values": {"controlPlane": {"backingStore": {"etcd": {"external": {"enabled": True}}}}}},
+            "^values.controlPlane.backingStore: the store is database embedded; .* etcd external",
+        ),
+        ([own_namespace(), *running()], RELEASE, {"trust": "partial", "values": {"unknown": 1}}, "'unknown' not allowed"),
+        ([], None, {"chart_source": "/nowhere"}, "/nowhere/vcluster-0.36.1.tgz"),
+        ([], None, {"name": "No"}, "^name: "),
+        ([item("v1", "Namespace", "tenant-web", None)], None, {"state": "absent"}, "not made by this collection"),
+    ],
+)
+def test_refused_before_anything_is_written(objects, release, params, match):
+    with pytest.raises(TenancyError, match=match):
+        run(objects, release, **params)
+    assert writes() == []
+
+
+def test_a_crash_ends_the_wait_with_the_end_of_the_log():
+    crashing = running({"waiting": {"reason": "CrashLoopBackOff"}})
+    with pytest.raises(TenancyError, match="FATAL out of luck"):
+        run([own_namespace(), *[o for o in crashing if o["kind"] != "StatefulSet"]], None, made=crashing, timeout=5)
+
+
+def test_what_crashed_before_gets_another_chance():
+    world = World([own_namespace(), *running({"waiting": {"reason": "CrashLoopBackOff"}})], RELEASE)
+    world.api.react("delete", "Pod", lambda _pod: world.api.put(running()[1]))
+    predicted = world.run(check_mode=True)
+    assert [step["step"] for step in predicted["steps"]] == ["restart pod web-0"]
+    assert world.run()["changed"] is False
+    assert world.api.writes == [("delete", "Pod", "web-0")]
+
+
+def test_wait_is_bounded_and_says_what_is_missing():
+    objects = [o for o in running() if o["kind"] != "Secret"]
+    with pytest.raises(TenancyError, match="kubeconfig Secret vc-web does not exist yet"):
+        run([own_namespace(), *objects], RELEASE, timeout=0)
+
+
+def test_service_nobody_outside_reaches():
+    objects = running()
+    objects[-1]["spec"]["type"] = "ClusterIP"
+    made = tenant_values(False, {}, "high", None, {"controlPlane": {"service": {"spec": {"type": "ClusterIP"}}}})
+    release = dataclasses.replace(RELEASE, values=made)
+    result = run([own_namespace(), *objects], release, values={"controlPlane": {"service": {"spec": {"type": "ClusterIP"}}}})
+    assert "server" not in result
+
+
+def leftovers():
+    owned = {"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "tenant-web"}
+    theirs = owned | {"meta.helm.sh/release-namespace": "tenant-web-2"}
+    marked = {facts.MARKER_LABEL: "tenant-web-x-web"}
+    return [
+        item(RBAC, "ClusterRole", "vc-web-v-tenant-web", None, metadata={"annotations": owned}),
+        item(RBAC, "ClusterRoleBinding", "vc-web-v-tenant-web", None, metadata={"annotations": theirs}),
+        item("scheduling.k8s.io/v1", "PriorityClass", "high-x-web", None, marked),
+        item("scheduling.k8s.io/v1", "PriorityClass", "system", None),
+    ]
+
+
+def test_absent_removes_all_that_is_owned():
+    predicted = run([own_namespace(), *running(), *leftovers()], RELEASE, check_mode=True, state="absent")
+    result = run([own_namespace(), *running(), *leftovers()], RELEASE, state="absent")
+    assert predicted["diff"] == result["diff"]
+    assert result["diff"]["before"] == {
+        "release": "vcluster-0.36.1",
+        "namespace": "tenant-web",
+        "ClusterRole vc-web-v-tenant-web": "present",
+        "PriorityClass high-x-web": "present",
+    }
+    assert writes() == [
+        UNINSTALL,
+        ("delete", "Namespace", "tenant-web"),
+        ("delete", "ClusterRole", "vc-web-v-tenant-web"),
+        ("delete", "PriorityClass", "high-x-web"),
+    ]
+    steps = ["uninstall the Helm release web", "remove namespace tenant-web", "remove what lies outside its namespace"]
+    assert [step["step"] for step in result["steps"]] == [step["step"] for step in predicted["steps"]] == steps
+
+
+def test_absent_again_changes_nothing():
+    assert not run([], state="absent")["changed"]
+    assert writes() == []
+
+
+def test_absent_in_check_mode():
+    assert run([own_namespace(), *running()], RELEASE, check_mode=True, state="absent")["changed"]
+    assert writes() == []
+
+
+def test_absent_waits_for_volumes():
+    volume = item(
+        "v1",
+        "PersistentVolume",
+        "pv",
+        None,
+        spec={"claimRef": {"namespace": "tenant-web"}, "persistentVolumeReclaimPolicy": "Delete"},
+    )
+    with pytest.raises(TenancyError, match="volumes pv"):
+        run([own_namespace(), volume], state="absent", timeout=0)
+
+
+def synced(name="job", **annotations):
+    """A pod of the tenant on the host, by default with a controller."""
+    owners = {facts.SYNCED_OWNERS: json.dumps([{"kind": "ReplicaSet", "name": "job", "controller": True}])}
+    labels = {facts.MARKER_LABEL: "web", facts.SYNCED_FROM_LABEL: "default"}
+    return item("v1", "Pod", f"{name}-x-default-x-web", labels=labels, metadata={"annotations": annotations or owners})
+
+
+def bare(name):
+    return synced(name, **{facts.SYNCED_NAMESPACE: "default", facts.SYNCED_NAME: name})
+
+
+PAUSE = [("patch", "StatefulSet", "web"), ("delete", "Pod", "job-x-default-x-web")]
+
+
+def test_pause_ends_everything_and_keeps_the_data():
+    world = World([own_namespace(), *running(), synced(), item("v1", "PersistentVolumeClaim", "data-web-0")], RELEASE)
+    assert world.run(check_mode=True, state="paused")["changed"]
+    assert world.api.writes == []
+    result = world.run(state="paused")
+    assert (result["diff"], result["lost_pods"]) == ({"before": {"state": "running"}, "after": {"state": "paused"}}, [])
+    assert [step["step"] for step in result["steps"]] == ["end the control plane", "end the tenant's pods"]
+    assert world.api.writes == PAUSE
+    workload = world.live("apps/v1", "StatefulSet", "web")
+    assert workload["metadata"]["annotations"] | {facts.PAUSED_DATE: ""} == {
+        facts.PAUSED: "true",
+        facts.PAUSED_REPLICAS: "1",
+        facts.PAUSED_DATE: "",
+    }
+    assert world.run(state="paused")["changed"] is False
+
+    resumed = world.run()
+    assert resumed["diff"] == {"before": {"state": "paused"}, "after": {"state": "running"}}
+    assert world.api.writes == [("patch", "StatefulSet", "web")]
+    workload = world.live("apps/v1", "StatefulSet", "web")
+    assert (workload["spec"]["replicas"], workload["metadata"]["annotations"]) == (1, {})
+
+
+def test_pods_that_a_killed_pause_left_are_a_change():
+    world = World([own_namespace(), *running()], RELEASE)
+    world.run(state="paused")
+    world.api.put(synced())
+    result = world.run(state="paused")
+    assert result["diff"] == {"before": {"Pod job-x-default-x-web": "present"}, "after": {}}
+    assert world.api.writes == PAUSE[1:]
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_pause_that_loses_pods_is_refused_with_their_names_unless_that_is_accepted(check_mode):
+    world = World([own_namespace(), *running(), bare("b"), bare("a"), synced()], RELEASE)
+    with pytest.raises(
+        TenancyError, match=r"^accept_lost_pods: 2 pods of tenant web have no controller .*: default/a, default/b\."
+    ) as failure:
+        world.run(check_mode, state="paused")
+    assert failure.value.details["lost_pods"] == ["default/a", "default/b"]
+    assert world.api.writes == []
+    result = world.run(check_mode, state="paused", accept_lost_pods=True)
+    assert (result["changed"], result["lost_pods"]) == (True, ["default/a", "default/b"])
+    assert bool(world.api.writes) is not check_mode
+
+
+def test_what_is_not_there_cannot_be_paused():
+    with pytest.raises(TenancyError, match="there is no virtual cluster web in namespace tenant-web"):
+        run([], state="paused")
+
+
+def test_removed_with_its_volumes_kept():
+    claim = item("v1", "PersistentVolumeClaim", "data-web-0")
+    orphan = item("v1", "Service", "page-x-default-x-web", labels={facts.MARKER_LABEL: "web"})
+    result = run([own_namespace(), synced(), claim, orphan], RELEASE, state="absent", keep_volumes=True)
+    assert result["diff"]["before"] == {"release": "vcluster-0.36.1"}
+    deletions = [("delete", "Service", "page-x-default-x-web"), ("delete", "Pod", "job-x-default-x-web")]
+    assert writes() == [UNINSTALL, *deletions]
+
+
+def test_what_a_killed_removal_with_volumes_kept_left_is_a_change_and_goes():
+    orphan = item("v1", "Service", "page-x-default-x-web", labels={facts.MARKER_LABEL: "web"})
+    world = World([own_namespace(), synced(), orphan, item("v1", "PersistentVolumeClaim", "data-web-0")])
+    leftovers = {"Service page-x-default-x-web": "present", "Pod job-x-default-x-web": "present"}
+    predicted = world.run(check_mode=True, state="absent", keep_volumes=True)
+    assert (predicted["diff"]["before"], world.api.writes) == (leftovers, [])
+    assert world.run(state="absent", keep_volumes=True)["diff"]["before"] == leftovers
+    assert world.api.writes == [("delete", "Service", "page-x-default-x-web"), ("delete", "Pod", "job-x-default-x-web")]
+    assert world.run(state="absent", keep_volumes=True)["changed"] is False
+    assert world.live("v1", "PersistentVolumeClaim", "data-web-0")
+
+
+def test_a_minor_version_is_skipped_where_that_is_asked_for():
+    old = dataclasses.replace(RELEASE, chart_version="0.34.0")
+    with pytest.raises(TenancyError, match=r"skips a minor version.*force_version"):
+        run([own_namespace(), *running()], old)
+    assert run([own_namespace(), *running()], old, force_version=True)["diff"]["before"] == {"version": "0.34.0"}
+
+
+# --- without options that describe it ---
+
+OWN = tenant_values(True, {"pool": "a"}, "high", "v1.35.4", {"controlPlane": {"service": {"spec": {"type": "NodePort"}}}})
+
+
+def test_a_paused_tenant_is_resumed_as_it_was_without_a_chart():
+    namespace = own_namespace(**{facts.HOST_SCHEDULER_LABEL: "kai"})
+    world = World([namespace, *running()], dataclasses.replace(RELEASE, chart_version="0.34.0", values=OWN))
+    world.run(state="paused", version=None)
+    resumed = world.run(version=None, chart_source="/nowhere")
+    assert resumed["diff"] == {"before": {"state": "paused"}, "after": {"state": "running"}}
+    assert (resumed["version"], world.api.writes) == ("0.34.0", [("patch", "StatefulSet", "web")])
+    assert world.run(version=None, chart_source="/nowhere")["changed"] is False
+    # Whatever is given describes it, and the rest of the description is the defaults.
+    changed = world.run(version="0.35.3")["diff"]
+    assert changed["before"]["version"] == "0.34.0"
+    assert changed["after"]["values.sync.fromHost.nodes.enabled"] is False
+
+
+def test_a_profile_stays_with_what_is_known_of_the_network():
+    namespace = own_namespace("partial")
+    namespace["metadata"]["annotations"][facts.NETWORK_ANNOTATION] = "unenforced"
+    release = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
+    world = World([namespace, *running()], release, enforced=False)
+    result = world.run(version=None)
+    assert (result["changed"], result["network_policies"], world.probed) == (False, "unenforced", [])
+    assert "does not enforce network policies" in world.last.warnings[0]
+
+
+def test_a_killed_upgrade_is_finished_as_recorded():
+    release = dataclasses.replace(RELEASE, chart_version="0.34.0", values=OWN, status="pending-upgrade")
+    world = World([own_namespace(), *running()], release)
+    world.run(version=None)
+    assert world.helm.installed == [(Chart("vcluster", "0.34.0"), OWN)]
+
+
+def test_a_new_one_has_the_defaults():
+    world = World()
+    world.run(version=None)
+    assert world.helm.installed == [(Chart("vcluster", facts.DEFAULT_VERSION), VALUES)]
+
+
+# --- errors that no waiting mends ---
+
+
+def refusing(world, **details):
+    def ask(config, path):
+        world.asked.append((config, path))
+        raise TenancyError("certificate verify failed", **details)
+
+    world.ask = ask
+    return world
+
+
+def test_an_error_that_no_waiting_mends_ends_the_wait_at_once():
+    world = refusing(World(*deployed()), permanent=True)
+    with pytest.raises(TenancyError, match=r"^certificate verify failed$"):
+        world.run(timeout=300)
+    assert (world.clock.now, len(world.asked)) == (0, 1)
+
+
+def test_a_control_plane_that_just_started_gets_time_to_renew_its_certificate():
+    world = refusing(World(), permanent=True)
+    with pytest.raises(TenancyError, match=r"^certificate verify failed$"):
+        world.run(timeout=300)
+    assert world.clock.now == SETTLING
+
+
+def test_other_errors_use_up_the_time():
+    world = refusing(World(*deployed()))
+    with pytest.raises(TenancyError, match=r"Timed out after 30 s .* certificate verify failed"):
+        world.run(timeout=30)
+
+
+def test_the_proxy_of_the_host_cluster_leads_to_its_tenants_too():
+    world = World(*deployed(), proxy_url="http://proxy:3128")
+    world.run()
+    assert world.asked[0][0]["clusters"][0]["cluster"]["proxy-url"] == "http://proxy:3128"
+
+
+# --- trust ---
+
+
+def test_a_changed_trust_is_recorded_on_the_namespace():
+    world = World(*deployed())
+    result = world.run(trust="partial")
+    assert result["diff"]["before"]["trust"] == "high"
+    assert result["network_policies"] == "enforced"
+    annotations = {facts.TRUST_ANNOTATION: "partial", facts.NETWORK_ANNOTATION: "enforced"}
+    assert world.live("v1", "Namespace", "tenant-web", None)["metadata"]["annotations"] == annotations
+    assert world.api.writes == [("patch", "Namespace", "tenant-web"), UPGRADE]
+    assert world.probed == ["web"]
+
+    world.helm.live = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
+    again = world.run(trust="partial")
+    assert (again["changed"], again["network_policies"], len(world.probed)) == (False, "enforced", 1)
+
+
+def test_policies_that_nobody_enforces_are_refused_or_accepted_never_taken_for_protection():
+    world = World(enforced=False)
+    with pytest.raises(TenancyError, match=r"trust: partial rests on network policies, and .* still reached"):
+        world.run(trust="partial")
+    assert world.api.writes == []
+    world = World(*deployed(), enforced=False)
+    result = world.run(trust="partial", accept_unenforced=True)
+    assert result["network_policies"] == "unenforced"
+    (warning,) = world.last.warnings
+    assert "does not enforce network policies" in warning
+    annotations = world.live("v1", "Namespace", "tenant-web", None)["metadata"]["annotations"]
+    assert annotations[facts.NETWORK_ANNOTATION] == "unenforced"
+    before = len(world.probed)
+    world.helm.live = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
+    assert world.run(trust="partial", accept_unenforced=True)["changed"] is False
+    assert len(world.probed) == before
+    with pytest.raises(TenancyError, match="trust: partial rests on network policies"):
+        world.run(trust="partial")
+
+
+NVIDIA = item(NODE, "RuntimeClass", "nvidia", None)
+LISTED = item(NODE, "RuntimeClass", "nvidia", None, {facts.LISTED_CLASS: "basic"})
+
+
+def other_zero(name="tenant-ml"):
+    return item("v1", "Namespace", name, None, OWNED_LABELS, metadata={"annotations": {facts.TRUST_ANNOTATION: "zero"}})
+
+
+def listed(world):
+    return world.live(NODE, "RuntimeClass", "nvidia", None)["metadata"]["labels"].get(facts.LISTED_CLASS)
+
+
+def test_classes_are_listed_once_the_namespace_says_that_they_are_needed():
+    world = World([NVIDIA, item(NODE, "RuntimeClass", "kata", None)])
+    assert world.run(trust="zero")["diff"]["after"]["RuntimeClass nvidia"] == "basic"
+    assert listed(world) == "basic"
+    assert world.api.writes == [("create", "Namespace", "tenant-web"), ("patch", "RuntimeClass", "nvidia"), UPGRADE]
+
+
+def test_classes_stay_listed_while_another_tenant_needs_them_and_go_with_the_last():
+    world = World([LISTED, own_namespace("zero"), other_zero()])
+    world.run(state="absent")
+    assert listed(world) == "basic"
+
+    world = World([LISTED, own_namespace("zero")])
+    predicted = world.run(check_mode=True, state="absent")
+    result = world.run(state="absent")
+    assert (
+        predicted["diff"]
+        == result["diff"]
+        == {
+            "before": {"namespace": "tenant-web", "RuntimeClass nvidia": "basic"},
+            "after": {},
+        }
+    )
+    assert listed(world) is None
+    assert world.api.writes == [("delete", "Namespace", "tenant-web"), ("patch", "RuntimeClass", "nvidia")]
+
+
+def test_classes_that_a_killed_run_left_listed_go_with_the_next_removal():
+    world = World([LISTED])
+    assert world.run(state="absent")["diff"]["before"] == {"RuntimeClass nvidia": "basic"}
+    assert listed(world) is None
+    assert world.run(state="absent")["changed"] is False
+
+
+def test_classes_that_somebody_else_listed_stay():
+    world = World([item(NODE, "RuntimeClass", "nvidia", None, {facts.LISTED_CLASS: "allowed"}), own_namespace("zero")])
+    world.run(state="absent")
+    assert listed(world) == "allowed"
+
+
+def test_a_tenant_that_is_made_while_the_last_one_goes_keeps_its_classes():
+    world = World([LISTED, own_namespace("zero")])
+    # Its run read the classes before they were unlisted.
+    made = []
+    world.api.react("patch", "RuntimeClass", lambda _item: made or made.append(world.api.put(other_zero())))
+    world.run(state="absent")
+    assert listed(world) == "basic"
+
+
+def test_a_tenant_that_is_no_longer_of_trust_zero_needs_none():
+    zero = tenant_values(False, {}, "zero", None, {}, dedicated_to="web")
+    world = World([LISTED, own_namespace("zero"), *running()], dataclasses.replace(RELEASE, values=zero))
+    world.run(trust="high")
+    assert listed(world) is None
+    # Not before the upgrade, with which it stops to need them.
+    assert world.api.writes == [("patch", "Namespace", "tenant-web"), UPGRADE, ("patch", "RuntimeClass", "nvidia")]
+
+
+def test_kept_volumes_keep_the_classes():
+    world = World([LISTED, own_namespace("zero")], RELEASE)
+    world.run(state="absent", keep_volumes=True)
+    assert listed(world) == "basic"
+
+
+def test_the_host_schedulers_name_is_a_label_of_the_namespace():
+    world = World(*deployed())
+    changed = world.run(host_scheduler="kai")
+    assert changed["diff"]["after"] == {"scheduler": "kai", "values.experimental": {"syncSettings": {"setOwner": False}}}
+    assert world.live("v1", "Namespace", "tenant-web", None)["metadata"]["labels"][facts.HOST_SCHEDULER_LABEL] == "kai"
+    assert world.run()["diff"]["before"] == {"scheduler": "kai"}
+    assert facts.HOST_SCHEDULER_LABEL not in world.live("v1", "Namespace", "tenant-web", None)["metadata"]["labels"]
+
+
+def test_gpus_that_another_virtual_cluster_books_are_refused_before_anything_is_written():
+    selector = {"pool": "a"}
+    config = yaml.safe_dump(tenant_values(True, selector, "high", None, {}))
+    rival = [
+        item("apps/v1", "StatefulSet", "ml", "vcluster-ml", {"app": "vcluster"}),
+        item(
+            "v1",
+            "Secret",
+            "vc-config-ml",
+            "vcluster-ml",
+            {"app": "vcluster"},
+            data={"config.yaml": base64.b64encode(config.encode()).decode()},
+        ),
+        item("v1", "Node", "n1", None, selector, status={"allocatable": {"nvidia.com/gpu": "4"}}),
+    ]
+    with pytest.raises(TenancyError, match="node_selector: node n1 with 4 GPUs: tenant-web/web and vcluster-ml/ml do not see"):
+        run(rival, own_scheduler=True, node_selector=selector)
+    assert writes() == []
+    assert run(rival, own_scheduler=True, node_selector={"pool": "b"})["changed"]

@@ -1,0 +1,223 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts, validation
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
+
+
+def values(own_scheduler=False, values=None):
+    validation.check_values(tenant_values(own_scheduler, {}, "high", None, values or {}))
+
+
+@pytest.mark.parametrize("name", ["web", "team-ml", "a", "a" * 52])
+def test_good_names(name):
+    validation.check_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "Team", "1st", "team_ml", "-a", "a-", "a.b", "a" * 53])
+def test_bad_names(name):
+    with pytest.raises(TenancyError, match=r"^name: "):
+        validation.check_name(name)
+
+
+@pytest.mark.parametrize("version", ["0.26.0", "0.34.0", "0.36.1", "0.37.0-rc.1"])
+def test_good_versions(version):
+    validation.check_version(version, "v1.35.4")
+
+
+@pytest.mark.parametrize(
+    ("version", "kubernetes_version", "match"),
+    [
+        ("0.25.2", None, "older than 0.26"),
+        ("0.36.0", None, "3578"),
+        ("v0.36.1", None, "no leading v"),
+        ("latest", None, "such as 0.36.1"),
+        ("0.36.1", "1.35.4", "^kubernetes_version: "),
+        ("0.36.1", "v1.35", "^kubernetes_version: "),
+    ],
+)
+def test_bad_versions(version, kubernetes_version, match):
+    with pytest.raises(TenancyError, match=match):
+        validation.check_version(version, kubernetes_version)
+
+
+@pytest.mark.parametrize(("current", "wanted"), [("0.36.1", "0.36.1"), ("0.35.3", "0.36.1"), ("0.36.1", "0.36.2")])
+def test_upgrades(current, wanted):
+    validation.check_upgrade(current, wanted)
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "match"),
+    [
+        ("0.34.0", "0.36.1", "skips a minor version. Go to 0.35 first"),
+        ("0.36.1", "0.35.3", "a downgrade to"),
+        ("0.36.1", "1.0.0", "skips"),
+    ],
+)
+def test_refused_upgrades(current, wanted, match):
+    with pytest.raises(TenancyError, match=match):
+        validation.check_upgrade(current, wanted)
+
+
+def test_profiles_need_a_version_that_has_their_keys():
+    validation.check_trust("high", "0.26.0")
+    validation.check_trust("zero", "0.31.0")
+    with pytest.raises(TenancyError, match=r"^trust: partial needs vCluster 0\.31 or later"):
+        validation.check_trust("partial", "0.30.4")
+
+
+@pytest.mark.parametrize("path", sorted(facts.LICENSED))
+def test_licensed_features_are_named(path):
+    tree: object = True
+    for key in reversed(path.split(".")):
+        tree = {key: tree}
+    with pytest.raises(TenancyError, match=f"values.{path}: .*licence"):
+        values(values=tree)
+
+
+@pytest.mark.parametrize(
+    ("own_scheduler", "mine", "match"),
+    [
+        (True, {"sync": {"fromHost": {"nodes": {"enabled": False}}}}, "values.sync.fromHost.nodes.enabled"),
+        (False, {"controlPlane": {"advanced": {"virtualScheduler": {"enabled": True}}}}, "values.sync.fromHost.nodes.enabled"),
+        (False, {"policies": {"podSecurityStandard": "strict"}}, "values.policies.podSecurityStandard: 'strict'"),
+        (False, {"sync": {"toHost": {"pods": {"patches": [{"path": "x"}]}}}}, "values.sync.toHost.pods.patches"),
+        (
+            False,
+            {"sync": {"fromHost": {"storageClasses": {"enabled": "true"}}, "toHost": {"storageClasses": {"enabled": True}}}},
+            "values.sync.toHost.storageClasses.enabled",
+        ),
+    ],
+)
+def test_values_the_pod_refuses(own_scheduler, mine, match):
+    with pytest.raises(TenancyError, match=match):
+        values(own_scheduler=own_scheduler, values=mine)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (
+            "sync.toHost.pods.enforceTolerations",
+            ["*", "a", "a=b", "a:NoSchedule", "b.example/a=b:NoExecute", ":NoSchedule", "a="],
+        ),
+        ("sync.fromHost.storageClasses.enabled", "true"),
+        ("sync.fromHost.configMaps", {"enabled": False}),
+        (
+            "sync.fromHost.secrets",
+            {"enabled": True, "mappings": {"byName": {"": "here", "/a": "b/c", "/*": "b/*", "a/*": "b/*", "a/b.c": "d/e"}}},
+        ),
+        ("sync.fromHost.gateways", {"enabled": True, "mappings": {"byName": {"a/*": "b/*", "c/d": "e/f"}}}),
+        ("sync.toHost.gatewayApi.referenceGrants.enabled", True),
+        ("networking.replicateServices.fromHost", [{"from": "a/b", "to": "c/d"}, {"from": "b", "to": "c/d"}]),
+        ("networking.replicateServices.toHost", [{"from": "a/b", "to": "c"}]),
+        (
+            "sync.fromHost.runtimeClasses.selector",
+            {
+                "matchLabels": {"a": "b", "c": ""},
+                "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}, {"key": "c", "operator": "Exists"}],
+            },
+        ),
+        (
+            "controlPlane",
+            {"statefulSet": {"highAvailability": {"replicas": 3}}, "backingStore": {"etcd": {"deploy": {"enabled": True}}}},
+        ),
+        ("controlPlane.advanced.podDisruptionBudget", {"enabled": True, "minAvailable": 1}),
+        ("exportKubeConfig.server", "https://web.example"),
+        # Of wrong types the chart's schema tells.
+        ("sync", 1),
+        ("sync.toHost.pods.enforceTolerations", [1]),
+        ("networking.replicateServices.toHost", {"a/b": "c"}),
+        ("sync.fromHost.secrets", {"enabled": True, "mappings": {"byName": [1]}}),
+        ("sync.fromHost.runtimeClasses.selector", {"matchExpressions": 1, "matchLabels": {"a": 1}}),
+        ("controlPlane.statefulSet.highAvailability.replicas", "3"),
+        ("controlPlane.advanced.podDisruptionBudget", 1),
+        ("policies", []),
+    ],
+)
+def test_values_that_are_not_ours_to_refuse(path, value):
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    values(values=value)
+
+
+@pytest.mark.parametrize(
+    ("have", "want", "refused"),
+    [
+        (None, None, False),
+        (None, "etcd.deploy", False),
+        ("etcd.external", "etcd.deploy", False),
+        ("etcd.deploy", None, True),
+        (None, "etcd.external", True),
+    ],
+)
+def test_changes_of_the_store(have, want, refused):
+    def store(path):
+        kind, way = path.split(".") if path else ("database", "embedded")
+        return {"controlPlane": {"backingStore": {kind: {way: {"enabled": True}}}}}
+
+    if refused:
+        with pytest.raises(TenancyError, match=r"^values\.controlPlane\.backingStore: "):
+            validation.check_store(store(have), store(want))
+    else:
+        validation.check_store(store(have), store(want))
+
+
+@pytest.mark.parametrize(
+    ("version", "tenant", "host", "refused"),
+    [
+        ("0.36.0", "v1.33.1", "v1.34.0", True),
+        ("0.34.7", "v1.33.9", "v1.35.4", True),
+        ("0.35.2", "v1.33.1", "v1.34.0", True),
+        ("0.35.3", "v1.33.1", "v1.34.0", False),
+        ("0.36.1", "v1.32.0", "v1.36.0", False),
+        ("0.37.0", "v1.33.1", "v1.36.0", False),
+        ("0.34.7", "v1.34.0", "v1.35.4", False),
+        ("0.34.7", "v1.33.9", "v1.33.9", False),
+        ("0.27.0", None, "v1.34.0", True),
+        ("0.34.7", None, "v1.35.4", False),
+        ("0.29.0", None, "v1.35.4", False),
+    ],
+)
+def test_skew(version, tenant, host, refused):
+    if refused:
+        with pytest.raises(TenancyError, match="never become ready on a host"):
+            validation.check_skew(version, tenant, host)
+    else:
+        validation.check_skew(version, tenant, host)
+
+
+@pytest.mark.parametrize(("path", "gone", "_now"), facts.MOVED)
+def test_moved_values_are_refused_with_the_new_name_from_that_version_on(path, gone, _now):
+    values = True
+    for key in reversed(path.split(".")):
+        values = {key: values}
+    validation.check_moved(values, f"{gone[0]}.{gone[1] - 1}.0")
+    validation.check_moved({}, f"{gone[0]}.{gone[1]}.0")
+    with pytest.raises(TenancyError, match=f"values.{path}: vCluster .* Write "):
+        validation.check_moved(values, f"{gone[0]}.{gone[1]}.0")
+
+
+@pytest.mark.parametrize("url", [None, "", "http://proxy:3128", "https://user:secret@proxy.example"])
+def test_good_proxies(url):
+    validation.check_proxy("proxy_url", url)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("socks5://proxy:1080", "is a SOCKS proxy, .* speak HTTP only"),
+        ("socks5h://proxy:1080", "is a SOCKS proxy"),
+        ("proxy:3128", "such as http://"),
+        ("ftp://user:secret@proxy", "'ftp://proxy' is not an address"),
+    ],
+)
+def test_bad_proxies(url, reason):
+    with pytest.raises(TenancyError, match=f"^proxy_url: .*{reason}") as failure:
+        validation.check_proxy("proxy_url", url)
+    assert "secret" not in failure.value.message

@@ -1,0 +1,81 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import values as vcluster
+
+
+def values(own_scheduler=False, node_selector=None, trust="high", kubernetes_version=None, values=None):
+    return vcluster.tenant_values(own_scheduler, node_selector or {}, trust, kubernetes_version, values or {})
+
+
+def test_values_with_own_scheduler_and_nodes():
+    made = values(own_scheduler=True, node_selector={"tenant.kubegpu.tenancy/a": "true"}, kubernetes_version="v1.35.4")
+    assert made["controlPlane"]["distro"]["k8s"] == {"scheduler": {"enabled": True}, "version": "v1.35.4"}
+    assert made["sync"]["fromHost"]["nodes"] == {"enabled": True, "selector": {"labels": {"tenant.kubegpu.tenancy/a": "true"}}}
+    assert made["controlPlane"]["statefulSet"]["image"]["repository"] == "loft-sh/vcluster-oss"
+
+
+@pytest.mark.parametrize(
+    ("own_scheduler", "nodes"), [(True, {"enabled": True, "selector": {"all": True}}), (False, {"enabled": False})]
+)
+def test_values_without_node_selector(own_scheduler, nodes):
+    assert values(own_scheduler=own_scheduler)["sync"]["fromHost"]["nodes"] == nodes
+
+
+@pytest.mark.parametrize(("trust", "level"), [("partial", "baseline"), ("zero", "restricted")])
+def test_profiles(trust, level):
+    made = values(trust=trust)
+    policies = made["policies"]
+    assert policies["podSecurityStandard"] == level
+    # The control plane's own Service takes two node ports.
+    assert policies["resourceQuota"]["quota"]["services.nodeports"] == 2
+    assert policies["networkPolicy"]["enabled"] is True
+    assert "169.254.169.254/32" in policies["networkPolicy"]["workload"]["publicEgress"]["except"]
+    assert made["sync"]["toHost"]["pods"]["useSecretsForSATokens"] is True
+
+
+@pytest.mark.parametrize(
+    ("trust", "runtime_classes"),
+    [
+        ("high", {"enabled": True}),
+        ("partial", {"enabled": True}),
+        ("zero", {"enabled": True, "selector": {"matchExpressions": [{"key": facts.LISTED_CLASS, "operator": "Exists"}]}}),
+    ],
+)
+def test_only_trust_zero_lists_its_classes(trust, runtime_classes):
+    from_host = values(own_scheduler=True, trust=trust)["sync"]["fromHost"]
+    assert from_host["runtimeClasses"] == runtime_classes
+    assert from_host.get("storageClasses") == (runtime_classes if trust == "zero" else None)
+    assert "priorityClasses" not in from_host
+    assert from_host["nodes"]["enabled"] is True
+
+
+@pytest.mark.parametrize(("trust", "needed"), [("high", False), ("partial", True), ("zero", True)])
+def test_who_needs_network_policies(trust, needed):
+    assert vcluster.has_network_policies(values(trust=trust)) is needed
+
+
+def test_kai_is_not_refused_by_the_profile():
+    assert vcluster.trust_values("zero", kai=False) == facts.TRUST_PROFILES["zero"]
+    eased = vcluster.trust_values("zero", kai=True)
+    assert eased["policies"]["podSecurityStandard"] == "baseline"
+    assert eased["policies"]["networkPolicy"] == facts.TRUST_PROFILES["zero"]["policies"]["networkPolicy"]
+    assert facts.TRUST_PROFILES["zero"]["policies"]["podSecurityStandard"] == "restricted"
+    assert vcluster.trust_values("partial", kai=True) == facts.TRUST_PROFILES["partial"]
+    assert vcluster.trust_values("high", kai=True) == {}
+
+
+def test_user_values_win_and_tables_stay_untouched():
+    mine = {
+        "controlPlane": {"service": {"spec": {"type": "ClusterIP"}}},
+        "policies": {"resourceQuota": {"quota": {"count/pods": 5}}},
+    }
+    made = values(trust="partial", values=mine)
+    assert made["controlPlane"]["service"]["spec"]["type"] == "ClusterIP"
+    assert made["policies"]["resourceQuota"]["quota"]["count/pods"] == 5
+    assert facts.TRUST_PROFILES["partial"]["policies"]["resourceQuota"]["quota"]["count/pods"] == 150
