@@ -99,7 +99,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.lifecycle import CHECKS, probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import IMAGE, NAME, SCHEDULER, Settings
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import leaves, parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
 
 ARGUMENT_SPEC = {
     "namespace": {"type": "str", "default": NAME},

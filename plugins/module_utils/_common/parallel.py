@@ -24,7 +24,3 @@ def concurrently(call: t.Callable[[Item], Result], items: t.Iterable[Item]) -> l
     """
     with concurrent.futures.ThreadPoolExecutor(CONCURRENCY) as pool:
         return list(pool.map(call, items))
-
-
-# To go when nothing calls it any more: the name of before.
-side_by_side = concurrently

@@ -3,13 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Why a pod does not run: pure judgement of Pod objects as the API returns them."""
+"""Judge pods of any workload: whether they are ready or have ended, and why they do not run."""
 
 from __future__ import annotations
 
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 
 # Reasons of a container that is on its way, or has done its work.
 _HARMLESS = (None, "Completed", "PodInitializing", "ContainerCreating")
@@ -54,3 +57,9 @@ def pod_state(pod: Object) -> str:
 def pod_problems(pods: t.Iterable[Object]) -> list[str]:
     """Return one line for each pod that is known not to run, in the order given."""
     return [problem for problem in map(pod_problem, pods) if problem]
+
+
+def pods_gone(kube: Kube, namespace: str, selector: str | None = None) -> tuple[bool | None, str]:
+    """Probe for ``wait_for``: True once a namespace has no pod that matches the label selector, else their names."""
+    names = [pod["metadata"]["name"] for pod in kube.list("v1", "Pod", namespace, selector)]
+    return (None, f"{', '.join(names)} still there") if names else (True, "")

@@ -27,9 +27,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
     Tenant,
     VCluster,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import NODE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import plan as queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 

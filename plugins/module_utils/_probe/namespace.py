@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""What probes share: a namespace that exists while they look, and pods that every trust profile accepts."""
+"""What probes share: a namespace of their own, pods that every trust profile accepts, and the end of a probe."""
 
 from __future__ import annotations
 
@@ -11,47 +11,58 @@ import contextlib
 import time
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, Object
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, OWNED_LABELS, is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+
+Object = dict[str, t.Any]
 
 PODS = (("v1", "Pod"),)
+
+# Seconds that the clean-up has at least, when a probe's own time is over.
+CLEAN_UP = 30
 
 
 @contextlib.contextmanager
 def own_namespace(
-    kube: Kube, name: str, timeout: float, kinds: t.Iterable[tuple[str, str]] = PODS
+    kube: Kube, name: str, deadline: Deadline | float, kinds: t.Iterable[tuple[str, str]] = PODS
 ) -> t.Generator[None, None, None]:
-    """A namespace that is emptied and deleted when the block ends, however it ends.
+    """Create a namespace for the block; empty and delete it when the block ends, however it ends.
 
-    Empty, it is nobody's any more, but the cluster takes at least five seconds to let it go (kube-controller-manager's
-    namespace controller), for which only the next probe waits.
+    The cluster takes at least five seconds to remove a namespace, also an empty one (kube-controller-manager's namespace
+    controller). Nothing waits for that but the next probe, which needs the name.
 
-    :arg timeout: seconds until it can be used, and again until it is empty.
-    :arg kinds: what pods come from in it.
+    :arg deadline: of the whole probe, or its seconds. The clean-up has 30 seconds at least.
+    :arg kinds: API version and kind of what a probe creates in it, and of the pods that come from that.
+    :raises TenancyError: where the namespace exists and is not owned by this collection.
     """
-    if found := kube.get("v1", "Namespace", name):
-        if not OWNED_LABELS.items() <= (found["metadata"].get("labels") or {}).items():
-            raise TenancyError(f"namespace: {name} exists and is not ours. Name one that the probe may delete.")
-        # The probe before is hardly over, or it was killed.
-        _remove(kube, name, timeout, kinds)
-        wait_for(f"the end of namespace {name}", lambda: _gone(kube, name), timeout, interval=0.3)
+    deadline = deadline if isinstance(deadline, Deadline) else Deadline(deadline)
+    if existing := kube.get("v1", "Namespace", name):
+        if not is_owned(existing):
+            raise TenancyError(
+                f"namespace: {name} exists and is not owned by {MANAGER}. Name one that does not exist, because it is deleted."
+            )
+        # An earlier probe has hardly ended, or was killed.
+        _remove(kube, name, deadline, kinds)
+        wait_for(f"the end of namespace {name}", lambda: _gone(kube, name), deadline, interval=0.3)
     kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": OWNED_LABELS}})
     try:
-        # Pods are refused before it is there.
+        # Until it is there, pods are refused.
         wait_for(
             "the namespace's service account",
             lambda: (kube.get("v1", "ServiceAccount", "default", name), "it does not exist"),
-            timeout,
+            deadline,
             interval=0.2,
         )
         yield
     finally:
-        _remove(kube, name, timeout, kinds)
+        _remove(kube, name, deadline.extended(CLEAN_UP), kinds)
 
 
-def _remove(kube: Kube, name: str, timeout: float, kinds: t.Iterable[tuple[str, str]]) -> None:
+def _remove(kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[str, str]]) -> None:
     def emptied() -> tuple[bool | None, str]:
         left = [(api_version, kind, item) for api_version, kind in kinds for item in kube.list(api_version, kind, name)]
         for api_version, kind, item in left:
@@ -62,7 +73,7 @@ def _remove(kube: Kube, name: str, timeout: float, kinds: t.Iterable[tuple[str, 
 
     # Emptied first: deleted with pods in it, it would be looked at again only after many seconds.
     try:
-        wait_for(f"the end of the pods in namespace {name}", emptied, timeout, interval=0.3)
+        wait_for(f"the end of the pods in namespace {name}", emptied, deadline, interval=0.3)
     finally:
         kube.delete("v1", "Namespace", name)
 
@@ -72,7 +83,7 @@ def _gone(kube: Kube, name: str) -> tuple[bool | None, str]:
 
 
 def pod_spec(image: str, script: str, **container: t.Any) -> Object:
-    """A pod with one container that runs a shell's script."""
+    """Return the spec of a pod with one container that runs a shell script; ``container`` overrides the container's fields."""
     # Satisfies the pod security standard `restricted` and a quota, so that one probe serves every trust profile.
     return {
         "terminationGracePeriodSeconds": 1,
@@ -98,23 +109,26 @@ def pod_spec(image: str, script: str, **container: t.Any) -> Object:
 
 
 def concluded(results: list[Object], start: float) -> Object:
-    """What a module returns of its checks, begun at ``start`` of the monotonic clock.
+    """Return a probe module's result.
 
-    :raises TenancyError: when one failed, with all ``results``.
+    :arg results: of the checks: name, verdict and reason.
+    :arg start: when the probe began, by the monotonic clock.
+    :raises TenancyError: when a check failed, with all ``results``.
     """
-    failed = [f"{found['name']}: {found['reason']}" for found in results if found["verdict"] == "failed"]
+    failed = [f"{check['name']}: {check['reason']}" for check in results if check["verdict"] == "failed"]
     if failed:
         raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {'; '.join(failed)}", results=results)
     return {"changed": False, "results": results, "seconds": round(time.monotonic() - start, 1)}
 
 
-def is_ready(pod: Object) -> bool:
-    conditions = pod.get("status", {}).get("conditions") or []
+def is_ready(item: Object) -> bool:
+    """Tell whether the condition Ready of a pod or a node is true."""
+    conditions = item.get("status", {}).get("conditions") or []
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def page_spec(image: str, page: str, port: int) -> Object:
-    """A pod that serves a page and is ready when it does."""
+    """Return the spec of a pod that serves a page and is ready when it does."""
     return pod_spec(
         image,
         f"echo {page} > /page/index.html && exec httpd -f -p {port} -h /page",

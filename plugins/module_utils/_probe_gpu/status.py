@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message, untolerated
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import pod_state
 
 Object = dict[str, t.Any]
 

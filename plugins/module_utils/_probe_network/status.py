@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import PATHS, SERVER, Object, client_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import pod_state
 
 
 def server_address(pods: list[Object]) -> tuple[str | None, str]:

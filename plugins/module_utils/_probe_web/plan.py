@@ -11,7 +11,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import page_spec, pod_spec
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 
 Object = dict[str, t.Any]
 

@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import NAME, SCHEDULER, Object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import pod_state
 
 
 def outcome(pods: list[Object], token: str) -> tuple[str | None, str]:

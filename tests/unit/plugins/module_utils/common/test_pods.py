@@ -6,7 +6,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problem, pod_problems, pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
+    is_ready,
+    pod_problem,
+    pod_problems,
+    pod_state,
+    pods_gone,
+)
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 
 
 def pod(**status):
@@ -69,3 +76,12 @@ def test_ready_is_a_condition():
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     assert is_ready(ready)
     assert not any(map(is_ready, (None, {}, {"status": {}}, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})))
+
+
+def test_pods_are_gone_when_none_matches():
+    names = ({"name": name, "namespace": "n", "labels": {"app": name}} for name in ("a", "b"))
+    kube = InMemoryApi({"apiVersion": "v1", "kind": "Pod", "metadata": metadata} for metadata in names)
+    assert pods_gone(kube, "n") == (None, "a, b still there")
+    assert pods_gone(kube, "n", "app=b") == (None, "b still there")
+    assert pods_gone(kube, "n", "app=c") == (True, "")
+    assert pods_gone(kube, "other") == (True, "")
