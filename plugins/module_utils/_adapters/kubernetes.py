@@ -21,7 +21,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import Failure, classify, message_of, repeat
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import side_by_side  # noqa: F401  (to go)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import K8SClient, get_api_client
@@ -151,6 +151,10 @@ def check_proxy(url: str | None) -> None:
             status=None,
             permanent=True,
         )
+
+
+# To go when no module imports it from here any more.
+side_by_side = concurrently
 
 
 def _plain(_client: t.Any, answer: Object) -> Object:
