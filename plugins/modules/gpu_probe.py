@@ -100,7 +100,7 @@ seconds:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import concluded
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.lifecycle import Probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import IMAGE, NAME, Settings
 
@@ -115,10 +115,10 @@ ARGUMENT_SPEC = {
 
 
 def reconcile(run: Run) -> Result:
-    start = run.deadline.clock()
     options = ("namespace", "image", "expected_gpus", "runtime_class", "tolerations")
     settings = Settings(**{option: run.params[option] for option in options})
-    return concluded(Probe(run.kube, settings, run.deadline).run(run.check_mode), start)
+    results = Probe(run.kube, settings, run.deadline).run(run.check_mode)
+    return concluded(results, run.deadline.elapsed())
 
 
 def main() -> None:

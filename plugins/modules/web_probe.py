@@ -95,8 +95,7 @@ seconds:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import concluded
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded, record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.lifecycle import CHECKS, probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import IMAGE, NAME, SCHEDULER, Settings
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
@@ -113,13 +112,14 @@ ARGUMENT_SPEC = {
 
 
 def reconcile(run: Run) -> Result:
-    start, params = run.deadline.clock(), run.params
+    params = run.params
     queues = leaves(parse(params["queues"]))
     queue = queues[0].name if queues else ""
     if run.check_mode:
-        return concluded([record(name, "not_tried", "check mode") for name in CHECKS], start)
+        return concluded([record(name, "not_tried", "check mode") for name in CHECKS], 0.0)
     settings = Settings(params["namespace"], params["image"], params["scheduler_name"], queue, tuple(params["tolerations"]))
-    return concluded(probe(run.kube, settings, run.deadline), start)
+    results = probe(run.kube, settings, run.deadline)
+    return concluded(results, run.deadline.elapsed())
 
 
 def main() -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+
 
 class Clock:
     """Time that only passes by sleeping: ``Deadline(seconds, clock, clock.sleep)``."""
@@ -17,3 +19,6 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+
+    def deadline(self, seconds: float) -> Deadline:
+        return Deadline(seconds, self, self.sleep)

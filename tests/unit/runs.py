@@ -8,23 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-
-
-class Clock:
-    """Seconds that pass only while somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def deadline(self, seconds: float) -> Deadline:
-        return Deadline(seconds, self, self.sleep)
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
 
 
 def make_run(params: dict[str, Any], kube: Any = None, helm: Any = None, check_mode: bool = False) -> Run:

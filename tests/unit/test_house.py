@@ -28,7 +28,6 @@ FILE_NAMES = {"facts", "lifecycle", "plan", "status", "validation", "values"}
 # What a subject holds besides.
 FURTHER_FILES = {
     "_desired": {"model"},  # the types of the desired state
-    "_probe": {"namespace"},  # the namespace that every probe has to itself
     "_vcluster": {"classes", "control_plane", "inventory"},
 }
 
@@ -37,8 +36,6 @@ TO_GO = {
     "logic": {
         "modules/device_plugin.py",
         "modules/docker_runtime.py",
-        "modules/kai_probe.py",
-        "modules/kai_scheduler.py",
         "modules/nvkind_cluster.py",
         "modules/vcluster.py",
         "modules/vcluster_kubeconfig.py",
@@ -53,8 +50,6 @@ TO_GO = {
     },
     "_module": {
         "modules/device_plugin.py",
-        "modules/kai_scheduler.py",
-        "modules/kai_scheduler_info.py",
         "modules/vcluster.py",
     },
     "files": {"_docker_runtime/daemon_json", "_vcluster/found"},

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, Object, is_owned, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
@@ -168,17 +169,14 @@ class DevicePlugin:
     def _remove_daemon_sets(self) -> None:
         for daemon_set in self._daemon_sets():
             self.kube.delete("apps/v1", "DaemonSet", daemon_set["metadata"]["name"], self.namespace)
-        wait_for("the end of the pods that share GPUs", self._probe_end, self.run.deadline)
+        ended = functools.partial(pods_gone, self.kube, self.namespace, self.provider.selector)
+        wait_for("the end of the pods that share GPUs", ended, self.run.deadline)
 
     def _daemon_sets(self) -> list[Object]:
         return self.kube.list("apps/v1", "DaemonSet", self.namespace, self.provider.selector)
 
     def _pods(self) -> list[Object]:
         return self.kube.list("v1", "Pod", self.namespace, self.provider.selector)
-
-    def _probe_end(self) -> tuple[bool | None, str]:
-        left = [pod["metadata"]["name"] for pod in self._pods()]
-        return (None, f"{', '.join(left)} still there") if left else (True, "")
 
     def _probe_offer(self, wanted: dict[str, int], dra: bool) -> tuple[dict[str, int] | None, str]:
         slices = self.kube.list("resource.k8s.io/v1", "ResourceSlice") if dra else None

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+
 Object = dict[str, t.Any]
 
 # Of taints that keep pods away; PreferNoSchedule does not.
@@ -21,6 +23,19 @@ def record(name: str, verdict: str, reason: str, seconds: float = 0.0) -> Object
     :arg seconds: until the verdict.
     """
     return {"name": name, "verdict": verdict, "reason": reason, "seconds": round(seconds, 1)}
+
+
+def concluded(results: list[Object], seconds: float) -> Object:
+    """Return a probe module's result.
+
+    :arg results: of the checks: name, verdict and reason.
+    :arg seconds: that the probe took.
+    :raises TenancyError: when a check failed, with all ``results``.
+    """
+    failed = [f"{check['name']}: {check['reason']}" for check in results if check["verdict"] == "failed"]
+    if failed:
+        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {'; '.join(failed)}", results=results)
+    return {"changed": False, "results": results, "seconds": seconds}
 
 
 def untolerated(node: Object, tolerations: t.Iterable[Object]) -> list[str]:

@@ -12,7 +12,7 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import NODE_NOTE, Object, Settings, manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.status import crowded_out, outcome, why_not
@@ -40,7 +40,7 @@ class Probe:
                 self._note(name, "not_tried", reason)
         tried = [name for name in nodes if name not in self._records]
         if tried:
-            with own_namespace(self._kube, self._settings.namespace, self._deadline.left()):
+            with own_namespace(self._kube, self._settings.namespace, self._deadline):
                 self._try(tried)
         return [self._records[name] for name in sorted(self._records)]
 

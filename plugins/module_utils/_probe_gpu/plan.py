@@ -11,7 +11,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
 
 Object = dict[str, t.Any]
 

@@ -21,7 +21,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     RESERVATION_NAMESPACE,
     SCHEDULERS,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai import status
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
     FAILED,

@@ -16,7 +16,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
     FAILED,
     FINGERPRINT_KEY,

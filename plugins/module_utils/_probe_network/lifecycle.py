@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import (
     IMAGE,
     NAME,
@@ -62,7 +62,7 @@ class _Probe:
         self._nodes = places(kube.list("v1", "Node"), settings.tolerations)
 
     def run(self) -> list[Object]:
-        with own_namespace(self._kube, self._namespace, self._deadline.left()):
+        with own_namespace(self._kube, self._namespace, self._deadline):
             self._start()
             self._require_time_for_the_policy()
             self._kube.create(policy(self._namespace))

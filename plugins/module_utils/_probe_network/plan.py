@@ -14,7 +14,8 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready, page_spec, pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import page_spec, pod_spec
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
 
 Object = dict[str, t.Any]

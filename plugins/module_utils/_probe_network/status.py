@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import PATHS, SERVER, Object, client_name
 

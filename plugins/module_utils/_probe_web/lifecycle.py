@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import PODS, own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import PODS, own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import Object, Settings, manifests
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.status import foreign_schedulers, outcome
@@ -33,7 +33,7 @@ def probe(kube: Kube, settings: Settings, deadline: Deadline) -> list[Object]:
         verdict, reason = outcome(kube.list("v1", "Pod", settings.namespace), token)
         return ((verdict, reason) if verdict else None), reason
 
-    with own_namespace(kube, settings.namespace, deadline.left(), KINDS):
+    with own_namespace(kube, settings.namespace, deadline, KINDS):
         for manifest in manifests(settings, token, round(deadline.left())):
             kube.create(manifest)
         try:

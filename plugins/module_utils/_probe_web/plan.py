@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import page_spec, pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import page_spec, pod_spec
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 
 Object = dict[str, t.Any]

@@ -7,8 +7,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import NAME, SCHEDULER, Object
 

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import pytest
+from ansible.plugins.callback import CallbackBase
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import UNBOUNDED, Run, Step
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 
 class Clock:
@@ -101,3 +103,21 @@ def test_adapters_that_a_module_does_not_ask_for_are_not_there(run):
     for adapter in ("kube", "helm"):
         with pytest.raises(AssertionError, match="does not ask for"):
             getattr(run, adapter)
+
+
+def test_a_diff_shows_steps_and_notes_below_the_difference():
+    run = make_run({}, check_mode=True)
+    run.change("version", "v0.12.0", "v0.13.1")
+    run.take("apply the CRDs", "helm never changes them", lambda: None)
+    result = run.result(notes=["hazard: #1103"], version="v0.13.1")
+    assert (result["changed"], result["version"], result["steps"]) == (True, "v0.13.1", run.steps)
+    assert result["diff"]["before"] == {"version": "v0.12.0"}
+    shown = CallbackBase()._get_diff(result["diff"]).splitlines()
+    assert [line for line in shown if "v0.1" in line] == ['-    "version": "v0.12.0"', '+    "version": "v0.13.1"']
+    assert shown[-2:] == ["step: apply the CRDs (helm never changes them)", "hazard: #1103"]
+
+
+def test_a_diff_without_notes_is_the_difference_alone():
+    run = make_run({})
+    run.take("wait", "it takes time", lambda: None)
+    assert run.result()["diff"] == {"before": {}, "after": {}}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
 
 
 class Clock:
@@ -87,3 +87,34 @@ def test_a_probe_that_gives_up_ends_the_wait(deadline, clock):
     with pytest.raises(TenancyError, match="It never will be"):
         wait_for("it", probe, deadline)
     assert clock.now == 50
+
+
+def writes(*answers):
+    """A write that fails with each of the answers but the last, which it returns."""
+    left = list(answers)
+
+    def write():
+        answer = left.pop(0)
+        if left:
+            raise TenancyError(answer)
+        return answer
+
+    return write
+
+
+SILENT = "failed calling webhook x: connection refused"
+
+
+def test_a_write_is_tried_again_while_the_webhook_is_silent(clock):
+    assert when_webhook_answers("it", writes(SILENT, SILENT, "written"), Deadline(10, clock, clock.sleep)) == "written"
+    assert when_webhook_answers("it", writes(None), Deadline(10, clock, clock.sleep)) is None
+
+
+def test_a_write_is_refused_at_once(clock):
+    with pytest.raises(TenancyError, match=r"^forbidden$"):
+        when_webhook_answers("it", writes("forbidden", "written"), Deadline(10, clock, clock.sleep))
+
+
+def test_a_webhook_that_stays_silent_is_named_when_time_is_up(clock):
+    with pytest.raises(TenancyError, match=r"Timed out after 2 s waiting for it\. Last seen: failed calling webhook x"):
+        when_webhook_answers("it", writes(*[SILENT] * 9), Deadline(2, clock, clock.sleep))

@@ -5,7 +5,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record, termination_message, untolerated
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import (
+    concluded,
+    record,
+    termination_message,
+    untolerated,
+)
 
 DEDICATED = {"key": "team", "value": "ml", "effect": "NoSchedule"}
 EVICTING = {"key": "broken", "effect": "NoExecute"}
@@ -41,3 +47,11 @@ def test_the_message_of_a_container_that_ended():
 
 def test_seconds_of_a_record_are_rounded():
     assert record("page", "passed", "", 1.25)["seconds"] == 1.2
+
+
+def test_the_end_of_a_probe():
+    passed, failed = {"name": "a", "verdict": "passed", "reason": ""}, {"name": "b", "verdict": "failed", "reason": "no page"}
+    assert concluded([passed], 1.5) == {"changed": False, "results": [passed], "seconds": 1.5}
+    with pytest.raises(TenancyError, match=r"1 of 2 checks failed\. b: no page") as caught:
+        concluded([passed, failed], 0.0)
+    assert caught.value.details["results"] == [passed, failed]

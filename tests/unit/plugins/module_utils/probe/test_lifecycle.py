@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.namespace import concluded, is_ready, own_namespace, pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.runs import Clock
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
 
 OWNED = {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}
 
@@ -114,13 +114,6 @@ def test_it_goes_when_it_cannot_be_used():
     assert kube.namespace is None
 
 
-def test_seconds_are_a_deadline_too():
-    kube = Cluster()
-    with own_namespace(kube, "apart", 5):
-        assert kube.namespace
-    assert kube.namespace is None
-
-
 def test_leftovers_of_a_killed_run_are_removed():
     kube = Cluster(OWNED)
     kube.add("Pod", "old")
@@ -145,23 +138,3 @@ def test_a_namespace_of_others_stays():
     with pytest.raises(TenancyError, match=r"apart exists and is not owned by kubegpu\.tenancy"), apart(kube):
         pytest.fail("it is somebody else's")
     assert kube.writes == []
-
-
-def test_the_end_of_a_probe():
-    passed, failed = {"name": "a", "verdict": "passed", "reason": ""}, {"name": "b", "verdict": "failed", "reason": "no page"}
-    assert concluded([passed], 0.0)["results"] == [passed]
-    with pytest.raises(TenancyError, match=r"1 of 2 checks failed\. b: no page") as caught:
-        concluded([passed, failed], 0.0)
-    assert caught.value.details["results"] == [passed, failed]
-
-
-@pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), (None, False)])
-def test_ready_by_condition(status, ready):
-    assert is_ready({"status": {"conditions": [{"type": "Ready", "status": status}] if status else None}}) is ready
-
-
-def test_pods_are_restricted():
-    spec = pod_spec("busybox", "true", name="other")
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["containers"][0]["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    assert spec["containers"][0]["name"] == "other"

@@ -3,12 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""What probes share: a namespace of their own, pods that every trust profile accepts, and the end of a probe."""
+"""Have a namespace of its own for a probe, and remove it."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
@@ -18,8 +17,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait impor
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 
-Object = dict[str, t.Any]
-
 PODS = (("v1", "Pod"),)
 
 # Seconds that the clean-up has at least, when a probe's own time is over.
@@ -28,18 +25,17 @@ CLEAN_UP = 30
 
 @contextlib.contextmanager
 def own_namespace(
-    kube: Kube, name: str, deadline: Deadline | float, kinds: t.Iterable[tuple[str, str]] = PODS
+    kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[str, str]] = PODS
 ) -> t.Generator[None, None, None]:
     """Create a namespace for the block; empty and delete it when the block ends, however it ends.
 
     The cluster takes at least five seconds to remove a namespace, also an empty one (kube-controller-manager's namespace
     controller). Nothing waits for that but the next probe, which needs the name.
 
-    :arg deadline: of the whole probe, or its seconds. The clean-up has 30 seconds at least.
+    :arg deadline: of the whole probe. The clean-up has 30 seconds at least.
     :arg kinds: API version and kind of what a probe creates in it, and of the pods that come from that.
     :raises TenancyError: where the namespace exists and is not owned by this collection.
     """
-    deadline = deadline if isinstance(deadline, Deadline) else Deadline(deadline)
     if existing := kube.get("v1", "Namespace", name):
         if not is_owned(existing):
             raise TenancyError(
@@ -80,59 +76,3 @@ def _remove(kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[s
 
 def _gone(kube: Kube, name: str) -> tuple[bool | None, str]:
     return (None, "it still exists") if kube.get("v1", "Namespace", name) else (True, "")
-
-
-def pod_spec(image: str, script: str, **container: t.Any) -> Object:
-    """Return the spec of a pod with one container that runs a shell script; ``container`` overrides the container's fields."""
-    # Satisfies the pod security standard `restricted` and a quota, so that one probe serves every trust profile.
-    return {
-        "terminationGracePeriodSeconds": 1,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65534,
-            "runAsGroup": 65534,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [
-            {
-                "name": "probe",
-                "image": image,
-                "command": ["/bin/sh", "-c", script],
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}},
-            }
-            | container
-        ],
-    }
-
-
-def concluded(results: list[Object], start: float) -> Object:
-    """Return a probe module's result.
-
-    :arg results: of the checks: name, verdict and reason.
-    :arg start: when the probe began, by the monotonic clock.
-    :raises TenancyError: when a check failed, with all ``results``.
-    """
-    failed = [f"{check['name']}: {check['reason']}" for check in results if check["verdict"] == "failed"]
-    if failed:
-        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {'; '.join(failed)}", results=results)
-    return {"changed": False, "results": results, "seconds": round(time.monotonic() - start, 1)}
-
-
-def is_ready(item: Object) -> bool:
-    """Tell whether the condition Ready of a pod or a node is true."""
-    conditions = item.get("status", {}).get("conditions") or []
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-
-
-def page_spec(image: str, page: str, port: int) -> Object:
-    """Return the spec of a pod that serves a page and is ready when it does."""
-    return pod_spec(
-        image,
-        f"echo {page} > /page/index.html && exec httpd -f -p {port} -h /page",
-        ports=[{"containerPort": port}],
-        readinessProbe={"httpGet": {"path": "/", "port": port}, "periodSeconds": 1},
-        volumeMounts=[{"name": "page", "mountPath": "/page"}],
-    ) | {"volumes": [{"name": "page", "emptyDir": {}}]}
