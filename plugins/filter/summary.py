@@ -13,8 +13,8 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _summary
 
 def summary(clusters: list[dict[str, t.Any]]) -> list[str]:
     """Return a table of all tenants and, below it, what else there is to know."""
-    notes = _summary.notes(clusters)
-    return [*text_table(_summary.rows(clusters)), *([""] if notes else []), *notes]
+    table, notes = text_table(_summary.rows(clusters)), _summary.notes(clusters)
+    return [*table, *([""] if table and notes else []), *notes] or ["No tenants are listed."]
 
 
 class FilterModule:

@@ -9,18 +9,25 @@ import typing as t
 
 
 def text_table(rows: list[dict[str, t.Any]]) -> list[str]:
-    """A heading of the first row's keys, a rule, then one line a row; numbers to the right."""
+    """Return a heading of the first row's keys, a rule, then one line a row.
+
+    :arg rows: all with the same keys. A column of whole numbers stands to the right; cells of it may be empty text.
+    """
     if not rows:
         return []
     heads = list(rows[0])
     cells = [[str(row[head]) for head in heads] for row in rows]
     widths = [max(len(row[i]) for row in [heads, *cells]) for i in range(len(heads))]
-    right = [all(isinstance(row[head], int) for row in rows) for head in heads]
+    right = [_is_numeric([row[head] for row in rows]) for head in heads]
 
     def line(row: list[str]) -> str:
         return "  ".join(cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)).rstrip()
 
     return [line(heads), "  ".join("-" * width for width in widths), *(line(row) for row in cells)]
+
+
+def _is_numeric(column: list[t.Any]) -> bool:
+    return all(isinstance(cell, int) or cell == "" for cell in column) and any(isinstance(cell, int) for cell in column)
 
 
 class FilterModule:

@@ -11,7 +11,13 @@ short_description: Every tenant of a host cluster as an inventory host
 version_added: 0.1.0
 description:
   - Reads the virtual clusters that this collection made on a host cluster, and makes each tenant a host of the inventory, under the
-    names and with the variables that the playbooks of this collection give it.
+    name that the playbooks of this collection give it.
+  - A tenant's host has two variables. C(kubegpu_cluster) is the name of its cluster's inventory host. C(kubegpu_observed) is what was
+    seen of it, a dictionary of C(name), C(namespace), C(trust), C(state), C(vcluster_version), C(kubernetes_version), C(scheduler),
+    C(nodes) and C(network_policies), with the meanings and values that M(kubegpu.tenancy.vcluster_info) documents. C(name) is the
+    tenant's, and C(vcluster_version) is there called C(version).
+  - None of them is a variable by which an inventory says what is wanted, or that a role takes. What was seen is never taken for what
+    is wanted.
   - Tenants are in the groups C(kubegpu_tenants), C(tenant_NAME), C(trust_LEVEL), C(vcluster_VERSION) and
     C(scheduler_NAME_VERSION), or C(scheduler_host) where the host cluster's schedules, with what is no letter, digit or underscore
     replaced by an underscore.
@@ -54,9 +60,16 @@ plugin: kubegpu.tenancy.vclusters
 kubeconfig: ~/.kube/kubegpu/gpu1.example/cluster.yml
 cluster: gpu1.example
 cache: true
+# A group of the tenants that are paused: --limit state_paused
 keyed_groups:
   - prefix: state
-    key: vcluster_tenant_state
+    key: kubegpu_observed.state
+groups:
+  # Of those whose network policies were seen to be open.
+  open_networks: kubegpu_observed.network_policies == 'unenforced'
+compose:
+  # For `kubectl --namespace` on the host cluster.
+  host_namespace: kubegpu_observed.namespace
 """
 
 import typing as t
@@ -70,7 +83,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventor
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
-    """See DOCUMENTATION."""
+    """Make hosts of the tenants of one host cluster, see DOCUMENTATION."""
 
     NAME = "kubegpu.tenancy.vclusters"
 
@@ -113,7 +126,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
 
 def groups(tenant: dict[str, t.Any]) -> list[str]:
-    """The groups of a tenant."""
+    """Return the groups of a tenant.
+
+    :arg tenant: as module vcluster_info returns it.
+    """
     scheduler = tenant["scheduler"]
     parts = [
         f"tenant_{tenant['tenant']}",
@@ -125,15 +141,11 @@ def groups(tenant: dict[str, t.Any]) -> list[str]:
 
 
 def host_variables(tenant: dict[str, t.Any], cluster: str) -> dict[str, t.Any]:
-    """A tenant as variables, by the names that the role vcluster_tenant knows where it has them."""
-    return {
-        "kubegpu_cluster": cluster,
-        "vcluster_tenant_name": tenant["tenant"],
-        "vcluster_tenant_namespace": tenant["namespace"],
-        "vcluster_tenant_trust": tenant["trust"],
-        "vcluster_tenant_state": tenant["state"],
-        "vcluster_tenant_vcluster_version": tenant["version"],
-        "vcluster_tenant_kubernetes_version": tenant["kubernetes_version"],
-        "vcluster_tenant_scheduler": tenant["scheduler"],
-        "vcluster_tenant_nodes": tenant["nodes"],
-    }
+    """Return the variables of a tenant's host: what was seen of it, under a name that nothing takes as input.
+
+    :arg tenant: as module vcluster_info returns it.
+    :arg cluster: name of the cluster's inventory host.
+    """
+    seen = ("namespace", "trust", "state", "kubernetes_version", "scheduler", "nodes", "network_policies")
+    observed = {"name": tenant["tenant"], "vcluster_version": tenant["version"]} | {key: tenant[key] for key in seen}
+    return {"kubegpu_cluster": cluster, "kubegpu_observed": observed}

@@ -12,8 +12,8 @@ short_description: Record what was verified of a tenant
 version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
-  - Records the checks that a tenant passed, in a ConfigMap of its namespace on the host cluster, with everything they rest on, so
-    that M(kubegpu.tenancy.tenants_info) can tell whether they still stand.
+  - Records the checks of a tenant and their outcome, in a ConfigMap of its namespace on the host cluster, with everything they rest
+    on, so that M(kubegpu.tenancy.tenants_info) can tell whether they still stand.
 options:
   name:
     description:
@@ -38,7 +38,7 @@ attributes:
   diff_mode:
     support: none
   idempotent:
-    details: The record is about a tenant, and no part of it, so it never counts as changed.
+    details: The record says something about a tenant and is no part of it, so it never counts as changed.
 seealso:
   - module: kubegpu.tenancy.tenants_info
 """
@@ -76,9 +76,9 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 
 def reconcile(run: Run) -> Result:
+    """Write the record, over the one before."""
     now = datetime.datetime.now(datetime.UTC)
-    if not run.check_mode:
-        record(run.kube, run.params["name"], run.params["wanted"], run.params["results"], now)
+    record(run.kube, run.params["name"], run.params["wanted"], run.params["results"], now, run.check_mode)
     return run.result(at=now.strftime(TIME))
 
 

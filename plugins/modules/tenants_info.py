@@ -12,11 +12,13 @@ short_description: Compare the tenants of a host cluster with what is wanted of 
 version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
-  - Reads all tenants of a host cluster by a few listings, and tells for each that is wanted whether there is anything to do for it,
-    and why.
+  - Reads all tenants of a host cluster by a few LISTs, however many there are, and reports for each that is listed
+    whether there is anything to do for it, and why.
   - Nothing is to be done for a tenant while what M(kubegpu.tenancy.tenant_record) recorded still stands. That is, the same is
-    wanted of it, everything that the host cluster shows of it is as it was, its queues are as wanted, and O(max_age) is not over.
-  - Tells also which tenants and which KAI Scheduler this collection made that are not wanted any more.
+    wanted of it, everything that the host cluster shows of it is as it was, its queues are as wanted, its kubeconfig leads to it,
+    all checks passed, and O(max_age) is not over.
+  - Reports also the tenants on the cluster that O(tenants) does not list, and the host cluster's KAI Scheduler, as far as this
+    collection made them.
 options:
   tenants:
     description:
@@ -102,16 +104,25 @@ tenants:
       type: list
       elements: str
       returned: always
+    vcluster_version:
+      description: Version of its control plane, as the host cluster shows it. Null where it has none.
+      type: str
+      returned: always
+    scheduler_version:
+      description:
+        - Version of the KAI Scheduler that places its pods, its own or the host cluster's, as its pods show it. Null where none runs.
+      type: str
+      returned: always
     network_policies:
       description: V(enforced) or V(unenforced), as a probe saw it. Null where the tenant has none.
       type: str
       returned: always
     verified_at:
-      description: When it was verified last, in UTC. Null where it never was.
+      description: When it was verified last, in UTC. Null where no readable record says so.
       type: str
       returned: always
     results:
-      description: The checks of that verification.
+      description: The checks of that verification. They stand for the tenant as it is now only where nothing is due.
       type: list
       elements: dict
       returned: always
@@ -134,10 +145,10 @@ sharing:
 """
 
 import datetime
-import os
+import os.path
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import read_kubeconfig
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
@@ -145,7 +156,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, TIME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
     leads_there,
     queues_differ,
@@ -166,6 +177,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 
 def reconcile(run: Run) -> Result:
+    """Read the host cluster's tenants once, and compare each that is listed, several at once."""
     params = run.params
     tenants = tenants_from(params["tenants"])
     live = read_all(run.kube)
@@ -181,12 +193,15 @@ def reconcile(run: Run) -> Result:
 
 
 def compare(params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: datetime.datetime) -> Result:
-    """Compare one tenant with what is wanted of it."""
+    """Compare one tenant with what is wanted of it.
+
+    :returns: its record, as RETURN documents it.
+    """
     path = os.path.join(params["kubeconfigs"], f"{tenant.name}.yml")
     config = read_kubeconfig(path)
-    there = os.path.exists(path) if tenant.state == "absent" else leads_there(config, live.secret)
-    digest = wanted(tenant, params["settings"])
-    found = due(tenant, digest, live, there, params["max_age"], now)
+    has_kubeconfig = kubeconfig_exists(path) if tenant.state == "absent" else leads_there(config, live.secret)
+    digest, last = wanted(tenant, params["settings"]), live.verified
+    found = due(tenant, digest, live, has_kubeconfig, params["max_age"], now)
     own = tenant.own_scheduler
     if tenant.state == "present" and CHANGE not in found.work and own and own.own_kai and config:
         # Somebody may have changed them from within, which the host cluster does not show.
@@ -199,9 +214,11 @@ def compare(params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: date
         "state": live.state,
         "due": list(found.work),
         "reasons": list(found.reasons),
+        "vcluster_version": live.vcluster_version,
+        "scheduler_version": live.scheduler_version,
         "network_policies": annotations_of(live.namespace).get(vc.NETWORK_ANNOTATION),
-        "verified_at": live.record["data"]["at"] if live.record else None,
-        "results": live.results,
+        "verified_at": last.at.strftime(TIME) if last else None,
+        "results": list(last.results) if last else [],
     }
 
 

@@ -18,100 +18,161 @@ Mapping = t.Mapping[str, t.Any]
 
 PASSED, FAILED, NOT_TRIED = "passed", "failed", "not_tried"
 
+# States that no module returns: what the run did not get to know.
+NOT_REACHED, NO_CLUSTER = "not reached", "no cluster yet"
+
+# What a run of each role registers, in the order in which they run.
+_REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_release")
+
+
+# --- collected ---------------------------------------------------------------------------------------------------
+
 
 def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[Data]:
     """Collect what a run found out, one record for each cluster of the inventory.
 
     :arg hostvars: Ansible's, in which the playbooks left their results; ``groups``, Ansible's as well.
     """
-    worked_on = {}
+    tenants = []
     for host in dict.fromkeys([*groups.get("kubegpu_leaving", ()), *groups.get("kubegpu_tenants", ())]):
-        worked_on[host] = _tenant_report(hostvars[host])
+        # An inventory plugin may know tenants, too, that no playbook worked on.
+        if "kubegpu_tenant" in hostvars[host]:
+            tenants.append(_tenant_report(hostvars[host]))
     return [
-        _cluster_report(cluster, hostvars[cluster], {host: one for host, one in worked_on.items() if one["cluster"] == cluster})
+        _cluster_report(cluster, hostvars[cluster], {one["name"]: one for one in tenants if one["cluster"] == cluster})
         for cluster in groups.get("kubegpu_clusters", ())
     ]
 
 
 def _tenant_report(variables: Mapping) -> Data:
-    """What a run did for one tenant."""
-    release = _registered(variables, "_kai_scheduler_release")
+    """Return what a run did for one tenant."""
     probe = _registered(variables, "_kai_scheduler_probe") or _registered(variables, "_vcluster_tenant_probe")
     return {
         "cluster": variables["kubegpu_cluster"],
         "name": variables["kubegpu_tenant"]["name"],
-        "reasons": list(variables.get("_kubegpu_reasons") or []),
         "failure": variables.get("_kubegpu_failure"),
         "seconds": variables.get("_kubegpu_seconds"),
         "results": list(probe.get("results") or []),
-        "hazards": list(release.get("hazards") or []),
-        "upgrade_notes": list(release.get("upgrade_notes") or []),
-        "steps": list(release.get("steps") or []),
+    } | _changes(variables)
+
+
+def _changes(variables: Mapping) -> Data:
+    """Return what is to be known of the changes of a host's roles: hazards, upgrade notes and steps."""
+    registered = [_registered(variables, name) for name in _REGISTERED]
+    return {
+        key: [entry for result in registered for entry in result.get(key) or []] for key in ("hazards", "upgrade_notes", "steps")
     }
 
 
 def _registered(variables: Mapping, name: str) -> Mapping:
-    """What a task registered; empty where it did not run."""
+    """Return what a task registered; empty where it did not run."""
     found = variables.get(name) or {}
     return {} if found.get("skipped") else found
 
 
 def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, Data]) -> Data:
+    """Return the record of one cluster.
+
+    :arg worked_on: what was done for its tenants, by name.
+    """
     desired = variables.get("_kubegpu") or {}
     live = variables.get("_kubegpu_tenants") or {}
     ledger = variables.get("_kubegpu_ledger") or {}
-    failure = variables.get("_kubegpu_failure")
-    plan = variables.get("_kubegpu_plan") or {}
-    if not desired:
-        failure = plan.get("msg") or "it was not reached"
-    by_name = {one["name"]: one for one in worked_on.values()}
-    tenants = [
-        _row(tenant, _named(live.get("tenants"), tenant["name"]), by_name.get(tenant["name"]), ledger, desired)
-        for tenant in desired.get("selected", [])
-    ]
-    failures = [f"{cluster}: {failure}"] if failure else []
-    failures += [f"{cluster}/{one['name']}: {one['failure']}" for one in by_name.values() if one["failure"]]
-    shared = live.get("shared_scheduler") if not desired.get("shared_scheduler") else None
+    failures = [f"{cluster}: {failure}"] if (failure := _failure(variables)) else []
+    failures += [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
+    # Without a ledger the run did not get to its end: what was read of the tenants before may not hold any more.
+    missing = NO_CLUSTER if live.get("skipped") else "" if ledger.get("nodes") is not None else NOT_REACHED
+    by_name = {} if missing else {item["name"]: item for item in live.get("tenants") or []}
     return {
         "cluster": cluster,
         "failures": failures,
-        "tenants": tenants,
+        "tenants": [
+            _row(
+                tenant,
+                by_name.get(tenant["name"], {"state": missing or NOT_REACHED}),
+                worked_on.get(tenant["name"], {}),
+                variables,
+            )
+            for tenant in desired.get("selected") or []
+        ],
+        "listed": [tenant["name"] for tenant in desired.get("tenants") or []],
+        "only": list(desired.get("only") or []),
         "unlisted": list(live.get("unlisted") or []),
-        "unlisted_scheduler": shared,
+        "unlisted_scheduler": None if desired.get("shared_scheduler") else live.get("shared_scheduler"),
+        "removes_unlisted": desired.get("unlisted") == "remove" and not desired.get("only"),
+        "shared_scheduler": _changes(variables),
         "overlaps": list(ledger.get("overlaps") or []),
     }
 
 
-def _named(items: t.Any, name: str) -> Data:
-    return next((dict(item) for item in items or [] if item["name"] == name), {})
+def _failure(variables: Mapping) -> str:
+    """Return why the work on a cluster ended early; empty when it did not."""
+    if not variables.get("_kubegpu"):
+        plan = variables.get("_kubegpu_plan") or {}
+        return str(plan.get("msg") or "it was not reached, see the output above")
+    if failure := variables.get("_kubegpu_failure"):
+        return str(failure)
+    skipped = (variables.get("_kubegpu_tenants") or {}).get("skipped")
+    reached = skipped or (variables.get("_kubegpu_ledger") or {}).get("nodes") is not None
+    return "" if reached else "it was not reached, see the output above"
 
 
-def _row(tenant: Mapping, live: Mapping, done: Data | None, ledger: Mapping, desired: Mapping) -> Data:
-    nodes = [node for node in ledger.get("nodes", []) if tenant["name"] in node["tenants"]]
-    done = done or {}
-    scheduler = tenant["scheduler"]
+def _row(tenant: Mapping, live: Mapping, done: Mapping, variables: Mapping) -> Data:
+    """Return what there is to say of one tenant.
+
+    :arg live: its record as module tenants_info returns it, or its state alone.
+    :arg done: what the run did for it.
+    :arg variables: of its cluster's host.
+    """
+    desired = variables["_kubegpu"]
+    nodes = [node for node in (variables.get("_kubegpu_ledger") or {}).get("nodes") or [] if tenant["name"] in node["tenants"]]
     return {
         "name": tenant["name"],
         "wanted_state": tenant["state"],
-        "state": live.get("state", "not reached"),
+        "state": live["state"],
         "due": list(live.get("due") or []),
         "reasons": list(live.get("reasons") or []),
         "trust": tenant["trust"] + (", network open" if live.get("network_policies") == "unenforced" else ""),
-        "vcluster": tenant["vcluster"]["version"],
-        "scheduler": f"{scheduler['name']} {scheduler['version'] or 'shared'}" if scheduler else "cluster's own",
+        "vcluster": _version(live, "vcluster_version", tenant["vcluster"]["version"]),
+        "scheduler": _scheduler(tenant["scheduler"], live, desired.get("shared_scheduler") or {}),
         "nodes": [node["node"] for node in nodes],
         "gpus": sum(node["allocatable"] for node in nodes),
         "in_use": sum(node["in_use"] for node in nodes),
         "leaf_queues": _leaf_queues(tenant["queues"]),
-        # A failed probe is not recorded on the cluster.
-        "results": done.get("results") or list(live.get("results") or []),
+        "results": _results(tenant, live, done),
         "failure": done.get("failure"),
         "seconds": done.get("seconds"),
-        "hazards": done.get("hazards", []),
-        "upgrade_notes": done.get("upgrade_notes", []),
-        "steps": done.get("steps", []),
+        "hazards": list(done.get("hazards") or []),
+        "upgrade_notes": list(done.get("upgrade_notes") or []),
+        "steps": list(done.get("steps") or []),
         "kubeconfig": f"{desired['kubeconfig_dir']}/tenants/{tenant['name']}.yml",
     }
+
+
+def _results(tenant: Mapping, live: Mapping, done: Mapping) -> list[Data]:
+    """Return the checks that say something of the tenant as it is: those from before a change that is still due do not."""
+    # What a failed probe returned is recorded nowhere else.
+    results = done.get("results") if done.get("failure") else None if "change" in live.get("due", ()) else live.get("results")
+    return list(results or []) if tenant["state"] == "present" else []
+
+
+def _version(live: Mapping, key: str, wanted: str) -> str:
+    """Return the version that runs and, where another one is wanted, that one behind an arrow."""
+    running = live.get(key)
+    if running == wanted or (not running and live["state"] == "paused"):
+        return wanted
+    return f"{running} -> {wanted}" if running else f"-> {wanted}"
+
+
+def _scheduler(scheduler: Mapping, live: Mapping, shared: Mapping) -> str:
+    if not scheduler:
+        return "cluster's own"
+    if scheduler.get("shared"):
+        return f"kai {_version(live, 'scheduler_version', shared.get('version') or 'unknown')}, shared"
+    if scheduler["name"] == "kai":
+        return f"kai {_version(live, 'scheduler_version', scheduler['version'])}"
+    # What runs of another one is not known.
+    return f"{scheduler['name']} {scheduler['version']}"
 
 
 def _leaf_queues(tree: t.Sequence[t.Any]) -> int:
@@ -121,86 +182,127 @@ def _leaf_queues(tree: t.Sequence[t.Any]) -> int:
         return 0
 
 
-# --- shown -------------------------------------------------------------------------------------------------------
+# --- the table ---------------------------------------------------------------------------------------------------
 
 
 def rows(clusters: t.Sequence[Data]) -> list[Data]:
-    """Return the table of all tenants, a row each; the cluster's name only where there are several."""
+    """Return the table of all tenants, a row each, without columns in which nothing stands.
+
+    The cluster's name stands in it only where there are several.
+    """
     several = len(clusters) > 1
-    table = []
-    for cluster in clusters:
-        for tenant in cluster["tenants"]:
-            row = {"cluster": cluster["cluster"]} if several else {}
-            table.append(
-                row
-                | {
-                    "tenant": tenant["name"],
-                    "state": _state(tenant),
-                    "trust": tenant["trust"],
-                    "vcluster": tenant["vcluster"],
-                    "scheduler": tenant["scheduler"],
-                    "nodes": " ".join(tenant["nodes"]),
-                    "GPUs": tenant["gpus"],
-                    "in use": tenant["in_use"],
-                    "leaf queues": tenant["leaf_queues"],
-                    "checks": _checks(tenant),
-                    "seconds": "" if tenant["seconds"] is None else tenant["seconds"],
-                    "kubeconfig": tenant["kubeconfig"] if tenant["state"] == "running" else "",
-                }
-            )
-    return table
+    table = [
+        ({"cluster": cluster["cluster"]} if several else {}) | _cells(tenant)
+        for cluster in clusters
+        for tenant in cluster["tenants"]
+    ]
+    empty = {head for head in (table[0] if table else ()) if all(row[head] == "" for row in table)}
+    return [{head: cell for head, cell in row.items() if head not in empty} for row in table]
+
+
+def _cells(tenant: Data) -> Data:
+    known = tenant["state"] not in (NOT_REACHED, NO_CLUSTER)
+    there = known and tenant["state"] != "absent"
+    described = (known and (there or tenant["wanted_state"] != "absent")) or tenant["state"] == NO_CLUSTER
+    return {
+        "tenant": tenant["name"],
+        "state": _state(tenant),
+        "trust": tenant["trust"],
+        "vcluster": tenant["vcluster"] if described else "",
+        "scheduler": tenant["scheduler"] if described else "",
+        "nodes": " ".join(tenant["nodes"]),
+        "GPUs": tenant["gpus"] if there else "",
+        "in use": tenant["in_use"] if there else "",
+        "leaf queues": tenant["leaf_queues"] if there else "",
+        "checks": _checks(tenant),
+        "seconds": "" if tenant["seconds"] is None else tenant["seconds"],
+        "kubeconfig": tenant["kubeconfig"] if tenant["state"] == "running" else "",
+    }
 
 
 def _state(tenant: Data) -> str:
-    return "failed" if tenant["failure"] else str(tenant["state"])
+    """Return a tenant's live state, and what is to be known beside it at first sight."""
+    if tenant["failure"]:
+        return f"{tenant['state']}, failed"
+    as_wanted = tenant["wanted_state"] == tenant["state"] and not tenant["due"]
+    return f"{tenant['state']}, as wanted" if as_wanted else str(tenant["state"])
 
 
 def _checks(tenant: Data) -> str:
-    """How many checks passed of those that there are; what else there is to say of them stands below the table."""
-    if tenant["wanted_state"] != "present":
+    """Return how many checks passed of those that there are; what else there is to say of them stands below the table."""
+    if tenant["wanted_state"] != "present" or tenant["state"] == NOT_REACHED:
         return ""
     results = tenant["results"]
     if not results:
-        return "none"
+        return "not verified"
     counts = {verdict: len([one for one in results if one["verdict"] == verdict]) for verdict in (PASSED, FAILED, NOT_TRIED)}
     more = [f"{counts[FAILED]} failed"] if counts[FAILED] else []
     more += [f"{counts[NOT_TRIED]} not tried"] if counts[NOT_TRIED] else []
     return ", ".join([f"{counts[PASSED]} of {len(results)}", *more])
 
 
+# --- below the table ---------------------------------------------------------------------------------------------
+
+
 def notes(clusters: t.Sequence[Data]) -> list[str]:
     """Return the sentences below the table: everything that a reader has to know and the table does not show."""
-    lines: list[str] = []
-    for cluster in clusters:
-        for tenant in cluster["tenants"]:
-            name = f"{cluster['cluster']}/{tenant['name']}" if len(clusters) > 1 else tenant["name"]
-            lines += [f"{name}: {line}" for line in _tenant_notes(tenant)]
-        lines += cluster["overlaps"]
-        where = f" on {cluster['cluster']}" if len(clusters) > 1 else ""
-        lines += [
-            f"{name} is{where}, made by this collection, and not listed any more. kubegpu_unlisted: remove takes it away."
-            for name in cluster["unlisted"]
-        ]
-        if version := cluster["unlisted_scheduler"]:
-            lines.append(
-                f"The host cluster{where} has a KAI Scheduler {version} that kubegpu_shared_scheduler does not name any more. "
-                "kubegpu_unlisted: remove takes it away."
-            )
-        lines += [f"FAILED {failure}" for failure in cluster["failures"]]
+    listed = {name for cluster in clusters for name in cluster["listed"]}
+    unknown = dict.fromkeys(name for cluster in clusters for name in cluster["only"] if name not in listed)
+    lines = [line for cluster in clusters for line in _cluster_notes(cluster, len(clusters) > 1)]
+    lines += [f"kubegpu_only: {name} is listed for no cluster of the inventory." for name in unknown]
+    lines += [f"FAILED {failure}" for cluster in clusters for failure in cluster["failures"]]
+    return [line.replace("\n", "\n  ") for line in dict.fromkeys(lines)]
+
+
+def _cluster_notes(cluster: Data, several: bool) -> list[str]:
+    prefix, where = (f"{cluster['cluster']}/", f" on {cluster['cluster']}") if several else ("", "")
+    lines = [f"{prefix}{tenant['name']}: {line}" for tenant in cluster["tenants"] for line in _tenant_notes(tenant)]
+    whose = {f"{prefix}{tenant['name']}": tenant for tenant in cluster["tenants"]}
+    whose[f"shared scheduler{where}"] = cluster["shared_scheduler"]
+    lines += _grouped("hazard", whose, "hazards") + _grouped("upgrade note", whose, "upgrade_notes")
+    lines += [f"{name}: step: {_step(step)}" for name, one in whose.items() for step in one["steps"]]
+    lines += [f"{cluster['cluster']}: {overlap}" if several else overlap for overlap in cluster["overlaps"]]
+    what = "is to be removed" if cluster["removes_unlisted"] else "stays; kubegpu_unlisted: remove takes it away"
+    lines += [f"{prefix}{name}: made by this collection, not listed any more, {what}." for name in cluster["unlisted"]]
+    if version := cluster["unlisted_scheduler"]:
+        lines.append(
+            f"shared scheduler{where}: kai {version}, made by this collection, named by no kubegpu_shared_scheduler any more, {what}."
+        )
     return lines
+
+
+def _grouped(what: str, whose: t.Mapping[str, Data], key: str) -> list[str]:
+    """Return a line for each text, with everybody whom it is about."""
+    about: dict[str, list[str]] = {}
+    for name, one in whose.items():
+        for text in one[key]:
+            about.setdefault(text, []).append(name)
+    return [f"{', '.join(dict.fromkeys(names))}: {what}: {text}" for text, names in about.items()]
+
+
+def _step(step: Data) -> str:
+    return f"{step['step']} ({step['why']}" + (f", {step['seconds']} s)" if "seconds" in step else ")")
 
 
 def _tenant_notes(tenant: Data) -> list[str]:
-    lines = []
+    """Return the checks that did not pass, and what is still to do; the latter not where a failure explains it."""
+    places: dict[tuple[str, str], list[str]] = {}
     for result in tenant["results"]:
         if result["verdict"] != PASSED:
             where = f" in queue {result['queue']}" if result.get("queue") else ""
-            lines.append(f"check {result['name']}{where} {result['verdict'].replace('_', ' ')}: {result['reason']}")
-    if tenant["due"]:
-        lines.append(f"to do ({', '.join(tenant['due'])}): {'; '.join(tenant['reasons'])}")
-    lines += [f"hazard of {tenant['scheduler']}: {hazard}" for hazard in tenant["hazards"]]
-    lines += [f"upgrade note: {note}" for note in tenant["upgrade_notes"]]
-    for step in tenant["steps"]:
-        took = f", {step['seconds']} s" if "seconds" in step else ""
-        lines.append(f"step: {step['step']} ({step['why']}{took})")
+            places.setdefault((result["verdict"], result["reason"]), []).append(f"{result['name']}{where}")
+    lines = [
+        f"{'check' if len(checks) == 1 else 'checks'} {', '.join(checks)} {verdict.replace('_', ' ')}: {reason}"
+        for (verdict, reason), checks in places.items()
+    ]
+    if tenant["due"] and not tenant["failure"]:
+        lines.append(f"to be {_to_be(tenant)}: {'; '.join(tenant['reasons'])}")
     return lines
+
+
+def _to_be(tenant: Data) -> str:
+    change = {"absent": "removed", "paused": "paused"}.get(
+        tenant["wanted_state"], "made" if tenant["state"] == "absent" else "changed"
+    )
+    done = {"change": change, "verify": "verified"}
+    return " and ".join(done[work] for work in tenant["due"])

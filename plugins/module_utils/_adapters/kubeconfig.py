@@ -25,3 +25,8 @@ def read_kubeconfig(path: str) -> dict[str, t.Any] | None:
     except (OSError, ValueError, yaml.YAMLError):
         return None
     return config if isinstance(config, dict) else None
+
+
+def kubeconfig_exists(path: str) -> bool:
+    """Tell whether there is anything in a kubeconfig's place, readable or not."""
+    return os.path.lexists(os.path.expanduser(path))

@@ -34,8 +34,8 @@ CLUSTER_NAME = "kubegpu"
 # On the controller, one sub-folder an inventory host.
 CONTROLLER_FOLDER = "~/.kube/kubegpu"
 
-# What the playbooks set themselves on the hosts that stand for tenants.
-INTERNAL = ("kubegpu_cluster", "kubegpu_tenant")
+# What the playbooks, and the inventory plugin, set themselves on the hosts that stand for tenants.
+INTERNAL = ("kubegpu_cluster", "kubegpu_tenant", "kubegpu_observed")
 
 
 @dataclasses.dataclass(frozen=True)

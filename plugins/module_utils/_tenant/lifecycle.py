@@ -8,18 +8,17 @@
 from __future__ import annotations
 
 import datetime
-import json
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, OWNED_SELECTOR
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, OWNED_SELECTOR, is_owned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant import facts, status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Due, Live
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Due, Live, Verified
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
 
 if t.TYPE_CHECKING:
@@ -28,12 +27,11 @@ if t.TYPE_CHECKING:
 Object = dict[str, t.Any]
 Ask = t.Callable[[Object, str], Object]
 
-# A scheduler of the host cluster that this collection installed has this namespace, with the label of this collection.
 QUEUES_PATH = f"/apis/{API_VERSION}/queues"
 
 
 def read_all(kube: Kube) -> dict[str, Live]:
-    """Read every tenant that this collection made on a host cluster, by name: eight LISTs, however many there are."""
+    """Read every tenant that this collection made on a host cluster, by name: ten LISTs, however many there are."""
     workloads = [item for kind in ("StatefulSet", "Deployment") for item in kube.list("apps/v1", kind, None, vc.CONTROL_PLANE)]
     of_kai = f"{vc.SYNCED_FROM_LABEL}={kai.NAMESPACE}"
     return status.gather(
@@ -43,6 +41,8 @@ def read_all(kube: Kube) -> dict[str, Live]:
         kube.list("v1", "Node"),
         kube.list("v1", "Secret", None, facts.KUBECONFIG_SECRETS),
         kube.list("v1", "ConfigMap", None, facts.RECORD_SELECTOR),
+        kube.list("v1", "Service", None, vc.CONTROL_PLANE),
+        kube.list("v1", "Pod", kai.NAMESPACE),
     )
 
 
@@ -56,57 +56,61 @@ def leads_there(config: Object | None, secret: Object | None) -> bool:
     data = (secret or {}).get("data") or {}
     try:
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]  # type: ignore[index]
+        presented = (
+            (cluster["certificate-authority-data"], data["certificate-authority"]),
+            (user["client-certificate-data"], data["client-certificate"]),
+            (user["client-key-data"], data["client-key"]),
+        )
+        return bool(cluster["server"]) and all(given and given == right for given, right in presented)
     except (KeyError, IndexError, TypeError):
         return False
-    return bool(
-        data
-        and cluster.get("certificate-authority-data") == data.get("certificate-authority")
-        and user.get("client-certificate-data") == data.get("client-certificate")
-    )
 
 
 def queues_differ(tenant: Tenant, config: Object, ask: Ask) -> Due:
     """Compare the queues inside a tenant with those that are wanted, by one request to its virtual cluster."""
     try:
         live = ask(config, QUEUES_PATH)["items"]
-        changes = plan(parse(list(tenant.queues)), live, "exact")
     except TenancyError as exc:
         return Due((facts.CHANGE, facts.VERIFY), (f"its queues cannot be read: {exc.message}",))
+    try:
+        changes = plan(parse(list(tenant.queues)), live, "exact")
+    except TenancyError as exc:
+        return Due((facts.CHANGE, facts.VERIFY), (f"its queues differ: {exc.message}",))
     if not changes:
         return Due()
     names = ", ".join(sorted(change.name for change in changes))
     return Due((facts.CHANGE, facts.VERIFY), (f"its queues differ: {names}",))
 
 
-def record(kube: Kube, name: str, wanted: str, results: list[Object], now: datetime.datetime) -> None:
-    """Record what was verified of a tenant, with everything that it rests on, in its namespace on the host cluster."""
+def record(kube: Kube, name: str, wanted: str, results: list[Object], now: datetime.datetime, check_mode: bool = False) -> None:
+    """Record what was verified of a tenant, with everything that it rests on, in its namespace on the host cluster.
+
+    :arg wanted: digest of everything that was wanted of it.
+    :raises TenancyError: when there is no such tenant.
+    """
     live = read_one(kube, name)
     if live.namespace is None:
-        raise TenancyError(f"name: there is no tenant {name} on this cluster.")
-    kube.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": facts.RECORD,
-                "namespace": live.namespace["metadata"]["name"],
-                "labels": OWNED_LABELS | {facts.RECORD_LABEL: "verified"},
-            },
-            "data": {
-                "wanted": wanted,
-                "fingerprint": status.fingerprint(live),
-                "at": now.strftime(facts.TIME),
-                "results": json.dumps(results),
-            },
-        }
-    )
+        raise TenancyError(f"name: there is no tenant {name} on this cluster. Make it first.")
+    metadata = {
+        "name": facts.RECORD,
+        "namespace": live.namespace["metadata"]["name"],
+        "labels": OWNED_LABELS | {facts.RECORD_LABEL: "verified"},
+    }
+    data = Verified(wanted, status.fingerprint(live), now, tuple(results)).data()
+    if not check_mode:
+        kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
 def shared_scheduler(kube: Kube) -> str | None:
-    """Return the version of the KAI Scheduler that this collection installed in the host cluster, or None."""
-    names = [item["metadata"]["name"] for item in kube.list("v1", "Namespace", None, OWNED_SELECTOR)]
-    if kai.NAMESPACE not in names:
+    """Return the version of the KAI Scheduler that this collection installed in the host cluster, or None.
+
+    By its namespace, which carries the label of this collection.
+    """
+    if not is_owned(kube.get("v1", "Namespace", kai.NAMESPACE)):
         return None
-    deployments = kube.list("apps/v1", "Deployment", kai.NAMESPACE)
-    images = [item["spec"]["template"]["spec"]["containers"][0]["image"] for item in deployments]
-    return next((image.rpartition(":")[2] for image in images), "unknown")
+    images = {
+        item["metadata"]["name"]: item["spec"]["template"]["spec"]["containers"][0]["image"]
+        for item in kube.list("apps/v1", "Deployment", kai.NAMESPACE)
+    }
+    # Another one in its namespace need not be of its release.
+    return next((status.tag(images[name]) for name in kai.SCHEDULERS if name in images), "") or "unknown"

@@ -28,24 +28,70 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status i
 
 Object = dict[str, t.Any]
 
+_OWN_KEYS = "kubegpu.tenancy/"
+
+
+# --- what was verified -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Verified:
+    """What was verified of a tenant, and what that rests on.
+
+    :ivar wanted: digest of what was wanted of it; ``fingerprint``, of what the host cluster showed of it.
+    :ivar at: when, in UTC.
+    :ivar results: the checks, as the probes of this collection return them.
+    """
+
+    wanted: str
+    fingerprint: str
+    at: datetime.datetime
+    results: tuple[Object, ...]
+
+    def data(self) -> dict[str, str]:
+        """Return the data of a ConfigMap that records it."""
+        return {
+            "wanted": self.wanted,
+            "fingerprint": self.fingerprint,
+            "at": self.at.strftime(TIME),
+            "results": json.dumps(self.results),
+        }
+
+
+def verified(record: Object | None) -> Verified | None:
+    """Read the ConfigMap that records a verification; None where there is none, or it cannot be read as one."""
+    data = (record or {}).get("data") or {}
+    try:
+        at = datetime.datetime.strptime(data["at"], TIME).replace(tzinfo=datetime.UTC)
+        results = tuple(dict(result, verdict=result["verdict"]) for result in json.loads(data["results"]))
+        return Verified(data["wanted"], data["fingerprint"], at, results)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+# --- what there is -----------------------------------------------------------------------------------------------
+
 
 @dataclasses.dataclass(frozen=True)
 class Live:
     """What the host cluster shows of one tenant.
 
-    :ivar namespace: None where it has none; ``workload``, its control plane's StatefulSet or Deployment, alike.
+    :ivar namespace: None where it has none; ``workload``, its control plane's StatefulSet or Deployment, and ``service`` alike.
     :ivar pods: of its namespace, synced ones included.
     :ivar nodes: those labelled for it.
     :ivar secret: with its kubeconfig.
     :ivar record: ConfigMap of what was verified last.
+    :ivar host_scheduler: pods of the host cluster's KAI Scheduler, where that places the tenant's pods.
     """
 
     namespace: Object | None = None
     workload: Object | None = None
+    service: Object | None = None
     pods: tuple[Object, ...] = ()
     nodes: tuple[Object, ...] = ()
     secret: Object | None = None
     record: Object | None = None
+    host_scheduler: tuple[Object, ...] = ()
 
     @property
     def state(self) -> str:
@@ -62,14 +108,48 @@ class Live:
         return "running" if verdict.ready else "crashing" if verdict.crashed else "starting"
 
     @property
-    def results(self) -> list[Object]:
-        """The checks that were recorded last."""
-        return list(json.loads(self.record["data"]["results"])) if self.record else []
+    def verified(self) -> Verified | None:
+        """What was verified last; None where nothing readable is recorded."""
+        return verified(self.record)
+
+    @property
+    def vcluster_version(self) -> str | None:
+        """Version of the chart by which its control plane was installed last."""
+        return labels_of(self.workload).get("chart", "").removeprefix(f"{vc.CHART}-") or None
+
+    @property
+    def scheduler_version(self) -> str | None:
+        """Version of the KAI Scheduler that places its pods, its own or the host cluster's; None where none runs."""
+        for pod in [*_of_kai(self), *self.host_scheduler]:
+            if labels_of(pod).get("app") in kai.SCHEDULERS:
+                return tag(pod["spec"]["containers"][0]["image"]) or None
+        return None
 
 
 def control_plane(live: Live) -> list[Object]:
+    """Return the pods of a tenant's control plane; those that are synced may carry any label."""
     name = live.workload["metadata"]["name"] if live.workload else None
-    return [pod for pod in live.pods if labels_of(pod).get("app") == "vcluster" and labels_of(pod).get("release") == name]
+    return [
+        pod
+        for pod in live.pods
+        if {"app": "vcluster", "release": name}.items() <= labels_of(pod).items() and not _synced_from(pod)
+    ]
+
+
+def _synced_from(pod: Object) -> str | None:
+    return labels_of(pod).get(vc.SYNCED_FROM_LABEL)
+
+
+def _of_kai(live: Live) -> list[Object]:
+    return [pod for pod in live.pods if _synced_from(pod) == kai.NAMESPACE]
+
+
+def tag(image: str) -> str:
+    """Return the tag of an image reference; empty without one."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+
+
+# --- what it is compared by --------------------------------------------------------------------------------------
 
 
 def digest(data: t.Any) -> str:
@@ -80,33 +160,43 @@ def digest(data: t.Any) -> str:
 def fingerprint(live: Live) -> str:
     """Return a digest of everything on the host cluster that the verification of a tenant rests on.
 
-    Its own pods come and go; those of its control plane and of a KAI Scheduler in it do not, unless something changed.
+    Its own pods come and go; those of its control plane and of the KAI Scheduler that places its pods do not, unless something
+    changed.
     """
-    workload, namespace = live.workload or {}, live.namespace or {}
-    metadata = workload.get("metadata", {})
-    parts = [pod for pod in live.pods if labels_of(pod).get(vc.SYNCED_FROM_LABEL) == kai.NAMESPACE] + control_plane(live)
+    metadata = (live.workload or {}).get("metadata", {})
+    parts = [*control_plane(live), *_of_kai(live), *live.host_scheduler]
+    ports = (live.service or {}).get("spec", {}).get("ports") or []
     return digest(
-        [
-            [metadata.get("uid"), metadata.get("generation")],
-            sorted((pod["metadata"]["uid"], _restarts(pod)) for pod in parts),
-            sorted(map(_shape, live.nodes)),
-            {key: value for key, value in labels_of(namespace).items() if "kubegpu.tenancy/" in key},
-            {key: value for key, value in annotations_of(namespace).items() if "kubegpu.tenancy/" in key},
-            (live.secret or {}).get("data", {}).get("certificate-authority"),
-        ]
+        {
+            "control plane": [metadata.get("uid"), metadata.get("generation")],
+            "pods": sorted({(pod["metadata"]["uid"], _restarts(pod)) for pod in parts if _stays(pod)}),
+            "nodes": sorted(map(_shape, live.nodes)),
+            "labels": {key: value for key, value in labels_of(live.namespace).items() if _OWN_KEYS in key},
+            "annotations": {key: value for key, value in annotations_of(live.namespace).items() if _OWN_KEYS in key},
+            "address": [[port.get("port"), port.get("nodePort")] for port in ports],
+            "certificate authority": ((live.secret or {}).get("data") or {}).get("certificate-authority"),
+        }
     )
+
+
+def _stays(pod: Object) -> bool:
+    """Tell whether a pod is neither ended, as those of finished Jobs, nor being deleted, as those just replaced."""
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed") and "deletionTimestamp" not in pod["metadata"]
 
 
 def _restarts(pod: Object) -> int:
     return sum(status.get("restartCount", 0) for status in pod.get("status", {}).get("containerStatuses") or [])
 
 
-def _shape(node: Object) -> tuple[str, str, str, bool]:
-    """Return what a node is to those who schedule on it."""
-    status = node.get("status", {})
+def _shape(node: Object) -> tuple[str, str, str, bool, list[str]]:
+    """Return what a node is to those who schedule on it. What makes it unusable, such as a lost kubelet, taints it."""
+    status, spec = node.get("status", {}), node.get("spec", {})
     info, allocatable = status.get("nodeInfo", {}), json.dumps(status.get("allocatable", {}), sort_keys=True)
-    unschedulable = bool(node.get("spec", {}).get("unschedulable"))
-    return node["metadata"]["name"], allocatable, str(info.get("bootID", "")), unschedulable
+    taints = sorted(f"{taint['key']}={taint.get('value', '')}:{taint['effect']}" for taint in spec.get("taints") or [])
+    return node["metadata"]["name"], allocatable, str(info.get("bootID", "")), bool(spec.get("unschedulable")), taints
+
+
+# --- what there is to do -----------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,30 +215,47 @@ def due(tenant: Tenant, wanted: str, live: Live, has_kubeconfig: bool, max_age: 
     :arg max_age: seconds for which a verification stands while nothing changes.
     """
     if tenant.state == "absent":
-        left = [what for what, there in (("its namespace", live.namespace), ("labels of nodes", live.nodes)) if there]
-        left += ["its kubeconfig"] if has_kubeconfig else []
-        return Due((CHANGE,), (f"{' and '.join(left)} are still there",)) if left else Due()
+        leftovers = [what for what, there in (("its namespace", live.namespace), ("labels of nodes", live.nodes)) if there]
+        leftovers += ["its kubeconfig"] if has_kubeconfig else []
+        return Due((CHANGE,), (f"still there: {', '.join(leftovers)}",)) if leftovers else Due()
     if tenant.state == "paused":
         return Due() if live.state == "paused" else Due((CHANGE,), (f"it is {live.state}, not paused",))
-    reasons = [f"it is {live.state}"] if live.state != "running" else []
-    record = (live.record or {}).get("data", {})
-    if live.state == "running":
-        if not record:
-            reasons.append("it was never verified")
-        elif record["wanted"] != wanted:
-            reasons.append("something else is wanted of it")
-        elif record["fingerprint"] != fingerprint(live):
-            reasons.append("its control plane, scheduler, nodes or namespace changed")
-        if not has_kubeconfig:
-            reasons.append("its kubeconfig is missing, or leads elsewhere")
-    if reasons:
-        return Due((CHANGE, VERIFY), tuple(reasons))
-    at = datetime.datetime.strptime(record["at"], TIME).replace(tzinfo=datetime.UTC)
-    if (age := (now - at).total_seconds()) > max_age:
-        return Due((VERIFY,), (f"it was verified {age:.0f} s ago, more than {max_age}",))
-    if any(result["verdict"] != "passed" for result in live.results):
-        return Due((VERIFY,), ("not all checks passed",))
-    return Due()
+    if differing := _differing(wanted, live, has_kubeconfig):
+        return Due((CHANGE, VERIFY), tuple(differing))
+    doubt = _doubt(live.verified, max_age, now)
+    return Due((VERIFY,), (doubt,)) if doubt else Due()
+
+
+def _differing(wanted: str, live: Live, has_kubeconfig: bool) -> list[str]:
+    """Return why a tenant that is to be present has to be worked on."""
+    if live.state != "running":
+        return [f"it is {live.state}"]
+    reasons = []
+    last = live.verified
+    if last is None:
+        reasons.append("the record of its verification cannot be read" if live.record else "it was never verified")
+    elif last.wanted != wanted:
+        reasons.append("something else is wanted of it than when it was verified")
+    elif last.fingerprint != fingerprint(live):
+        reasons.append("its control plane, scheduler, nodes or namespace changed since it was verified")
+    if not has_kubeconfig:
+        reasons.append("its kubeconfig is missing, or leads elsewhere")
+    return reasons
+
+
+def _doubt(last: Verified | None, max_age: int, now: datetime.datetime) -> str:
+    """Return why a verification does not stand though nothing changed; empty when it does."""
+    if last is None:
+        return "it was never verified"
+    age = (now - last.at).total_seconds()
+    if age > max_age:
+        return f"it was verified {age:.0f} s ago, and that stands for {max_age} s"
+    if age < 0:
+        return "it was verified later than now: the clock was set back"
+    return "" if all(result["verdict"] == "passed" for result in last.results) else "not all checks passed"
+
+
+# --- all of them -------------------------------------------------------------------------------------------------
 
 
 def gather(
@@ -158,44 +265,50 @@ def gather(
     nodes: t.Iterable[Object],
     secrets: t.Iterable[Object],
     records: t.Iterable[Object],
+    services: t.Iterable[Object] = (),
+    host_scheduler: t.Iterable[Object] = (),
 ) -> dict[str, Live]:
     """Sort what lies on a host cluster by tenant.
 
     :arg namespaces: those with the label of this collection.
     :arg secrets: those with the kubeconfigs of virtual clusters.
+    :arg services: those of control planes.
+    :arg host_scheduler: pods of the host cluster's own KAI Scheduler.
+    :returns: by name, tenants of which only labels of nodes are left included.
     """
-    tenants = {
-        item["metadata"]["name"]: (labels_of(item)[vc.TENANT_LABEL], item)
-        for item in namespaces
-        if vc.TENANT_LABEL in labels_of(item)
-    }
-    pods_in, secret_in, record_in = _by_namespace(pods), _by_namespace(secrets), _by_namespace(records)
-    workload_in = _by_namespace(workloads)
+    workload_in, service_in, secret_in = _by_name(workloads), _by_name(services), _by_name(secrets)
+    pods_in, records_in = _by_namespace(pods), _by_namespace(records)
+    scheduler = tuple(host_scheduler)
     nodes_of: dict[str, list[Object]] = {}
     for node in nodes:
         for owner in owners(labels_of(node)):
             nodes_of.setdefault(owner, []).append(node)
-    live = {}
-    for where, (name, namespace) in tenants.items():
-        mine = [item for item in workload_in.get(where, []) if item["metadata"]["name"] == name]
-        live[name] = Live(
-            namespace,
-            mine[0] if mine else None,
-            tuple(pods_in.get(where, [])),
-            tuple(nodes_of.get(name, [])),
-            next((item for item in secret_in.get(where, []) if item["metadata"]["name"] == f"vc-{name}"), None),
-            next(iter(record_in.get(where, [])), None),
-        )
-    for name in nodes_of.keys() - live.keys():
-        live[name] = Live(nodes=tuple(nodes_of[name]))
+    live = {name: Live(nodes=tuple(theirs)) for name, theirs in nodes_of.items()}
+    for namespace in namespaces:
+        name, where = labels_of(namespace).get(vc.TENANT_LABEL), namespace["metadata"]["name"]
+        if name is not None:
+            live[name] = Live(
+                namespace,
+                workload_in.get((where, name)),
+                service_in.get((where, name)),
+                tuple(pods_in.get(where, ())),
+                tuple(nodes_of.get(name, ())),
+                secret_in.get((where, f"{vc.KUBECONFIG_SECRET}{name}")),
+                next(iter(records_in.get(where, ())), None),
+                scheduler if vc.HOST_SCHEDULER_LABEL in labels_of(namespace) else (),
+            )
     return live
 
 
+def _by_name(items: t.Iterable[Object]) -> dict[tuple[str, str], Object]:
+    return {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in items}
+
+
 def _by_namespace(items: t.Iterable[Object]) -> dict[str, list[Object]]:
-    sorted_items: dict[str, list[Object]] = {}
+    grouped: dict[str, list[Object]] = {}
     for item in items:
-        sorted_items.setdefault(item["metadata"]["namespace"], []).append(item)
-    return sorted_items
+        grouped.setdefault(item["metadata"]["namespace"], []).append(item)
+    return grouped
 
 
 def node_selector(name: str) -> dict[str, str]:

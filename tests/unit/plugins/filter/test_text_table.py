@@ -18,3 +18,16 @@ def test_numbers_to_the_right():
 
 def test_no_rows():
     assert text_table([]) == []
+
+
+def test_cells_may_be_empty():
+    assert text_table([{"tenant": "web", "GPUs": "", "note": ""}, {"tenant": "ml", "GPUs": 16, "note": ""}]) == [
+        "tenant  GPUs  note",
+        "------  ----  ----",
+        "web",
+        "ml        16",
+    ]
+
+
+def test_one_word_among_numbers_makes_it_text():
+    assert text_table([{"a": 1, "long head": "x"}, {"a": "many", "long head": "y"}])[2:] == ["1     x", "many  y"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import os
+from pathlib import Path
 
 import pytest
 import yaml
@@ -18,8 +19,11 @@ from ansible.utils.plugin_docs import get_docstring
 from ansible_collections.kubegpu.tenancy.plugins.inventory import vclusters
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import CLUSTER, INTERNAL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+
+ROOT = Path(__file__).parents[4]
 
 
 def item(kind, name, namespace="tenant-team-ml", labels=None, **more):
@@ -88,7 +92,7 @@ def source(tmp_path):
     path = tmp_path / "dc1.vclusters.yml"
     content = {"plugin": "kubegpu.tenancy.vclusters", "cluster": "gpu1", "kubeconfig": "/none"}
     content |= {"cache": True, "cache_plugin": "jsonfile", "cache_connection": str(tmp_path / "cache")}
-    content |= {"keyed_groups": [{"prefix": "state", "key": "vcluster_tenant_state"}], "compose": {"cores": "1 + 1"}}
+    content |= {"keyed_groups": [{"prefix": "state", "key": "kubegpu_observed.state"}], "compose": {"cores": "1 + 1"}}
     path.write_text(yaml.safe_dump(content))
     return str(path)
 
@@ -118,9 +122,42 @@ def test_tenants_are_hosts_and_the_cluster_is_asked_once(source, monkeypatch):
             "state_running",
         }
         assert host.vars["kubegpu_cluster"] == "gpu1"
-        assert host.vars["vcluster_tenant_scheduler"] == {"name": "kai", "version": "v0.13.1"}
+        assert host.vars["kubegpu_observed"] == {
+            "name": "team-ml",
+            "namespace": "tenant-team-ml",
+            "trust": "partial",
+            "state": "running",
+            "vcluster_version": "0.36.1",
+            "kubernetes_version": "v1.35.4",
+            "scheduler": {"name": "kai", "version": "v0.13.1"},
+            "nodes": {"tenant.kubegpu.tenancy/team-ml": "true"},
+            "network_policies": None,
+        }
         assert host.vars["cores"] == 2
     assert asked == [{"kubeconfig": "/none", "context": None}]
+
+
+def test_nothing_that_was_seen_has_the_name_of_something_that_is_wanted(source, monkeypatch):
+    monkeypatch.setattr(vclusters.Kube, "connect", lambda **_auth: InMemoryApi(OBJECTS))
+    specs = [yaml.safe_load(path.read_text())["argument_specs"] for path in ROOT.glob("roles/*/meta/argument_specs.yml")]
+    inputs = {name for spec in specs for entry in spec.values() for name in entry.get("options", {})} | CLUSTER.keys()
+    assert {"kubegpu_tenants", "vcluster_tenant_desired"} <= inputs
+    published = read(source).hosts["gpu1/team-ml"].vars.keys() - {"inventory_file", "inventory_dir", "cores"}
+    assert published == {"kubegpu_cluster", "kubegpu_observed"}
+    assert published.isdisjoint(inputs)
+    # The desired state does not refuse them either, where a host has both.
+    assert published <= set(INTERNAL)
+
+
+def test_the_examples_are_right(source, monkeypatch):
+    monkeypatch.setattr(vclusters.Kube, "connect", lambda **_auth: InMemoryApi(OBJECTS))
+    example = yaml.safe_load(vclusters.EXAMPLES) | {"kubeconfig": "/none", "cache": False, "strict": True}
+    Path(source).write_text(yaml.safe_dump(example))
+    host = read(source).hosts["gpu1.example/team-ml"]
+    assert host.vars["host_namespace"] == "tenant-team-ml"
+    names = {group.name for group in host.get_groups()}
+    assert "state_running" in names
+    assert "open_networks" not in names
 
 
 def test_a_cluster_that_does_not_answer_is_an_error(source, monkeypatch):

@@ -1,0 +1,204 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+import datetime
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import plan as queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, VERIFY
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
+    QUEUES_PATH,
+    leads_there,
+    queues_differ,
+    read_all,
+    read_one,
+    record,
+    shared_scheduler,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Due, Live, fingerprint
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import desired, host_kai, kubeconfig, on_host
+
+NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.UTC)
+RESULTS = [{"name": "gpu", "queue": "q", "verdict": "passed", "reason": "", "seconds": 1.0}]
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def test_all_tenants_are_read_by_few_lists_however_many_there_are():
+    kube = InMemoryApi(on_host())
+    assert read_all(kube)["ml"].state == "running"
+    few = list(kube.reads)
+    assert len(few) == 10
+    assert {verb for verb, _kind, _where in few} == {"list"}
+    many = InMemoryApi([one for number in range(50) for one in on_host(f"t{number}")])
+    assert len(read_all(many)) == 50
+    assert many.reads == few
+
+
+def test_namespaces_of_others_are_no_tenants():
+    objects = on_host()
+    del objects[0]["metadata"]["labels"]["app.kubernetes.io/managed-by"]
+    # What is left is a node that somebody labelled.
+    assert read_one(InMemoryApi(objects), "ml").state == "absent"
+
+
+def test_a_tenants_own_pods_are_not_read():
+    live = read_one(InMemoryApi(on_host()), "ml")
+    assert [pod["metadata"]["name"] for pod in live.pods] == ["ml-0", "scheduler-x-ml"]
+    assert read_one(InMemoryApi(on_host()), "web") == Live()
+
+
+def test_a_cluster_that_cannot_be_read_is_no_empty_one():
+    kube = InMemoryApi(on_host())
+    kube.fail("list", "Namespace", TenancyError("Listing Namespace failed", status=500))
+    with pytest.raises(TenancyError, match="Listing Namespace failed"):
+        read_all(kube)
+
+
+# --- kubeconfigs -------------------------------------------------------------------------------------------------
+
+SECRET = next(one for one in on_host() if one["kind"] == "Secret")
+
+
+def test_a_kubeconfig_with_the_credentials_of_the_secret_leads_there():
+    assert leads_there(kubeconfig(), SECRET)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        None,
+        {},
+        {"clusters": None, "users": []},
+        {"clusters": [{"cluster": None}], "users": [{"user": None}]},
+        {"clusters": "x", "users": "y"},
+        kubeconfig("web"),
+        kubeconfig() | {"users": kubeconfig("web")["users"]},
+        kubeconfig() | {"users": [{"user": {"token": "x"}}]},
+    ],
+)
+def test_any_other_does_not(config):
+    assert not leads_there(config, SECRET)
+
+
+@pytest.mark.parametrize("where", ["server", "certificate-authority-data", "client-certificate-data", "client-key-data"])
+@pytest.mark.parametrize("value", [None, ""])
+def test_one_in_which_something_is_missing_does_not(where, value):
+    config = kubeconfig()
+    parts = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    for part in parts:
+        if where in part:
+            part[where] = value
+    assert not leads_there(config, SECRET)
+
+
+@pytest.mark.parametrize("secret", [None, {}, {"data": None}, {"data": {"certificate-authority": "ca-ml"}}])
+def test_without_a_secret_none_leads_anywhere(secret):
+    assert not leads_there(kubeconfig(), secret)
+
+
+# --- queues ------------------------------------------------------------------------------------------------------
+
+(TENANT,) = tenants_from([desired("ml", queues=[{"name": "a", "children": [{"name": "b"}]}])])
+QUEUES = [queues.manifest(queue) for queue in queues.parse(list(TENANT.queues)).values()]
+
+
+def compared(items):
+    asked = []
+
+    def ask(config, path):
+        asked.append((config, path))
+        return {"items": items}
+
+    found = queues_differ(TENANT, kubeconfig(), ask)
+    assert asked == [(kubeconfig(), QUEUES_PATH)]
+    return found
+
+
+def test_queues_as_wanted():
+    assert compared(QUEUES) == Due()
+    # Those of others, such as KAI Scheduler's own, are not this collection's to change.
+    foreign = {"metadata": {"name": "default-queue"}, "spec": {}}
+    assert compared([*QUEUES, foreign]) == Due()
+
+
+def test_queues_that_differ_are_named():
+    changed = copy.deepcopy(QUEUES)
+    changed[1]["spec"]["priority"] = 1
+    assert compared(changed) == Due((CHANGE, VERIFY), ("its queues differ: b",))
+    assert compared([]).reasons == ("its queues differ: a, b",)
+    more = {"metadata": {"name": "c", "labels": QUEUES[0]["metadata"]["labels"]}, "spec": {}}
+    assert compared([*QUEUES, more]).reasons == ("its queues differ: c",)
+
+
+def test_queues_that_cannot_be_brought_in_order_differ():
+    more = {"metadata": {"name": "c", "labels": QUEUES[0]["metadata"]["labels"]}, "spec": {}}
+    child = {"metadata": {"name": "d"}, "spec": {"parentQueue": "c"}}
+    (reason,) = compared([*QUEUES, more, child]).reasons
+    assert reason.startswith("its queues differ: queues.c: its child d")
+
+
+def test_queues_that_cannot_be_read_are_not_as_wanted():
+    def ask(_config, path):
+        raise TenancyError(f"GET {path} failed: timed out", status=None)
+
+    assert queues_differ(TENANT, kubeconfig(), ask) == Due(
+        (CHANGE, VERIFY), (f"its queues cannot be read: GET {QUEUES_PATH} failed: timed out",)
+    )
+
+
+# --- the record --------------------------------------------------------------------------------------------------
+
+
+def test_a_record_lies_beside_the_virtual_cluster_and_is_read_again():
+    kube = InMemoryApi([*on_host(), *on_host("web")])
+    before = read_one(kube, "ml")
+    record(kube, "ml", "wanted", RESULTS, NOW)
+    assert kube.writes == [("apply", "ConfigMap", RECORD)]
+    written = kube.get("v1", "ConfigMap", RECORD, "tenant-ml")
+    assert written["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "kubegpu.tenancy"
+    live = read_one(kube, "ml")
+    assert live.verified.wanted == "wanted"
+    assert live.verified.at == NOW
+    assert list(live.verified.results) == RESULTS
+    # Writing it changes nothing of what it rests on.
+    assert live.verified.fingerprint == fingerprint(live) == fingerprint(before)
+    assert read_one(kube, "web").verified is None
+
+
+def test_a_record_replaces_the_one_before():
+    kube = InMemoryApi(on_host())
+    for wanted in ("before", "after"):
+        record(kube, "ml", wanted, RESULTS, NOW)
+    assert read_one(kube, "ml").verified.wanted == "after"
+    assert len(kube.list("v1", "ConfigMap")) == 1
+
+
+def test_nothing_is_recorded_in_check_mode_or_of_a_tenant_that_is_not_there():
+    kube = InMemoryApi(on_host())
+    record(kube, "ml", "wanted", RESULTS, NOW, check_mode=True)
+    for check_mode in (True, False):
+        with pytest.raises(TenancyError, match="there is no tenant web on this cluster"):
+            record(kube, "web", "wanted", RESULTS, NOW, check_mode)
+    assert kube.writes == []
+
+
+# --- the host cluster's scheduler --------------------------------------------------------------------------------
+
+
+def test_the_shared_scheduler_is_known_by_its_namespace_and_its_image():
+    assert shared_scheduler(InMemoryApi(on_host())) is None
+    assert shared_scheduler(InMemoryApi(host_kai("v0.14.0"))) == "v0.14.0"
+    namespace, *_deployments = host_kai()
+    # Its parts are not there yet, or not any more.
+    assert shared_scheduler(InMemoryApi([namespace])) == "unknown"
+    del namespace["metadata"]["labels"]
+    assert shared_scheduler(InMemoryApi([namespace, *_deployments])) is None

@@ -1,0 +1,217 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import datetime
+import re
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import plan as queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
+from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_record, tenants_info
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import desired, host_kai, kubeconfig, node, on_host
+
+RESULTS = [{"name": "gpu", "queue": "q", "verdict": "passed", "reason": "", "seconds": 1.0}]
+
+
+class Host:
+    """A host cluster with its tenants, each as asked and verified, and the folder of their kubeconfigs."""
+
+    def __init__(self, folder, monkeypatch, *names: str, objects=(), **more) -> None:
+        self.folder, self.tenants = folder, [desired(name, **more) for name in names]
+        self.kube = InMemoryApi([one for name in names for one in on_host(name)] + list(objects))
+        self.asked: list[str] = []
+        self.queues = [queues.manifest(queue) for queue in queues.parse([{"name": "q"}]).values()]
+        monkeypatch.setattr(tenants_info, "ask", self.ask)
+        for tenant in tenants_from(self.tenants):
+            (folder / f"{tenant.name}.yml").write_text(yaml.safe_dump(kubeconfig(tenant.name)))
+            record(self.kube, tenant.name, wanted(tenant, {}), RESULTS, datetime.datetime.now(datetime.UTC))
+        self.kube.writes.clear()
+
+    def ask(self, config, path):
+        self.asked.append(config["users"][0]["name"])
+        return {"items": self.queues}
+
+    def compare(self, **params):
+        defaults = {"tenants": self.tenants, "only": [], "kubeconfigs": str(self.folder), "settings": {}, "max_age": 3600}
+        self.kube.reads.clear()
+        result = tenants_info.reconcile(Run(defaults | params, kube=self.kube))
+        assert self.kube.writes == []
+        return result
+
+    def due(self, **params):
+        return {found["name"]: (found["due"], found["reasons"]) for found in self.compare(**params)["tenants"]}
+
+
+@pytest.fixture(name="host")
+def _host(tmp_path, monkeypatch):
+    return lambda *names, **more: Host(tmp_path, monkeypatch, *names, **more)
+
+
+NOTHING = ([], [])
+
+
+def test_a_tenant_that_is_as_asked(host):
+    (found,) = host("ml").compare()["tenants"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found.pop("verified_at"))
+    assert re.fullmatch("[0-9a-f]{16}", found.pop("wanted"))
+    assert found == {
+        "name": "ml",
+        "desired": tenants_from([desired("ml")])[0].data(),
+        "state": "running",
+        "due": [],
+        "reasons": [],
+        "vcluster_version": "0.36.1",
+        "scheduler_version": "v0.13.1",
+        "network_policies": "enforced",
+        "results": RESULTS,
+    }
+
+
+def test_what_is_returned_is_what_is_documented(host):
+    returned = yaml.safe_load(tenants_info.RETURN)
+    result = host("ml").compare()
+    assert result.keys() - returned.keys() == {"changed", "diff", "seconds"}
+    assert not result["changed"]
+    assert result["tenants"][0].keys() == returned["tenants"]["contains"].keys()
+
+
+def test_fifty_tenants_cost_no_more_reads_than_one(host):
+    one = host("t0")
+    one.compare()
+    many = host(*(f"t{number}" for number in range(50)))
+    found = many.compare()
+    assert [tenant["due"] for tenant in found["tenants"]] == [[]] * 50
+    assert many.kube.reads == one.kube.reads
+    assert len(many.kube.reads) <= 12
+    # What only the virtual cluster itself knows is asked once of each.
+    assert sorted(many.asked) == sorted(tenant["name"] for tenant in many.tenants)
+
+
+def test_each_is_compared_with_what_is_wanted_of_it(host):
+    cluster = host("ml", "web", "old")
+    cluster.tenants[1]["vcluster"] = {"version": "0.35.3"}
+    cluster.tenants[2]["state"] = "absent"
+    cluster.tenants.append(desired("new"))
+    assert cluster.due() == {
+        "ml": NOTHING,
+        "web": (["change", "verify"], ["something else is wanted of it than when it was verified"]),
+        "old": (["change"], ["still there: its namespace, labels of nodes, its kubeconfig"]),
+        "new": (["change", "verify"], ["it is absent"]),
+    }
+    assert cluster.asked == ["ml"]
+    assert list(cluster.due(only=["web"])) == ["web"]
+
+
+def test_a_kubeconfig_of_an_absent_tenant_is_a_leftover_whatever_is_in_it(host):
+    cluster = host()
+    (cluster.folder / "old.yml").symlink_to("/nowhere")
+    cluster.tenants.append(desired("old", state="absent"))
+    assert cluster.due() == {"old": (["change"], ["still there: its kubeconfig"])}
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", ": :", yaml.safe_dump(kubeconfig("web"))])
+def test_a_kubeconfig_that_is_missing_or_leads_elsewhere(host, text):
+    cluster = host("ml")
+    path = cluster.folder / "ml.yml"
+    path.unlink() if text is None else path.write_text(text)
+    assert cluster.due() == {"ml": (["change", "verify"], ["its kubeconfig is missing, or leads elsewhere"])}
+    assert cluster.asked == []
+
+
+def test_queues_that_were_changed_from_within(host, monkeypatch):
+    cluster = host("ml")
+    cluster.queues = []
+    assert cluster.due() == {"ml": (["change", "verify"], ["its queues differ: q"])}
+    # They are a stronger reason than the age of the verification.
+    assert cluster.due(max_age=-1) == {"ml": (["change", "verify"], ["its queues differ: q"])}
+
+    def refuse(_config, path):
+        raise TenancyError(f"GET {path} failed: refused", status=None)
+
+    monkeypatch.setattr(tenants_info, "ask", refuse)
+    ((due, (reason,)),) = cluster.due().values()
+    assert due == ["change", "verify"]
+    assert reason.startswith("its queues cannot be read: GET /apis/scheduling.run.ai/v2/queues failed: refused")
+
+
+def test_a_tenant_without_a_scheduler_of_its_own_is_not_asked(host):
+    cluster = host("web", scheduler={}, queues=[])
+    assert cluster.due() == {"web": NOTHING}
+    assert cluster.asked == []
+
+
+def test_settings_of_roles_are_wanted_of_the_tenants(host):
+    cluster = host("ml")
+    assert cluster.due(settings={"vcluster_tenant_timeout": 9}) == {"ml": NOTHING}
+    assert cluster.due(settings={"vcluster_tenant_probe_image": "x"})["ml"][0] == ["change", "verify"]
+
+
+def test_a_verification_stands_for_a_while(host):
+    cluster = host("ml")
+    ((due, (reason,)),) = cluster.due(max_age=-1).values()
+    assert due == ["verify"]
+    assert re.fullmatch("it was verified [0-9]+ s ago, and that stands for -1 s", reason)
+
+
+def test_what_is_not_listed_is_named(host):
+    cluster = host("ml", "web", objects=[node("n9", "left")])
+    cluster.tenants.pop()
+    # What the run does not act on is listed all the same.
+    assert cluster.compare(only=["other"])["unlisted"] == ["left", "web"]
+    cluster.tenants += [desired("web", state="absent"), desired("left", state="absent")]
+    assert cluster.compare()["unlisted"] == []
+
+
+def test_who_uses_the_shared_scheduler(host):
+    cluster = host("ml", objects=[*host_kai(), *on_host("a", shared=True), *on_host("b", shared=True)])
+    cluster.tenants.append(desired("a", scheduler={"name": "kai", "shared": True}))
+    found = cluster.compare()
+    assert (found["shared_scheduler"], found["sharing"]) == ("v0.13.1", ["a", "b"])
+    none = host("ml").compare()
+    assert (none["shared_scheduler"], none["sharing"]) == (None, [])
+
+
+def test_tenants_that_share_a_scheduler_are_verified_again_when_it_changes(host):
+    cluster = host(objects=[*host_kai(), *on_host("a", shared=True)])
+    cluster.tenants.append(desired("a", scheduler={"name": "kai", "shared": True}))
+    (tenant,) = tenants_from(cluster.tenants)
+    record(cluster.kube, "a", wanted(tenant, {}), RESULTS, datetime.datetime.now(datetime.UTC))
+    cluster.kube.writes.clear()
+    (cluster.folder / "a.yml").write_text(yaml.safe_dump(kubeconfig("a")))
+    assert cluster.due() == {"a": NOTHING}
+    cluster.kube.drop("v1", "Pod", "host-scheduler", "kai-scheduler")
+    assert cluster.due()["a"][0] == ["change", "verify"]
+
+
+def test_wrong_tenants_are_refused_with_all_problems(host):
+    with pytest.raises(TenancyError) as caught:
+        host().compare(tenants=[{"name": "ml"}, {"name": "B", "trust": "x"}])
+    assert len(caught.value.problems) == 3
+
+
+# --- tenant_record -----------------------------------------------------------------------------------------------
+
+
+def test_the_module_that_records(host):
+    cluster = host("ml")
+    cluster.kube.drop("v1", "ConfigMap", "kubegpu-verified", "tenant-ml")
+    (before,) = cluster.compare()["tenants"]
+    assert (before["verified_at"], before["results"]) == (None, [])
+    params = {"name": "ml", "wanted": before["wanted"], "results": RESULTS}
+    tenant_record.reconcile(Run(params, True, cluster.kube))
+    assert cluster.kube.writes == []
+    written = tenant_record.reconcile(Run(params, False, cluster.kube))
+    cluster.kube.writes.clear()
+    assert not written["changed"]
+    assert written.keys() - yaml.safe_load(tenant_record.RETURN).keys() == {"changed", "diff", "seconds"}
+    (after,) = cluster.compare()["tenants"]
+    assert (after["due"], after["verified_at"], after["results"]) == ([], written["at"], RESULTS)

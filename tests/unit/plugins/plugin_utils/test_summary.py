@@ -1,0 +1,407 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The summary of runs, by the variables that the playbooks leave behind."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.filter.summary import FilterModule, summary
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import notes, reports, rows
+
+KAI = {"name": "kai", "version": "v0.13.1"}
+ML = {
+    "name": "ml",
+    "trust": "high",
+    "gpu_nodes": {"count": 1},
+    "scheduler": KAI,
+    "queues": [{"name": "ml", "children": [{"name": "training"}, {"name": "notebooks"}]}],
+}
+WEB = {"name": "web", "trust": "partial"}
+ASKED = {"due": [], "reasons": []}
+
+
+def check(name, verdict="passed", reason="", queue="training"):
+    return {"name": name, "queue": queue, "verdict": verdict, "reason": reason, "seconds": 1.0}
+
+
+PASSED = [check("gpu"), check("gang"), check("gpu", queue="notebooks")]
+
+
+def live(name="ml", **more):
+    """Return a tenant as tenants_info returns it, as asked."""
+    record = {"name": name, "state": "running", "vcluster_version": "0.36.1", "scheduler_version": "v0.13.1", "results": PASSED}
+    return record | ASKED | {"network_policies": None} | more
+
+
+GONE = {"state": "absent", "vcluster_version": None, "scheduler_version": None, "results": []}
+
+
+class Inventory:
+    """What Ansible's hostvars and groups hold at the end of a run."""
+
+    def __init__(self) -> None:
+        self.hostvars: dict[str, dict] = {}
+        self.groups: dict[str, list[str]] = {"kubegpu_clusters": []}
+
+    def cluster(self, tenants=(ML,), found=None, name="gpu1", unlisted=(), shared=None, nodes=None, variables=(), **host):
+        """Have a cluster that a run got to the end of.
+
+        :arg found: its tenants as tenants_info returned them; as asked, when not given.
+        """
+        wanted = {"nvkind_workers": [{"gpus": 8}] * 4, "kubegpu_tenants": list(tenants)} | dict(variables)
+        found = [live(tenant["name"]) for tenant in tenants] if found is None else found
+        nodes = [{"node": "n1", "tenants": ["ml"], "allocatable": 8, "in_use": 3}] if nodes is None else nodes
+        self.groups["kubegpu_clusters"].append(name)
+        self.hostvars[name] = {
+            "_kubegpu": desired_state(wanted, name).data(),
+            "_kubegpu_plan": {"changed": False},
+            "_kubegpu_tenants": {"tenants": found, "unlisted": list(unlisted), "shared_scheduler": shared, "sharing": []},
+            "_kubegpu_ledger": {"nodes": nodes, "overlaps": []},
+        } | host
+        return self
+
+    def worked(self, tenant="ml", cluster="gpu1", group="kubegpu_tenants", **variables):
+        """Have a tenant that the run worked on."""
+        host = f"{cluster}/{tenant}"
+        self.groups.setdefault(group, []).append(host)
+        self.hostvars[host] = {"kubegpu_cluster": cluster, "kubegpu_tenant": {"name": tenant}} | variables
+        return self
+
+    def without(self, cluster, *variables):
+        for variable in variables:
+            del self.hostvars[cluster][variable]
+        return self
+
+    def reports(self):
+        return reports(self.hostvars, self.groups)
+
+    def rows(self):
+        return rows(self.reports())
+
+    def notes(self):
+        return notes(self.reports())
+
+    def summary(self):
+        return summary(self.reports())
+
+
+def only(inventory):
+    (row,) = inventory.rows()
+    return row
+
+
+# --- tenants as wanted -------------------------------------------------------------------------------------------
+
+
+def test_a_tenant_that_is_as_asked():
+    inventory = Inventory().cluster()
+    assert only(inventory) == {
+        "tenant": "ml",
+        "state": "running",
+        "trust": "high",
+        "vcluster": "0.36.1",
+        "scheduler": "kai v0.13.1",
+        "nodes": "n1",
+        "GPUs": 8,
+        "in use": 3,
+        "leaf queues": 2,
+        "checks": "3 of 3",
+        "kubeconfig": "~/.kube/kubegpu/gpu1/tenants/ml.yml",
+    }
+    assert inventory.notes() == []
+
+
+def test_the_whole_of_it():
+    wanted = [ML, WEB, ML | {"name": "old", "state": "paused"}, WEB | {"name": "gone", "state": "absent"}]
+    web = live("web", scheduler_version=None, network_policies="unenforced", results=[check("web", "failed", "no answer", None)])
+    paused = live("old", state="paused", scheduler_version=None, results=[])
+    inventory = Inventory().cluster(wanted, [live(), web, paused, live("gone", **GONE)], unlisted=["left"])
+    inventory.worked("ml", _kubegpu_seconds=41)
+    inventory.worked("web", _kubegpu_failure="Probe: no answer", _vcluster_tenant_probe={"results": web["results"]})
+    assert [line.partition("  ~/")[0].rstrip() for line in inventory.summary()] == [
+        (
+            "tenant  state              trust                  vcluster  scheduler      nodes  GPUs  in use  leaf queues  checks"
+            "            seconds  kubeconfig"
+        ),
+        (
+            "------  -----------------  ---------------------  --------  -------------  -----  ----  ------  -----------  "
+            "----------------  -------  ------------------------------------"
+        ),
+        (
+            "ml      running            high                   0.36.1    kai v0.13.1    n1        8       3            2  3 of 3"
+            "                 41"
+        ),
+        (
+            "web     running, failed    partial, network open  0.36.1    cluster's own            0       0            0  "
+            "0 of 1, 1 failed"
+        ),
+        "old     paused, as wanted  high                   0.36.1    kai v0.13.1              0       0            2",
+        "gone    absent, as wanted  partial",
+        "",
+        "web: check web failed: no answer",
+        "left: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
+        "FAILED gpu1/web: Probe: no answer",
+    ]
+
+
+def test_a_paused_tenant_is_not_verified_and_has_no_kubeconfig_to_use():
+    found = live(state="paused", scheduler_version=None)
+    inventory = Inventory().cluster([ML | {"state": "paused"}], [found])
+    row = only(inventory)
+    assert (row["state"], row["vcluster"], row["scheduler"]) == ("paused, as wanted", "0.36.1", "kai v0.13.1")
+    assert row.keys().isdisjoint({"checks", "kubeconfig"})
+    assert inventory.notes() == []
+
+
+def test_an_absent_tenant_has_nothing():
+    inventory = Inventory().cluster([ML | {"state": "absent"}], [live(**GONE)], nodes=[])
+    assert only(inventory) == {"tenant": "ml", "state": "absent, as wanted", "trust": "high"}
+    assert inventory.notes() == []
+
+
+def test_an_absent_tenant_that_is_still_there():
+    found = live(due=["change"], reasons=["still there: its namespace, its kubeconfig"])
+    inventory = Inventory().cluster([ML | {"state": "absent"}], [found])
+    row = only(inventory)
+    assert (row["state"], row["vcluster"]) == ("running", "0.36.1")
+    assert "checks" not in row
+    assert inventory.notes() == ["ml: to be removed: still there: its namespace, its kubeconfig"]
+
+
+def test_only_the_tenants_that_the_run_acts_on_have_a_row():
+    inventory = Inventory().cluster([ML, WEB], [live("web")], variables={"kubegpu_only": "web"})
+    assert [row["tenant"] for row in inventory.rows()] == ["web"]
+
+
+def test_a_name_in_kubegpu_only_that_no_cluster_lists():
+    inventory = (
+        Inventory().cluster(found=[], variables={"kubegpu_only": ["lm"]}).cluster(name="gpu2", variables={"kubegpu_only": "ml"})
+    )
+    assert "kubegpu_only: lm is listed for no cluster of the inventory." in inventory.notes()
+    assert not any("kubegpu_only: ml" in note for note in inventory.notes())
+
+
+def test_a_scheduler_that_is_shared_and_one_that_is_another():
+    shared = ML | {"scheduler": {"name": "kai", "shared": True}, "queues": []}
+    other = {"name": "hpc", "trust": "high", "scheduler": {"name": "volcano", "version": "1.12.0", "chart": "c"}}
+    found = [live(), live("hpc", scheduler_version=None)]
+    inventory = Inventory().cluster([shared, other], found, variables={"kubegpu_shared_scheduler": KAI})
+    assert [row["scheduler"] for row in inventory.rows()] == ["kai v0.13.1, shared", "volcano 1.12.0"]
+
+
+# --- checks ------------------------------------------------------------------------------------------------------
+
+
+def test_a_check_that_was_not_tried_is_named_with_its_reason():
+    results = [
+        *PASSED,
+        check("fraction", "not_tried", "no GPU is free"),
+        check("gang", "not_tried", "no GPU is free", "notebooks"),
+    ]
+    inventory = Inventory().cluster(found=[live(results=results, due=["verify"], reasons=["not all checks passed"])])
+    assert only(inventory)["checks"] == "3 of 5, 2 not tried"
+    assert inventory.notes() == [
+        "ml: checks fraction in queue training, gang in queue notebooks not tried: no GPU is free",
+        "ml: to be verified: not all checks passed",
+    ]
+
+
+def test_a_check_that_failed_is_named_though_no_record_holds_it():
+    failed = [*PASSED[1:], check("gpu", "failed", "sees two GPUs")]
+    inventory = Inventory().cluster(found=[live(due=["verify"], reasons=["it was verified 4000 s ago"])])
+    inventory.worked(
+        _kubegpu_failure="Check what KAI Scheduler does: 1 check failed", _kai_scheduler_probe={"failed": True, "results": failed}
+    )
+    row = only(inventory)
+    assert (row["state"], row["checks"]) == ("running, failed", "2 of 3, 1 failed")
+    assert inventory.notes() == [
+        "ml: check gpu in queue training failed: sees two GPUs",
+        "FAILED gpu1/ml: Check what KAI Scheduler does: 1 check failed",
+    ]
+
+
+def test_checks_from_before_a_change_that_failed_do_not_count():
+    found = live(due=["change", "verify"], reasons=["something else is wanted of it than when it was verified"])
+    inventory = Inventory().cluster(found=[found])
+    inventory.worked(_kubegpu_failure="Install or upgrade KAI Scheduler: timed out", _kai_scheduler_release={"failed": True})
+    assert only(inventory)["checks"] == "not verified"
+    # What follows from the failure is not reported beside it.
+    assert inventory.notes() == ["FAILED gpu1/ml: Install or upgrade KAI Scheduler: timed out"]
+
+
+def test_a_probe_of_another_kind():
+    results = [{"name": "web", "verdict": "failed", "reason": "no answer", "seconds": 1.0}]
+    inventory = Inventory().cluster([WEB], [live("web", due=["verify"], reasons=["x"])])
+    skipped = {"changed": False, "skipped": True}
+    inventory.worked("web", _kubegpu_failure="x", _kai_scheduler_probe=skipped, _vcluster_tenant_probe={"results": results})
+    assert only(inventory)["checks"] == "0 of 1, 1 failed"
+    assert inventory.notes()[0] == "web: check web failed: no answer"
+
+
+def test_a_tenant_that_nobody_verified():
+    inventory = Inventory().cluster(found=[live(results=[], due=["change", "verify"], reasons=["it was never verified"])])
+    assert only(inventory)["checks"] == "not verified"
+    assert inventory.notes() == ["ml: to be changed and verified: it was never verified"]
+
+
+# --- check mode --------------------------------------------------------------------------------------------------
+
+
+def test_check_mode_shows_what_would_be_made():
+    found = live(**GONE | {"due": ["change", "verify"], "reasons": ["it is absent"]})
+    inventory = Inventory().cluster(found=[found], nodes=[])
+    # What a role registered that could not do anything.
+    inventory.worked(_kai_scheduler_probe={"results": [check("gpu", "not_tried", "check mode")]})
+    row = only(inventory)
+    assert (row["state"], row["vcluster"], row["scheduler"]) == ("absent", "-> 0.36.1", "kai -> v0.13.1")
+    assert row["checks"] == "not verified"
+    assert row.keys().isdisjoint({"GPUs", "leaf queues", "kubeconfig"})
+    assert inventory.notes() == ["ml: to be made and verified: it is absent"]
+
+
+def test_check_mode_never_counts_checks_of_another_release():
+    found = live(
+        scheduler_version="v0.12.0", vcluster_version="0.35.3", due=["change", "verify"], reasons=["something else is wanted"]
+    )
+    inventory = Inventory().cluster(found=[found])
+    # The probe finds its own record of the release that runs.
+    step = {"step": "apply the CRDs", "why": "helm never changes them"}
+    release = {"hazards": ["its webhook (#104)"], "upgrade_notes": ["helm brings no CRDs (#549)"], "steps": [step]}
+    inventory.worked(_kai_scheduler_probe={"recorded": True, "results": PASSED}, _kai_scheduler_release=release)
+    row = only(inventory)
+    assert (row["vcluster"], row["scheduler"]) == ("0.35.3 -> 0.36.1", "kai v0.12.0 -> v0.13.1")
+    assert row["checks"] == "not verified"
+    assert inventory.notes() == [
+        "ml: to be changed and verified: something else is wanted",
+        "ml: hazard: its webhook (#104)",
+        "ml: upgrade note: helm brings no CRDs (#549)",
+        "ml: step: apply the CRDs (helm never changes them)",
+    ]
+
+
+def test_check_mode_of_a_cluster_that_is_yet_to_be_made():
+    inventory = Inventory().cluster(_kubegpu_tenants={"changed": False, "skipped": True})
+    inventory.without("gpu1", "_kubegpu_ledger")
+    row = only(inventory)
+    assert (row["state"], row["vcluster"], row["checks"]) == ("no cluster yet", "-> 0.36.1", "not verified")
+    assert inventory.notes() == []
+
+
+# --- failures ----------------------------------------------------------------------------------------------------
+
+
+def test_tenants_of_a_failed_cluster_were_not_reached():
+    inventory = Inventory().cluster([ML, WEB], _kubegpu_failure="Make the cluster: no GPU").without("gpu1", "_kubegpu_ledger")
+    # What an earlier play read does not count.
+    assert inventory.rows() == [
+        {"tenant": "ml", "state": "not reached", "trust": "high"},
+        {"tenant": "web", "state": "not reached", "trust": "partial"},
+    ]
+    assert inventory.notes() == ["FAILED gpu1: Make the cluster: no GPU"]
+    assert inventory.without("gpu1", "_kubegpu_tenants").notes() == ["FAILED gpu1: Make the cluster: no GPU"]
+
+
+def test_a_desired_state_that_was_refused_is_reported_once():
+    inventory = Inventory().cluster(
+        _kubegpu_plan={"failed": True, "msg": "2 problems in the desired state:\nkubegpu_a: x\nkubegpu_b: y"}
+    )
+    inventory.without("gpu1", "_kubegpu", "_kubegpu_tenants", "_kubegpu_ledger")
+    assert inventory.summary() == ["FAILED gpu1: 2 problems in the desired state:\n  kubegpu_a: x\n  kubegpu_b: y"]
+
+
+@pytest.mark.parametrize(
+    "variables", [("_kubegpu_tenants", "_kubegpu_ledger"), ("_kubegpu_ledger",), ("_kubegpu", "_kubegpu_plan", "_kubegpu_ledger")]
+)
+def test_a_host_that_dropped_out_of_the_run(variables):
+    inventory = Inventory().cluster().without("gpu1", *variables)
+    assert inventory.notes() == ["FAILED gpu1: it was not reached, see the output above"]
+    assert all(row["state"] == "not reached" for row in inventory.rows())
+
+
+def test_failures_of_a_cluster_and_of_its_tenants_are_its_own():
+    inventory = Inventory().cluster().cluster(name="gpu2")
+    inventory.worked(_kubegpu_failure="a").worked("left", "gpu2", "kubegpu_leaving", _kubegpu_failure="b")
+    assert [report["failures"] for report in inventory.reports()] == [["gpu1/ml: a"], ["gpu2/left: b"]]
+
+
+def test_a_tenant_that_only_an_inventory_plugin_knows():
+    inventory = Inventory().cluster()
+    inventory.groups["kubegpu_tenants"] = ["gpu1/other"]
+    inventory.hostvars["gpu1/other"] = {"kubegpu_cluster": "gpu1", "kubegpu_observed": {"name": "other"}}
+    assert inventory.reports() == Inventory().cluster().reports()
+
+
+# --- several clusters, and what is not listed --------------------------------------------------------------------
+
+
+def test_several_clusters():
+    inventory = (
+        Inventory().cluster().cluster(name="gpu2", unlisted=["left"], _kubegpu_failure="x").without("gpu2", "_kubegpu_ledger")
+    )
+    inventory.hostvars["gpu1"]["_kubegpu_ledger"]["overlaps"] = ["node n1 has 8 GPUs, and its pods hold 9"]
+    assert [(row["cluster"], row["tenant"], row["state"], row["GPUs"]) for row in inventory.rows()] == [
+        ("gpu1", "ml", "running", 8),
+        ("gpu2", "ml", "not reached", ""),
+    ]
+    assert inventory.notes() == [
+        "gpu1: node n1 has 8 GPUs, and its pods hold 9",
+        "gpu2/left: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
+        "FAILED gpu2: x",
+    ]
+
+
+def test_a_cluster_without_tenants():
+    assert Inventory().cluster([], []).summary() == ["No tenants are listed."]
+    assert Inventory().cluster([], [], unlisted=["left"]).summary() == [
+        "left: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away."
+    ]
+
+
+def test_what_is_not_listed_any_more():
+    inventory = Inventory().cluster(unlisted=["a", "b"], shared="v0.13.1")
+    assert inventory.notes() == [
+        "a: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
+        "b: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
+        (
+            "shared scheduler: kai v0.13.1, made by this collection, named by no kubegpu_shared_scheduler any more, stays; "
+            "kubegpu_unlisted: remove takes it away."
+        ),
+    ]
+    removing = Inventory().cluster(unlisted=["a"], variables={"kubegpu_unlisted": "remove"})
+    assert removing.notes() == ["a: made by this collection, not listed any more, is to be removed."]
+    wanted = Inventory().cluster(shared="v0.13.1", variables={"kubegpu_shared_scheduler": KAI})
+    assert wanted.notes() == []
+
+
+# --- hazards, upgrade notes and steps ----------------------------------------------------------------------------
+
+
+def test_a_hazard_of_several_tenants_is_told_once():
+    release = {"hazards": ["its webhook (#104)"], "steps": [{"step": "install", "why": "it is absent", "seconds": 3.2}]}
+    inventory = Inventory().cluster([ML, ML | {"name": "b"}], _kai_scheduler_release=release)
+    inventory.worked("ml", _kai_scheduler_release=release).worked("b", _kai_scheduler_release=release | {"steps": []})
+    assert inventory.notes() == [
+        "ml, b, shared scheduler: hazard: its webhook (#104)",
+        "ml: step: install (it is absent, 3.2 s)",
+        "shared scheduler: step: install (it is absent, 3.2 s)",
+    ]
+
+
+def test_steps_stand_in_the_order_in_which_they_were_taken():
+    steps = [{"step": text, "why": "w"} for text in ("start the control plane", "apply the CRDs")]
+    inventory = Inventory().cluster()
+    inventory.worked(_kai_scheduler_release={"steps": steps[1:]}, _vcluster_tenant_cluster={"steps": steps[:1]})
+    assert inventory.notes() == ["ml: step: start the control plane (w)", "ml: step: apply the CRDs (w)"]
+
+
+def test_a_role_that_did_not_run_says_nothing():
+    inventory = Inventory().cluster().worked(_kai_scheduler_release={"skipped": True, "hazards": ["x"]})
+    assert inventory.notes() == []
+
+
+def test_the_filters():
+    inventory = Inventory().cluster()
+    filters = FilterModule().filters()
+    assert filters["summary"](filters["reports"](inventory.hostvars, inventory.groups))[2].startswith("ml ")
