@@ -2,6 +2,7 @@
 # make cleanup  takes it away again
 # make test     proves that all of it works; make check is the quick part of it
 # make faults   proves that it goes on after kills, stops and what else goes wrong; takes an hour and three quarters
+# make docs     writes the generated part of docs/inventory.md
 # make bench    measures kai_queues against kubernetes.core.k8s, and switches of KAI Scheduler; takes half an hour
 # Options of ansible-playbook go into ARGS, as in: make site ARGS='-e lab_images=build'
 
@@ -9,7 +10,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .SILENT:
-.PHONY: site cleanup test faults bench env check sanity build format lock
+.PHONY: site cleanup test faults bench env check sanity docs build format lock
 
 INVENTORY ?= inventories/lab
 
@@ -50,6 +51,10 @@ check:
 
 sanity:
 	tests/sanity
+
+docs:
+	. tools/activate
+	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tools/inventory_page.py
 
 build:
 	. tools/activate

@@ -1,19 +1,36 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One command on the host and plain writes here, where slurp and copy would take two tasks for each file."""
+"""Action plugin kubegpu.tenancy.fetch_kubeconfigs: one command on the host, where slurp and copy would take two tasks for each file."""
 
 from __future__ import annotations
 
 import base64
+import binascii
+import contextlib
+import os
 import shlex
 import typing as t
-from pathlib import Path
+from collections.abc import Iterator
 
 import yaml
 from ansible.plugins.action import ActionBase
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import write_file
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import make_directories
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
+
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "cluster": {"type": "path"},
+    "tenants": {"type": "list", "elements": "str"},
+    "tenants_dir": {"type": "path"},
+    "absent": {"type": "list", "elements": "str", "default": []},
+    "dest": {"type": "path", "required": True},
+    "proxy_url": {"type": "str", "default": ""},
+}
+
+# In front of each line that the host answers with, because logins and sudo may write lines of their own.
+ANSWER = "kubeconfig:"
+MISSING = "-"
 
 
 class ActionModule(ActionBase):
@@ -24,44 +41,122 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         _result, args = self.validate_argument_spec(
-            argument_spec={
-                "src": {"type": "path", "required": True},
-                "names": {"type": "list", "elements": "str", "required": True},
-                "dest": {"type": "path", "required": True},
-                "proxy_url": {"type": "str", "default": ""},
-            }
+            argument_spec=ARGUMENT_SPEC,
+            required_one_of=[("cluster", "tenants", "absent")],
+            required_by={"tenants": ("tenants_dir",)},
         )
-        files = [f"{name}.yml" for name in args["names"]]
-        paths = " ".join(shlex.quote(f"{args['src']}/{file}") for file in files)
-        # One line for each file, so that none can be taken for two.
-        read = self._low_level_execute_command(f"for file in {paths}; do base64 -w 0 < $file && echo || exit 1; done")
-        if read["rc"] != 0:
-            return {"failed": True, "msg": f"src: {read['stderr'].strip() or 'cannot be read'}"}
-        texts = [via(base64.b64decode(line).decode(), args["proxy_url"]) for line in read["stdout"].splitlines() if line.strip()]
-        if len(texts) != len(files):
-            return {"failed": True, "msg": f"src: {len(texts)} of {len(files)} kubeconfigs came, an empty one may be among them."}
-        dest = Path(args["dest"])
+        dest = os.path.abspath(args["dest"])
         try:
-            stale = {dest / file: text for file, text in zip(files, texts, strict=True) if not is_current(dest / file, text)}
-            if stale and not self._task.check_mode:
-                dest.mkdir(mode=0o700, parents=True, exist_ok=True)
-                for path, text in stale.items():
-                    write_file(str(path.absolute()), text.encode(), 0o600)
-        except (OSError, TenancyError) as exc:
+            wanted = sources(args)
+            texts = self._read(wanted) if wanted else {}
+            changed = [
+                self._have(os.path.join(dest, name), via(text, args["proxy_url"], wanted[name])) for name, text in texts.items()
+            ]
+            changed += [self._have(os.path.join(dest, tenant_file(name)), None) for name in args["absent"]]
+        except TenancyError as exc:
+            return {"failed": True, "msg": exc.message}
+        except OSError as exc:
             return {"failed": True, "msg": f"dest: {exc}"}
-        return {"changed": bool(stale), "dest": str(dest)}
+        # In check mode, what is missing on the host is what earlier tasks would have made.
+        return {"changed": any(changed) or len(texts) < len(wanted), "dest": args["dest"]}
+
+    def _read(self, wanted: dict[str, str]) -> dict[str, str]:
+        """Return the files' contents by the names that they get.
+
+        :arg wanted: paths on the host, by these names.
+        :raises TenancyError: when one cannot be read; in check mode missing ones are left out.
+        """
+        with self._unlogged():
+            answer = self._low_level_execute_command(command(wanted.values()))
+        if answer["rc"] != 0:
+            raise TenancyError(f"The kubeconfigs cannot be read: {' '.join(answer['stderr'].split())}")
+        lines = [line.strip().removeprefix(ANSWER) for line in answer["stdout"].splitlines() if line.startswith(ANSWER)]
+        if len(lines) != len(wanted):
+            raise TenancyError(f"The host answered with {len(lines)} of {len(wanted)} kubeconfigs.")
+        found = dict(zip(wanted, lines, strict=True))
+        missing = [] if self._task.check_mode else [name for name, line in found.items() if line == MISSING]
+        refuse(f"{wanted[name]} is missing on the host." for name in missing)
+        refuse(f"{wanted[name]} is empty." for name, line in found.items() if not line)
+        return {name: decoded(line, wanted[name]) for name, line in found.items() if line != MISSING}
+
+    @contextlib.contextmanager
+    def _unlogged(self) -> Iterator[None]:
+        """Have the connection not show what a command answers; that of SSH does from -vvv on, unless the task says no_log."""
+        context = self._connection._play_context
+        before, context.no_log = context.no_log, True
+        try:
+            yield
+        finally:
+            context.no_log = before
+
+    def _have(self, path: str, text: str | None) -> bool:
+        """Have a file with this content, or none; return whether that changes something."""
+        file = KubeconfigFile(path)
+        content = None if text is None else text.encode()
+        if file.read() == content and (content is None or file.mode == "0600"):
+            return False
+        if self._task.check_mode:
+            return True
+        if content is None:
+            file.remove()
+        else:
+            make_directories(file.folder, 0o700)
+            file.write(content)
+        return True
 
 
-def via(kubeconfig: str, proxy_url: str) -> str:
-    """The same kubeconfig, reaching every cluster through a proxy; unchanged where there is none."""
+def tenant_file(name: str) -> str:
+    """Return the path of a tenant's kubeconfig below the folder on the controller."""
+    return f"tenants/{name}.yml"
+
+
+def sources(args: dict[str, t.Any]) -> dict[str, str]:
+    """Return the paths on the host, by those that the files get below the folder on the controller.
+
+    :raises TenancyError: for names that are no names of files.
+    """
+    tenants = args["tenants"] or []
+    refuse(
+        f"{option}: {name!r} is not the name of a tenant."
+        for option in ("tenants", "absent")
+        for name in args[option] or []
+        if not name or "/" in name or name.startswith(".")
+    )
+    refuse(f"absent: {name} is one of tenants, too." for name in args["absent"] if name in tenants)
+    cluster = {"cluster.yml": args["cluster"]} if args["cluster"] else {}
+    return cluster | {tenant_file(name): f"{args['tenants_dir']}/{name}.yml" for name in tenants}
+
+
+def command(paths: t.Iterable[str]) -> str:
+    """Return the shell command that writes a line for each file: its content in base64, or that it is missing."""
+    files = " ".join(map(shlex.quote, paths))
+    read = f'content=$(base64 -w 0 < "$file") || {{ echo "$file" >&2; exit 1; }}; echo "{ANSWER}$content"'
+    return f'for file in {files}; do if [ -e "$file" ]; then {read}; else echo "{ANSWER}{MISSING}"; fi; done'
+
+
+def decoded(line: str, path: str) -> str:
+    """Return the text of a file.
+
+    :raises TenancyError: where it is none; without a part of it, which may be a key.
+    """
+    try:
+        return base64.b64decode(line, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise TenancyError(f"{path} is no kubeconfig, because it is no text.") from None
+
+
+def via(kubeconfig: str, proxy_url: str, path: str) -> str:
+    """Return the same kubeconfig, reaching every cluster through a proxy; unchanged where none is given.
+
+    :raises TenancyError: where it is none; without a part of it, which may be a key.
+    """
     if not proxy_url:
         return kubeconfig
-    config = yaml.safe_load(kubeconfig)
-    for cluster in config["clusters"]:
-        # Ansible's strings know where they come from, and YAML takes plain ones only.
-        cluster["cluster"]["proxy-url"] = str(proxy_url)
+    try:
+        config = yaml.safe_load(kubeconfig)
+        for cluster in config["clusters"]:
+            # Ansible's strings know where they come from, and YAML takes plain ones only.
+            cluster["cluster"]["proxy-url"] = str(proxy_url)
+    except (yaml.YAMLError, KeyError, TypeError):
+        raise TenancyError(f"{path} is no kubeconfig with clusters.") from None
     return yaml.safe_dump(config, sort_keys=False)
-
-
-def is_current(path: Path, text: str) -> bool:
-    return path.is_file() and path.stat().st_mode & 0o777 == 0o600 and path.read_text("utf-8") == text

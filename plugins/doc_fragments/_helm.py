@@ -27,7 +27,7 @@ options:
     default: ""
   helm_binary:
     description:
-      - The helm program.
+      - The helm program, of Helm 3 or Helm 4. Both give the same release.
     type: str
     default: helm
 requirements:

@@ -9,7 +9,8 @@ short_description: Bring kubeconfigs from a host to the controller
 version_added: 0.1.0
 description:
   - Reads kubeconfigs on the host, all at once, and writes them into a folder on the controller, readable by their owner only.
-  - Their content is never returned, logged or shown as a difference.
+  - Their content is never returned, logged or shown, at any verbosity and by any connection.
+  - Files of tenants that are not named stay as they are.
 author: kubegpu.tenancy contributors (@kubegpu)
 extends_documentation_fragment: kubegpu.tenancy._attributes
 attributes:
@@ -17,23 +18,29 @@ attributes:
     details: Kubeconfigs hold keys.
     support: none
 options:
-  src:
-    description: Folder on the host.
+  cluster:
+    description: The administrator's kubeconfig on the host, which becomes C(cluster.yml) in O(dest).
     type: path
-    required: true
-  names:
-    description: Names of the kubeconfigs there, without their ending C(.yml).
+  tenants:
+    description: Names of the tenants whose kubeconfigs become C(tenants/NAME.yml) in O(dest).
     type: list
     elements: str
-    required: true
+  tenants_dir:
+    description: Folder on the host with the kubeconfigs of O(tenants), each named C(NAME.yml).
+    type: path
+  absent:
+    description: Names of tenants whose C(tenants/NAME.yml) is removed from O(dest).
+    type: list
+    elements: str
+    default: []
   dest:
-    description: Folder on the controller, which is made with mode 0700 where it does not exist.
+    description: Folder on the controller. It and C(tenants) in it are made with mode 0700 where they do not exist.
     type: path
     required: true
   proxy_url:
     description:
       - Where the controller reaches the clusters through a proxy, its address. It is written into each kubeconfig.
-      - When empty, kubeconfigs are written as they are.
+      - When empty, kubeconfigs are written as they are, with the proxy that they name.
     type: str
     default: ""
 """
@@ -41,14 +48,20 @@ options:
 EXAMPLES = r"""
 - name: Bring the cluster's and the team's kubeconfig here
   kubegpu.tenancy.fetch_kubeconfigs:
-    src: /etc/kubegpu/dc1
-    names: [cluster, team-ml]
+    cluster: /etc/kubegpu/dc1/cluster.yml
+    tenants: [team-ml]
+    tenants_dir: /etc/kubegpu/dc1/tenants
+    dest: ~/.kube/dc1
+
+- name: Take the team's kubeconfig away here
+  kubegpu.tenancy.fetch_kubeconfigs:
+    absent: [team-ml]
     dest: ~/.kube/dc1
 """
 
 RETURN = r"""
 dest:
-  description: The folder.
+  description: The folder on the controller.
   returned: success
   type: str
   sample: /home/operator/.kube/dc1

@@ -2,13 +2,13 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host file that can be given back, as an Ansible module."""
+"""Module kubegpu.tenancy.host_file."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_file
-short_description: Write a host file that can be given back as it was
+short_description: Write a host file that can be restored as it was
 version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
@@ -26,11 +26,11 @@ options:
   content:
     description:
       - What the file has to hold, ended by a newline if it is not already. Required with O(state=present).
-      - A file whose name ends in C(.toml) is left alone when it says the same in other words.
+      - A file whose name ends in C(.toml) is left alone when its values are the same already.
     type: str
   state:
     description:
-      - V(present) writes the file, V(absent) gives it back.
+      - V(present) writes the file, V(absent) restores it.
     type: str
     choices: [present, absent]
     default: present
@@ -52,7 +52,7 @@ EXAMPLES = r"""
 RETURN = r"""
 outcome:
   description:
-    - What became of the file with O(state=absent).
+    - The file's state after O(state=absent).
       V(unknown) when the module had never touched it, V(restored) when it is byte for byte what it was,
       V(merged) when somebody had removed it, and V(edited) when somebody edited it since and it was left alone.
   returned: when O(state=absent)
@@ -63,13 +63,42 @@ outcome:
 import tomllib
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal, read_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+
+ARGUMENT_SPEC = {
+    "path": {"type": "path", "required": True},
+    "content": {"type": "str"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
 
 
-def _same(path: str, before: bytes | None, after: bytes) -> bool:
-    if before == after or before is None or not path.endswith(".toml"):
+def present(run: Run, journal: Journal) -> Result:
+    """Write the file, its former state recorded first."""
+    path, wanted = run.params["path"], (run.params["content"].removesuffix("\n") + "\n").encode()
+    before = journal.read(path)
+    if before is not None and _same(path, before, wanted):
+        return _result(path, before, before)
+    if not run.check_mode:
+        journal.write(path, wanted)
+    return _result(path, before, wanted)
+
+
+def absent(run: Run, journal: Journal) -> Result:
+    """Restore the file, unless it was edited since."""
+    path = run.params["path"]
+    before = journal.read(path)
+    outcome, after = journal.restore(path, dry=run.check_mode)
+    if outcome == "edited":
+        run.warn(f"{path} was edited since it was written, and is left as it is.")
+    return _result(path, before, after) | {"outcome": outcome}
+
+
+def _same(path: str, before: bytes, after: bytes) -> bool:
+    """Tell whether two contents are equal; of TOML, whether their values are."""
+    if before == after or not path.endswith(".toml"):
         return before == after
     try:
         return tomllib.loads(before.decode()) == tomllib.loads(after.decode())
@@ -77,55 +106,19 @@ def _same(path: str, before: bytes | None, after: bytes) -> bool:
         raise TenancyError(f"{path} is not valid TOML: {exc}") from exc
 
 
-def _result(path: str, before: bytes | None, after: bytes | None) -> dict[str, t.Any]:
-    return {
-        "changed": before != after,
-        "diff": {
-            "before_header": path,
-            "after_header": path,
-            "before": (before or b"").decode(errors="replace"),
-            "after": (after or b"").decode(errors="replace"),
-        },
-    }
+def _result(path: str, before: bytes | None, after: bytes | None) -> Result:
+    diff: dict[str, t.Any] = {"before_header": path, "after_header": path}
+    for name, content in (("before", before), ("after", after)):
+        diff[name] = (content or b"").decode(errors="replace")
+    return {"changed": before != after, "diff": diff}
 
 
-def present(params: dict[str, t.Any], journal: Journal, check_mode: bool) -> dict[str, t.Any]:
-    """Write the file."""
-    path, wanted = params["path"], (params["content"].removesuffix("\n") + "\n").encode()
-    before = read_file(path)
-    if before is not None and _same(path, before, wanted):
-        return _result(path, before, before)
-    if not check_mode:
-        journal.write(path, wanted)
-    return _result(path, before, wanted)
-
-
-def absent(params: dict[str, t.Any], journal: Journal, check_mode: bool) -> dict[str, t.Any]:
-    """Give the file back."""
-    path = params["path"]
-    before = read_file(path)
-    outcome, after = journal.restore(path, dry=check_mode)
-    return _result(path, before, after) | {"outcome": outcome}
+def reconcile(run: Run) -> Result:
+    return present(run, Journal()) if run.params["state"] == "present" else absent(run, Journal())
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "path": {"type": "path", "required": True},
-            "content": {"type": "str"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        },
-        required_if=[("state", "present", ["content"])],
-        supports_check_mode=True,
-    )
-    ensure = present if module.params["state"] == "present" else absent
-    try:
-        result = ensure(module.params, Journal(), module.check_mode)
-    except TenancyError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    if result.get("outcome") == "edited":
-        module.warn(f"{module.params['path']} was edited since it was written, and is left as it is.")
-    module.exit_json(**result)
+    run_module(reconcile, ARGUMENT_SPEC, cluster=False, required_if=[("state", "present", ["content"])])
 
 
 if __name__ == "__main__":

@@ -11,16 +11,17 @@ module: kai_queues
 short_description: Queues of KAI Scheduler
 version_added: 0.1.0
 description:
-  - Makes the queues of KAI Scheduler what a tree says, with one listing and only the writes that are needed, parents first.
-  - Everything wrong with the tree is told before anything is written, which KAI's own webhook mostly does not.
-  - Amounts are written as people do, in devices, cores and bytes. The API's milli-CPU and megabytes are ours to count.
+  - Brings the queues of KAI Scheduler to what a tree says, with one listing and only the writes that are needed, parents first.
+  - Everything wrong with the tree is reported before anything is written. KAI's own webhook refuses next to nothing.
+  - Amounts are written in devices, cores and bytes, and converted to the API's milli-CPU and megabytes.
   - A write that KAI's webhook does not answer yet, as after an installation, is tried again within O(timeout).
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   state:
     description:
       - V(present) creates and changes the queues. Others in the cluster are left alone.
-      - V(exact) also removes all other queues that carry our label, for example those that O(queues) no longer names.
+      - V(exact) also removes all other queues of the cluster that this collection owns, for example those that O(queues) no longer
+        names. It owns queues with the label C(app.kubernetes.io/managed-by=kubegpu.tenancy), which each queue gets.
       - V(absent) removes the queues. One that does not exist is fine.
       - Leaves are removed first. A queue with a child that would stay is refused.
     type: str
@@ -34,14 +35,14 @@ options:
         C(8) or C(500m) CPUs, C(64Gi) or C(10G) of memory, or C(unlimited).
       - An omitted quota is zero, an omitted limit unlimited, an omitted weight 1. An omitted resource is all three.
       - C(priority) is 100 when omitted. C(preempt_min_runtime) and C(reclaim_min_runtime), such as C(5m), are inherited then.
-        C(display_name) is for people.
+        C(display_name) is shown to users.
       - What is omitted goes back to its default in the cluster too.
     type: list
     elements: dict
     required: true
   remove_foreign:
     description:
-      - With O(state=exact), also removes queues that are not ours, for example those that the chart or a person made.
+      - With O(state=exact), also removes queues that this collection does not own, for example those of the chart, or made by hand.
     type: bool
     default: false
   force:
@@ -68,7 +69,7 @@ options:
     type: str
   timeout:
     description:
-      - Seconds for all writes together.
+      - Seconds for the whole change, waits included.
     type: int
     default: 120
 extends_documentation_fragment:
@@ -91,7 +92,7 @@ EXAMPLES = r"""
           - {name: training, gpu: {quota: 3, limit: 4, over_quota_weight: 2}}
           - {name: notebooks, gpu: {quota: 1, limit: 2}, cpu: {limit: 500m}, priority: 50}
 
-- name: Have these queues and no others of ours, and refuse promises that cannot be kept
+- name: Have these queues, remove others that this collection made, and refuse quotas that cannot be kept
   kubegpu.tenancy.kai_queues:
     kubeconfig: /etc/kubegpu/dc1/team-ml.yml
     state: exact
@@ -135,6 +136,11 @@ leaves:
   type: list
   elements: str
   sample: [training, notebooks]
+seconds:
+  description: How long it took.
+  returned: success
+  type: float
+  sample: 0.4
 problems:
   description: What is wrong with O(queues), one sentence each with the place.
   returned: when O(queues) is refused
@@ -142,102 +148,40 @@ problems:
   elements: str
 """
 
-import functools
-import itertools
-import time
-import typing as t
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.lifecycle import reconcile_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, finish, kube_module, side_by_side
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME, release, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import (
-    API_VERSION,
-    KIND,
-    Change,
-    at_work,
-    leaves,
-    parse,
-    plan,
-    promised_twice,
-)
-
-
-def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> dict[str, t.Any]:
-    version, state, levels = params["kai_version"], params["state"], None
-    if version and state != "absent":
-        levels = release(version).queue_levels
-    wanted = parse(params["queues"], levels, version)
-    warnings = promised_twice(wanted) if state != "absent" else []
-    if warnings and params["quota_sums"] == "error":
-        raise TenancyError("\n".join(warnings), problems=warnings)
-    changes = plan(wanted, kube.list(API_VERSION, KIND), state, params["remove_foreign"])
-    if not params["force"]:
-        _refuse_at_work([change.name for change in changes if change.verb == "delete"], params["scheduler_name"], kube)
-    if not check_mode:
-        _write_all(changes, kube, time.monotonic() + params["timeout"])
-    return {
-        "changed": bool(changes),
-        "diff": {
-            "before": {change.name: change.before for change in changes if change.verb != "create"},
-            "after": {change.name: change.after for change in changes if change.verb != "delete"},
-        },
-        "changes": [{"action": change.verb, "name": change.name} for change in changes],
-        "leaves": [queue.name for queue in leaves(wanted)],
-        "warnings": warnings,
-    }
+ARGUMENT_SPEC = {
+    "state": {"type": "str", "choices": ["present", "exact", "absent"], "default": "present"},
+    "queues": {"type": "list", "elements": "dict", "required": True},
+    "remove_foreign": {"type": "bool", "default": False},
+    "force": {"type": "bool", "default": False},
+    "quota_sums": {"type": "str", "choices": ["warn", "error"], "default": "warn"},
+    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "kai_version": {"type": "str"},
+    "timeout": {"type": "int", "default": 120},
+}
 
 
-def _refuse_at_work(doomed: list[str], scheduler: str, kube: Kube) -> None:
-    if not doomed:
-        return
-    problems = [
-        f"queues.{name}: is not removed, because pods in it have not ended: {', '.join(sorted(pods)[:10])}"
-        + (f" and {len(pods) - 10} more." if len(pods) > 10 else ".")
-        for name, pods in at_work(doomed, kube.list("v1", "Pod"), scheduler).items()
-    ]
-    if problems:
-        raise TenancyError(
-            "\n".join([*problems, "End them first, or remove the queues all the same with force."]), problems=problems
-        )
-
-
-def _write_all(changes: list[Change], kube: Kube, deadline: float) -> None:
-    """Level after level, the queues of one side by side; after a failure no further level is begun."""
-
-    def write(change: Change) -> None:
-        verb = functools.partial(_write, kube, change)
-        when_webhook_answers(f"queue {change.name} to be written", verb, deadline - time.monotonic())
-
-    for _level, level in itertools.groupby(changes, key=lambda change: (change.verb == "delete", change.level)):
-        side_by_side(write, level)
-
-
-def _write(kube: Kube, change: Change) -> None:
-    if change.verb == "create":
-        kube.create(change.body)
-    elif change.verb == "update":
-        kube.patch(API_VERSION, KIND, change.name, change.body)
-    else:
-        kube.delete(API_VERSION, KIND, change.name)
+def reconcile(run: Run) -> Result:
+    """Check the queues, and write what differs."""
+    version = run.params["kai_version"]
+    release = find_release(version) if version and run.params["state"] != "absent" else None
+    wanted = parse(run.params["queues"], *((release.queue_levels, release.version) if release else ()))
+    changes = reconcile_queues(run, wanted)
+    return run.result(
+        changes=[{"action": change.verb, "name": change.name} for change in changes],
+        leaves=[queue.name for queue in leaves(wanted)],
+    )
 
 
 def main() -> None:
-    module = kube_module(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "exact", "absent"], "default": "present"},
-            "queues": {"type": "list", "elements": "dict", "required": True},
-            "remove_foreign": {"type": "bool", "default": False},
-            "force": {"type": "bool", "default": False},
-            "quota_sums": {"type": "str", "choices": ["warn", "error"], "default": "warn"},
-            "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
-            "kai_version": {"type": "str"},
-            "timeout": {"type": "int", "default": 120},
-        }
-    )
-    try:
-        finish(module, run(module.params, Kube.connect(module), module.check_mode))
-    except TenancyError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
+    run_module(reconcile, ARGUMENT_SPEC)
 
 
 if __name__ == "__main__":

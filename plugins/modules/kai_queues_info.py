@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kai_queues_info
-short_description: Tell what the queues of KAI Scheduler promise and hold
+short_description: Report the queues of KAI Scheduler and what is allocated in them
 version_added: 0.1.0
 description:
   - Reads all queues of KAI Scheduler in one listing and returns them as a tree, with what is allocated and requested beside quota
@@ -35,12 +35,12 @@ EXAMPLES = r"""
 - name: Read the team's queues
   kubegpu.tenancy.kai_queues_info:
     kubeconfig: /etc/kubegpu/dc1/team-ml.yml
-  register: found
+  register: team
 
-- name: Tell how many GPUs each root holds
+- name: Show how many GPUs each root holds
   ansible.builtin.debug:
     msg: "{{ item.name }} holds {{ item.gpu.allocated }} of {{ item.gpu.quota }} GPUs"
-  loop: "{{ found.queues }}"
+  loop: "{{ team.queues }}"
 """
 
 RETURN = r"""
@@ -54,8 +54,8 @@ queues:
       description: Its name.
       type: str
       returned: always
-    ours:
-      description: Whether it carries our label.
+    owned:
+      description: Whether this collection made it, by its label.
       type: bool
       returned: always
     parent:
@@ -67,7 +67,7 @@ queues:
       type: int
       returned: always
     display_name:
-      description: Its name for people.
+      description: Its name as shown to users.
       type: str
       returned: always
     preempt_min_runtime:
@@ -84,11 +84,11 @@ queues:
       returned: always
       contains:
         quota:
-          description: What it is promised, or V(unlimited).
+          description: Its quota, or V(unlimited).
           type: raw
           returned: always
         limit:
-          description: What it never exceeds, or V(unlimited).
+          description: Its limit, or V(unlimited).
           type: raw
           returned: always
         over_quota_weight:
@@ -114,7 +114,7 @@ queues:
       returned: always
   sample:
     - name: training
-      ours: true
+      owned: true
       parent: null
       priority: 100
       gpu:
@@ -127,18 +127,21 @@ queues:
       children: []
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import API_VERSION, KIND, overview
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import overview
+
+ARGUMENT_SPEC = {"gpu_resource": {"type": "str", "default": "nvidia.com/gpu"}}
+
+
+def reconcile(run: Run) -> Result:
+    """Read all queues."""
+    return {"changed": False, "queues": overview(run.kube.list(API_VERSION, KIND), run.params["gpu_resource"])}
 
 
 def main() -> None:
-    module = kube_module(argument_spec={"gpu_resource": {"type": "str", "default": "nvidia.com/gpu"}})
-    try:
-        found = Kube.connect(module).list(API_VERSION, KIND)
-        module.exit_json(changed=False, queues=overview(found, module.params["gpu_resource"]))
-    except TenancyError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
+    run_module(reconcile, ARGUMENT_SPEC)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kai_scheduler_info
-short_description: Tell how KAI Scheduler is in a cluster
+short_description: Report the state of KAI Scheduler in a cluster
 version_added: 0.1.0
 description:
-  - Tells which release of KAI Scheduler a cluster has, whether all of its parts are available, what is known of that release, and
-    what M(kubegpu.tenancy.kai_probe) saw last.
+  - Reports which release of KAI Scheduler a cluster has, whether all of its parts are available, what is known of that release,
+    and the last results of M(kubegpu.tenancy.kai_probe).
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   helm_binary:
@@ -33,7 +33,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the team's scheduler
+- name: Read the state of the team's scheduler
   kubegpu.tenancy.kai_scheduler_info:
     kubeconfig: /etc/kubegpu/dc1/team-ml.yml
   register: scheduler
@@ -41,7 +41,7 @@ EXAMPLES = r"""
 - name: Require a release with support
   ansible.builtin.assert:
     that: scheduler.ready and scheduler.supported
-    fail_msg: "{{ scheduler.lacking }} {{ scheduler.hazards }}"
+    fail_msg: "{{ scheduler.missing }} {{ scheduler.hazards }}"
 """
 
 RETURN = r"""
@@ -59,7 +59,7 @@ known:
   returned: when installed
   type: bool
 status:
-  description: What Helm says of the release.
+  description: Helm's status of the release.
   returned: when installed
   type: str
   sample: deployed
@@ -76,14 +76,14 @@ ready:
   description: Whether all of its parts are available.
   returned: when installed
   type: bool
-lacking:
-  description: What is not.
+missing:
+  description: Which are not, and why.
   returned: when installed
   type: list
   elements: str
   sample: [Deployment binder does not exist]
 conditions:
-  description: What its Config and its SchedulingShards say.
+  description: Conditions that its Config and its SchedulingShards report.
   returned: when installed
   type: list
   elements: dict
@@ -111,7 +111,7 @@ conditions:
   sample:
     - {object: Config kai-config, type: Available, status: "True", current: true, message: All operands are available}
 hazards:
-  description: What is known to go wrong with the version, and where that is told.
+  description: What is known to go wrong with the version, and the source.
   returned: when installed
   type: list
   elements: str
@@ -134,63 +134,56 @@ kubernetes_tested:
   returned: when installed
   type: bool
 last_probe:
-  description: What M(kubegpu.tenancy.kai_probe) returned last. Null where it never ran.
+  description: What M(kubegpu.tenancy.kai_probe) returned last. Null where it was never run.
   returned: when installed
   type: dict
 """
 
 import datetime
 import json
-import re
-import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import conditions, lacking
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import RECORD
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import status
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import helm_release, read_parts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import RECORD, REPORT_KEY
+
+ARGUMENT_SPEC = {"helm_binary": {"type": "str", "default": "helm"}}
 
 
-def run(kube: Kube, helm: Helm, today: datetime.date) -> dict[str, t.Any]:
-    found = helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
-    if found is None:
+def reconcile(run: Run, today: datetime.date | None = None) -> Result:
+    """Read what is installed; ``today`` decides whether it is still supported."""
+    installed = helm_release(run).inspect()
+    if installed is None:
         return {"changed": False, "installed": False}
-    release = kai.release(found.chart_version)
-    missing = lacking(kube, release)
-    record = kube.get("v1", "ConfigMap", RECORD, kai.NAMESPACE)
+    release = find_release(installed.chart_version)
+    parts = read_parts(run.kube, release)
+    missing = status.missing(release, parts)
+    report = ((run.kube.get("v1", "ConfigMap", RECORD, NAMESPACE) or {}).get("data") or {}).get(REPORT_KEY)
     return {
         "changed": False,
         "installed": True,
         "version": release.version,
         "known": release.known,
-        "status": found.status,
-        "values": found.values,
+        "status": installed.status,
+        "values": installed.values,
         "installed_by": "operator" if release.operator else "helm",
-        "ready": found.status == "deployed" and not missing,
-        "lacking": missing,
-        "conditions": conditions(kube, release),
+        "ready": installed.status == "deployed" and not missing,
+        "missing": missing,
+        "conditions": status.conditions(parts),
         "hazards": list(release.hazards),
         "long_term": release.long_term,
         "end_of_support": release.end_of_support,
-        "supported": release.end_of_support is None or f"{today:%Y-%m}" <= release.end_of_support,
-        "kubernetes_tested": _is_tested(kube.version(), release.kubernetes),
-        "last_probe": json.loads(record["data"]["found"]) if record else None,
+        "supported": status.is_supported(release, today or datetime.datetime.now(datetime.UTC).date()),
+        "kubernetes_tested": status.is_kubernetes_tested(release, run.kube.version()),
+        "last_probe": json.loads(report) if report else None,
     }
 
 
-def _is_tested(version: str, tested: tuple[tuple[int, int], tuple[int, int]] | None) -> bool | None:
-    minor = re.match(r"v(\d+)\.(\d+)", version)
-    return tested[0] <= (int(minor[1]), int(minor[2])) <= tested[1] if tested and minor else None
-
-
 def main() -> None:
-    module = kube_module(argument_spec={"helm_binary": {"type": "str", "default": "helm"}})
-    try:
-        helm = Helm.connect(module._module.run_command, module.params)
-        module.exit_json(**run(Kube.connect(module), helm, datetime.datetime.now(datetime.UTC).date()))
-    except TenancyError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
+    run_module(reconcile, ARGUMENT_SPEC)
 
 
 if __name__ == "__main__":

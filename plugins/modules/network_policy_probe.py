@@ -8,49 +8,42 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: network_policy_probe
-short_description: Find out whether a cluster enforces network policies
+short_description: Check whether a cluster enforces network policies
 version_added: 0.1.0
 description:
   - The API server takes network policies whether or not something enforces them. This module runs a server and clients that keep
     asking it by its address, in a namespace of its own that is removed with them.
   - Without a policy the clients have to reach the server. With one that forbids it they must stop to, and without it reach it again.
-  - A client runs on the server's node, and another one on a second node where two take pods that tolerate nothing.
+  - A client runs on the server's node, and another one on a second node where two take the pods.
   - Its pods satisfy the pod security standard V(restricted) and have small limits.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   namespace:
-    description:
-      - Namespace that is made for the pods and deleted.
-    type: str
     default: kubegpu-network-probe
   image:
     description:
-      - An image with busybox's C(sh), C(httpd) and C(wget).
-    type: str
+      - Image of the pods, with busybox's C(sh), C(httpd) and C(wget).
     default: docker.io/library/busybox:1.37.0
+  tolerations:
+    default: []
   timeout:
-    description:
-      - Seconds until the server has to run, again until all clients have to reach it, and again until the namespace is empty.
-    type: int
-    default: 90
+    default: 180
   policy_timeout:
     description:
-      - Seconds until a policy has to have taken effect, and again until the end of its effect when it is gone.
+      - Seconds of O(timeout) that a policy gets to take effect, and again to lose it when it is removed. Where fewer are left when
+        the pods run, the probe fails.
     type: int
     default: 30
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._probe
   - kubegpu.tenancy._attributes
 attributes:
   check_mode:
     details: Nothing is run in check mode. All paths are returned as not tried, and RV(enforced) is null.
-  diff_mode:
-    support: none
-  idempotent:
-    details: Nothing is left in the cluster, so nothing ever counts as changed.
 notes:
-  - That policies are not enforced is no failure of this module. It fails where it cannot be told, above all when the server is not
-    reached without any policy.
+  - That policies are not enforced is no failure of this module. It fails where it cannot be found out, above all when the server
+    is not reached without any policy.
 seealso:
   - module: kubegpu.tenancy.vcluster
 """
@@ -104,36 +97,37 @@ seconds:
   sample: 19.8
 """
 
-import time
-import typing as t
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.lifecycle import probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import (
+    IMAGE,
+    NAME,
+    PATHS,
+    POLICY_TIMEOUT,
+    TIMEOUT,
+)
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, Object, kube_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network import plan as probe
+ARGUMENT_SPEC = {
+    "namespace": {"type": "str", "default": NAME},
+    "image": {"type": "str", "default": IMAGE},
+    "tolerations": {"type": "list", "elements": "dict", "default": []},
+    "timeout": {"type": "int", "default": TIMEOUT},
+    "policy_timeout": {"type": "int", "default": POLICY_TIMEOUT},
+}
 
 
-def run(params: t.Mapping[str, t.Any], kube: Kube, check_mode: bool) -> Object:
-    if check_mode:
-        results = [probe.result(path, "not_tried", "check mode") for path in probe.PATHS]
-        return {"changed": False, "enforced": None, "results": results, "seconds": 0.0}
-    start = time.monotonic()
-    enforced, results = probe.look(kube, params["namespace"], params["image"], params["timeout"], params["policy_timeout"])
-    return {"changed": False, "enforced": enforced, "results": results, "seconds": round(time.monotonic() - start, 1)}
+def reconcile(run: Run) -> Result:
+    enforced, records = None, [record(path, "not_tried", "check mode") for path in PATHS]
+    if not run.check_mode:
+        options = {option: run.params[option] for option in ("namespace", "image", "tolerations", "policy_timeout")}
+        enforced, records = probe(run.kube, deadline=run.deadline, **options)
+    return {"changed": False, "enforced": enforced, "results": records, "seconds": run.deadline.elapsed()}
 
 
 def main() -> None:
-    module = kube_module(
-        argument_spec={
-            "namespace": {"type": "str", "default": probe.NAME},
-            "image": {"type": "str", "default": probe.IMAGE},
-            "timeout": {"type": "int", "default": probe.TIMEOUT},
-            "policy_timeout": {"type": "int", "default": probe.POLICY_TIMEOUT},
-        }
-    )
-    try:
-        module.exit_json(**run(module.params, Kube.connect(module), module.check_mode))
-    except TenancyError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
+    run_module(reconcile, ARGUMENT_SPEC)
 
 
 if __name__ == "__main__":

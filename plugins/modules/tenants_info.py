@@ -149,8 +149,9 @@ import os.path
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask, concurrently
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from

@@ -116,6 +116,7 @@ options:
       - Values for the chart, merged over those of this module.
       - Diffs show them. What is secret belongs in a Secret of Kubernetes that they name.
     type: dict
+    default: null
   timeout:
     description:
       - Seconds for the whole change, waits included.

@@ -10,7 +10,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import leaves, parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
 
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]

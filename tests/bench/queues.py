@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import manifest, parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from report import DOCS, today, write_section
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -165,7 +165,7 @@ def clusters() -> list[str]:
 
 
 def existing_config(name: str) -> str:
-    """As everything after kind, by the variable KUBECONFIG: the flag is only looked at by print-gpus."""
+    """As everything after kind, by the variable KUBECONFIG: the flag is only read by print-gpus."""
     command = ["kubectl", "--context", f"kind-{name}", "--namespace", "default", "get", "configmap", CONFIGMAP, "--output=json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -189,6 +189,10 @@ def settle(name: str, config: dict[str, t.Any] | None) -> dict[str, t.Any]:
 def nodes(name: str, config: dict[str, t.Any]) -> list[tuple[str, list[str]]]:
     """Nodes with their GPUs: both in order of role and name, so that from the tenth worker on they do not fit."""
     found = sorted(output("kind", "get", "nodes", "--name", name).split())
+    # Also what kind prints on stderr, as it does where KIND_EXPERIMENTAL_PROVIDER is set.
+    for node in found:
+        if not node.rstrip(string.digits).endswith(("control-plane", "worker")):
+            raise Fatal(f"getting cluster nodes: unable to determine node role from name: {node}")
     paired: list[tuple[str, list[str]]] = []
     for role in ("control-plane", "worker"):
         names = [node for node in found if node.rstrip(string.digits).endswith(role)]
@@ -273,8 +277,8 @@ def create(args: list[str]) -> None:
         print("+ kubectl", *command, flush=True)
         done = subprocess.run(["kubectl", *command], input=data, text=True, check=False)
         if done.returncode != 0:
-            words = " ".join(command)
-            raise Fatal(f"{what}: running process: error running 'kubectl {words}': exit status {done.returncode}")
+            text = " ".join(command)
+            raise Fatal(f"{what}: running process: error running 'kubectl {text}': exit status {done.returncode}")
 
 
 def create_cluster(name: str, config: dict[str, t.Any], flags: dict[str, str]) -> None:
@@ -339,8 +343,8 @@ def current(kubeconfig: str) -> str:
     except OSError as exc:
         raise Fatal(f"updating flags with defaults: marshaling GPU info: open {kubeconfig}: {exc.strerror}") from exc
     if not context.startswith("kind-"):
-        words = f"current kubecontext is not a kind cluster: {context}" if context else "no current kubecontext set"
-        raise Fatal(f"updating flags with defaults: {words}")
+        reason = f"current kubecontext is not a kind cluster: {context}" if context else "no current kubecontext set"
+        raise Fatal(f"updating flags with defaults: {reason}")
     return context.removeprefix("kind-")
 
 

@@ -32,8 +32,8 @@ def host() -> Iterator[tuple[Lab, list[str]]]:
         lab.site("--tags=lab")
         yield lab, lab.listing()
     finally:
-        said = lab.play("cleanup")
-        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
+        output = lab.play("cleanup")
+        assert (lab.code, lab.everything()) == (0, []), output[-4000:]
 
 
 def compare(lab: Lab, before: list[str]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe, kai_queues, kai_scheduler
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
@@ -74,11 +75,12 @@ class Scheduler(Cluster):
             "purge": False,
             "timeout": 150,
         }
-        return kai_scheduler.run(params | {"chart_source": str(self.charts)} | changes, self.kube, self.helm, check_mode)
+        params |= {"chart_source": str(self.charts)} | changes
+        return kai_scheduler.reconcile(Run(params, check_mode, self.kube, self.helm))
 
     def queues(self) -> dict[str, Any]:
         params = {"state": "exact", "queues": QUEUES, "kai_version": None, "timeout": 60, "force": False, "remove_foreign": False}
-        return kai_queues.run(params | {"quota_sums": "error", "scheduler_name": "kai-scheduler"}, self.kube, False)
+        return kai_queues.reconcile(Run(params | {"quota_sums": "error", "scheduler_name": "kai-scheduler"}, kube=self.kube))
 
     def settle(self, version: str) -> dict[str, Any]:
         """The next run, after which everything has to be as asked, queues and pods as they were."""
@@ -99,7 +101,7 @@ class Scheduler(Cluster):
             "gpu_resource": "nvidia.com/gpu",
         }
         params |= {"runtime_class": "nvidia", "tolerations": [], "namespace": "kai-probe", "scheduler_name": "kai-scheduler"}
-        kai_probe.run(params | {"timeout": 90, "max_age": 0}, self.kube, False)
+        kai_probe.reconcile(Run(params | {"timeout": 90, "max_age": 0}, kube=self.kube))
 
     def start_work(self) -> None:
         self.kube.create(WORK)
@@ -121,21 +123,21 @@ def cluster() -> Iterator[Scheduler]:
         made.start_work()
         yield made
     finally:
-        said = lab.play("cleanup")
-        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
+        output = lab.play("cleanup")
+        assert (lab.code, lab.everything()) == (0, []), output[-4000:]
 
 
 def kill_before_every_step(cluster: Scheduler, version: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Change the version, killed once before each step, every run going on where the last one ended; the steps."""
-    take, killed = kai_scheduler.Installation._take, []
+    """Change the version, killed once before each step, every run going on where the last one ended; return the steps."""
+    take, killed = Run.take, []
 
-    def take_or_die(self: kai_scheduler.Installation, what: str, action: Any) -> None:
+    def take_or_die(self: Run, what: str, why: str, action: Any) -> None:
         if what not in killed:
             killed.append(what)
             raise Killed(what)
-        take(self, what, action)
+        take(self, what, why, action)
 
-    monkeypatch.setattr(kai_scheduler.Installation, "_take", take_or_die)
+    monkeypatch.setattr(Run, "take", take_or_die)
     while len(killed) < 20:
         try:
             cluster.scheduler(version)
@@ -149,18 +151,18 @@ def kill_before_every_step(cluster: Scheduler, version: str, monkeypatch: pytest
 def test_killed_before_every_step_of_an_upgrade(cluster: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kill_before_every_step(cluster, NEW, monkeypatch) == ["apply the CRDs", f"upgrade to {NEW}", "restart the scheduler"]
     cluster.settle(NEW)
-    # The run that was killed before the restart left a scheduler without rights; probes would not be placed.
+    # The run that was killed before the restart left a scheduler without rights; no probe would be placed.
     cluster.probe()
 
 
-def test_killed_before_every_step_of_the_way_back(cluster: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
-    removal = ["export queues, Config and values", f"remove {NEW}"]
-    # Once the release is gone, every run first looks for what is left of it.
+def test_killed_before_every_step_of_a_downgrade(cluster: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    removal = ["export the queues", f"remove {NEW}"]
+    # Once the release is gone, every run first removes what is left of it.
     rest = ["apply the CRDs", "remove the rest of the former release", f"install {OLD}", "write back the queues"]
     assert kill_before_every_step(cluster, OLD, monkeypatch) == removal + rest
     cluster.settle(OLD)
     cluster.probe()
-    assert cluster.kube.get("v1", "Secret", *kai_scheduler.EXPORT) is None
+    assert cluster.kube.get("v1", "Secret", *kai.EXPORT) is None
 
 
 def test_an_operator_whose_image_is_missing_is_named_and_the_next_run_goes_on(cluster: Scheduler) -> None:
@@ -174,6 +176,7 @@ def test_a_webhook_without_its_backend_comes_back(cluster: Scheduler) -> None:
     cluster.kube.patch("apps/v1", "Deployment", kai.OPERATOR, {"spec": {"replicas": 0}}, kai.NAMESPACE)
     time.sleep(5)
     cluster.kube.delete("apps/v1", "Deployment", "admission", kai.NAMESPACE)
+    assert "parts" in cluster.scheduler(OLD, check_mode=True)["diff"]["after"]
     assert "parts" in cluster.settle(OLD)["diff"]["after"]
     cluster.probe()
 
@@ -193,7 +196,7 @@ def test_a_release_that_helm_left_pending_is_finished(cluster: Scheduler) -> Non
     found = cluster.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
     assert found is not None
     assert found.status.startswith("pending")
-    assert cluster.settle(OLD)["steps"][0]["step"] == "forget the unfinished revision"
+    assert cluster.settle(OLD)["steps"][0]["step"] == "repair the unfinished Helm release"
 
 
 def test_a_crd_that_is_missing_comes_back(cluster: Scheduler) -> None:

@@ -39,15 +39,15 @@ class Host(Lab):
 
     def settle(self, *args: str) -> str:
         """The next run, after which every node sees its GPUs and no others, and there is nothing more to do."""
-        said = self.site(*args)
+        output = self.site(*args)
         host = self.gpus()
         assert self.gpus("docker", "exec", WORKER) == [host[0], host[2]]
         assert (self.devices(WORKER), self.devices(CONTROL_PLANE)) == (["nvidia0", "nvidia2"], [])
         assert changed(self.site(*args)) == 0
-        return said
+        return output
 
     def install_nvkind(self, mode: str) -> None:
-        """The double, which fails as told."""
+        """Install the double, which fails in this mode."""
         subprocess.run(["docker", "cp", str(ROOT / "tests/doubles/nvkind.py"), f"{self.name}:{DOUBLE}"], check=True)
         wrapper = f'#!/bin/sh\nNVKIND_DOUBLE={mode} exec python3 {DOUBLE} "$@"\n'
         self.run("sh", "-c", 'printf %s "$1" > /usr/local/bin/nvkind && chmod 755 /usr/local/bin/nvkind', "sh", wrapper)
@@ -61,8 +61,8 @@ def host() -> Iterator[Host]:
         yield made
     finally:
         made.options = made.options[:-1]
-        said = made.play("cleanup")
-        assert (made.code, made.everything()) == (0, []), said[-4000:]
+        output = made.play("cleanup")
+        assert (made.code, made.everything()) == (0, []), output[-4000:]
 
 
 def test_gpus_that_came_or_went_in_a_node_are_put_right(host: Host) -> None:
@@ -78,13 +78,13 @@ def test_what_a_node_has_of_the_toolkit_is_put_right(host: Host) -> None:
     host.settle()
 
 
-def test_a_node_that_is_gone_is_reported_and_only_made_with_all_others_when_told(host: Host) -> None:
+def test_a_node_that_is_gone_is_reported_and_only_made_with_all_others_when_allowed(host: Host) -> None:
     host.run("docker", "rm", "--force", "--volumes", WORKER)
     nodes = host.nodes()
-    said = " ".join(host.play("site").split())
+    output = " ".join(host.play("site").split())
     assert host.code != 0
-    assert f"{WORKER} is missing, wanted is worker, GPUs 0, 2" in said
-    assert "Pass recreate" in said
+    assert f"{WORKER} is missing, wanted is worker, GPUs 0, 2" in output
+    assert "Pass recreate" in output
     assert host.nodes() == nodes
     host.site("--extra-vars=nvkind_recreate=true")
     host.settle()
@@ -105,26 +105,26 @@ def test_nvkind_makes_the_cluster(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "words"),
+    ("mode", "meaning"),
     [
         ("offline", "installs NVIDIA's toolkit from the internet"),
         ("configmap", "nvkind loses the cause here"),
     ],
 )
-def test_nvkind_fails_and_its_cluster_is_whole_all_the_same(host: Host, mode: str, words: str) -> None:
+def test_nvkind_fails_and_its_cluster_is_whole_all_the_same(host: Host, mode: str, meaning: str) -> None:
     host.install_nvkind(mode)
     host.delete_cluster()
-    said = " ".join(host.settle(BY_NVKIND).split())
-    assert words in said
-    assert "All the same its nodes are ready, with the GPUs that were asked for." in said
+    output = " ".join(host.settle(BY_NVKIND).split())
+    assert meaning in output
+    assert "All the same its nodes are ready, with the GPUs that were asked for." in output
 
 
 def test_nvkind_is_killed_and_the_next_run_makes_the_cluster_anew(host: Host) -> None:
     host.install_nvkind("killed")
     host.delete_cluster()
-    said = " ".join(host.play("site", BY_NVKIND).split())
+    output = " ".join(host.play("site", BY_NVKIND).split())
     assert host.code != 0
-    assert "nvkind cluster create was killed" in said
-    assert "The cluster is not whole" in said
+    assert "nvkind cluster create was killed" in output
+    assert "The cluster is not whole" in output
     # By the other engine, because one is as good as the other.
     host.settle()

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubernetes as _kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster, vcluster_info, vcluster_kubeconfig
@@ -48,16 +48,9 @@ class Tenants(Cluster):
     def __init__(self, lab: Lab, cache: Path, folder: Path) -> None:
         super().__init__(lab, cache)
         self.folder = folder
-        (cluster,) = yaml.safe_load(self.kubeconfig.read_text())["clusters"]
-        self.proxy = cluster["cluster"]["proxy-url"]
-
-    def ask(self, config: dict[str, Any], path: str) -> dict[str, Any]:
-        """The way into the lab leads through its proxy."""
-        config["clusters"][0]["cluster"]["proxy-url"] = self.proxy
-        return _kube.ask(config, path)
 
     def vcluster(self, name: str, **changes: Any) -> dict[str, Any]:
-        params = {key: option.get("default") for key, option in vcluster.ARGUMENT_SPEC.items()}
+        params = {key: option.get("default") for key, option in (HELM_ARG_SPEC | vcluster.ARGUMENT_SPEC).items()}
         params |= {
             "name": name,
             "version": NEW,
@@ -65,23 +58,13 @@ class Tenants(Cluster):
             "chart_source": str(self.charts),
             "timeout": 150,
         }
-        return vcluster.run(params | changes, self.kube, self.helm, False, self.ask)
+        return vcluster.reconcile(Run(params | changes, kube=self.kube, helm=self.helm))
 
     def kubeconfig_of(self, name: str, path: Path | None = None) -> Path:
         path = path or self.folder / f"{name}.yml"
-        params = {
-            "name": name,
-            "namespace": None,
-            "path": str(path),
-            "server": None,
-            "proxy_url": self.proxy,
-            "context_name": None,
-            "make_current": False,
-            "service_account": None,
-            "verify": True,
-            "timeout": 60,
-        }
-        vcluster_kubeconfig.present(params, vcluster_kubeconfig.VirtualCluster(params, self.kube), False)
+        params = {key: option.get("default") for key, option in vcluster_kubeconfig.ARGUMENT_SPEC.items()}
+        # The way into the lab leads through its proxy, which the kubeconfig of the cluster names.
+        vcluster_kubeconfig.reconcile(Run(params | {"name": name, "path": str(path), "timeout": 60}, kube=self.kube))
         return path
 
     def inside(self, name: str) -> Kube:
@@ -143,7 +126,7 @@ def test_killed_again_and_again_while_it_is_upgraded(tenants: Tenants) -> None:
     assert tenants.vcluster("ml")["changed"] is False
     kept = tenants.inside("ml").get("v1", "ConfigMap", "kept", "default")
     assert kept is not None
-    with pytest.raises(TenancyError, match=r"going back to 0\.34\.0 is not supported upstream"):
+    with pytest.raises(TenancyError, match=r"a downgrade to 0\.34\.0 is not supported upstream"):
         tenants.vcluster("ml", version=OLD)
 
 
@@ -336,5 +319,5 @@ def test_a_profile_that_rests_on_policies_which_nobody_enforces(tenants: Tenants
     assert tenants.left_of("tenant-shop") == []
     said = tenants.lab.site(f"--extra-vars={json.dumps(wanted | {'kubegpu_accept_unenforced_network_policies': True})}")
     assert "partial, network open" in said
-    (shop,) = vcluster_info.run("shop", tenants.kube)["vclusters"]
+    (shop,) = vcluster_info.reconcile(Run({"name": "shop"}, kube=tenants.kube))["vclusters"]
     assert shop["network_policies"] == "unenforced"

@@ -57,7 +57,7 @@ class Attacker:
         self.other = other
         self.host = cluster.kube
         self.name = name
-        self.kube = Kube.connect(kubeconfig=str(cluster.kubeconfig.with_name(f"{name}.yml")))
+        self.kube = Kube.connect(kubeconfig=str(cluster.kubeconfig.parent / "tenants" / f"{name}.yml"))
         node = next(item for item in self.host.list("v1", "Node", None, f"tenant.kubegpu.tenancy/{name}=true"))
         self.node: str = node["metadata"]["name"]
 

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan as _kind
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu, nvkind_error
 
 DOUBLE = Path(__file__).parents[1] / "doubles/nvkind.py"
-GPUS = [_kind.Gpu(index, f"GPU-{index:04x}", index) for index in range(4)]
+GPUS = [Gpu(index, f"GPU-{index:04x}", index) for index in range(4)]
 FAKE = """#!{python} -IS
 import json, os, pathlib, sys
 state, name, args = pathlib.Path("{state}"), os.path.basename(sys.argv[0]), sys.argv[1:]
@@ -31,6 +32,8 @@ if name == "kind" and args[0] == "create":
     if os.environ.get("NVKIND_DOUBLE") == "killed":
         import time; time.sleep(60)
 elif name == "kind":
+    if args[1] == "nodes" and "KIND_EXPERIMENTAL_PROVIDER" in os.environ:
+        print("using docker due to KIND_EXPERIMENTAL_PROVIDER", file=sys.stderr)
     print("\\n".join(nodes[::-1]) if args[1] == "nodes" else known.read_text() if known.exists() else "")
 elif name == "docker" and args[0] == "ps":
     print("\\n".join(nodes) if known.exists() else "")
@@ -62,9 +65,9 @@ class Nvkind:
             path.write_text(FAKE.format(python=sys.executable, state=state))
             path.chmod(0o755)
         self.template = state / "template.yml"
-        nodes = _kind.plan("lab", [{"gpus": [1]}, {}], GPUS)
-        self.config = _kind.kind_config(nodes, "/certs", True, True, {}, by_index=True)
-        self.template.write_text(_kind.nvkind_template(self.config))
+        nodes = plan.plan_nodes("lab", [{"gpus": [1]}, {}], GPUS)
+        self.config = plan.kind_config(nodes, "/certs", True, True, {}, by_index=True)
+        self.template.write_text(plan.nvkind_template(self.config))
 
     def __call__(self, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("KIND", "NVKIND", "KUBE"))}
@@ -89,7 +92,7 @@ def nvkind(tmp_path: Path) -> Nvkind:
 def error(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 255, done
     assert "goroutine 1 [running]" in done.stderr
-    return _kind.nvkind_words(done.stderr)
+    return nvkind_error(done.stderr)
 
 
 def test_create_makes_the_cluster_from_the_modules_own_configuration(nvkind: Nvkind) -> None:
@@ -140,6 +143,12 @@ def test_a_second_create_fails(nvkind: Nvkind) -> None:
     nvkind.create()
     assert "already exist for a cluster" in error(nvkind.create())
     assert error(nvkind.create("--image", "other")).endswith("cannot pass new config to existing cluster")
+
+
+def test_what_kind_prints_beside_the_nodes_is_taken_for_a_node(nvkind: Nvkind) -> None:
+    done = nvkind.create(KIND_EXPERIMENTAL_PROVIDER="docker")
+    assert error(done).startswith("getting cluster nodes: unable to determine node role from name: ")
+    assert (nvkind.state / "configmap").exists()
 
 
 @pytest.mark.parametrize(

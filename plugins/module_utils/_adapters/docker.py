@@ -11,41 +11,31 @@ import json
 import os
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Programs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import CLUSTER_LABEL, NVKIND_VARIABLES, nvkind_words
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import CLUSTER_LABEL, NETWORK, NVKIND_VARIABLES
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import nvkind_error
 
-# What a program is to be had from.
+# How to get a program that is missing.
 PROGRAMS = {
     "docker": "install Docker",
     "kind": "install kind, see https://kind.sigs.k8s.io",
     "nvkind": "build it from github.com/NVIDIA/nvkind, which has no releases (known here is commit 24c190e), or use engine kind",
 }
 
-# What kind calls its network, which it makes with the first cluster and never removes.
-NETWORK = "kind"
-
-# How timeout(1) ends when it had to end its program, and when that was killed, by it or by somebody else.
+# The exit status of timeout(1) when it had to end its program, and when that was killed, by it or by somebody else.
 _KILLED = "was killed, or did not end within {} s"
 CUT_SHORT = {124: "did not end within {} s", 137: _KILLED, -9: _KILLED}
 
 
-class Runner(t.Protocol):
-    """What this adapter needs of an Ansible module: AnsibleModule.run_command."""
-
-    def __call__(
-        self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
-    ) -> tuple[int, str, str]: ...
-
-
-class Docker:
-    """Verbs over the host's containers. Every method raises TenancyError with the program's own words."""
-
-    def __init__(self, run: Runner, find: t.Callable[[str], str | None]) -> None:
-        self._run = run
-        self._find = find
+class Docker(Programs):
+    """Verbs over the host's containers. Every method raises TenancyError with the program's error message."""
 
     def program(self, name: str) -> str:
-        """Where a program is."""
+        """Return the path of a program.
+
+        :raises TenancyError: when the host does not have it, with how to get it.
+        """
         path = self._find(name)
         if path is None:
             raise TenancyError(f"This host has no {name}: {PROGRAMS[name]}.")
@@ -60,24 +50,25 @@ class Docker:
         return out
 
     def _listed(self, label: str) -> list[str]:
-        """Containers by label, running or not."""
+        """Return the IDs of containers by label, running or not."""
         return self._call("docker ps", [self.program("docker"), "ps", "--all", "--quiet", "--filter", f"label={label}"]).split()
 
     def has_network(self) -> bool:
-        """Whether there is the network that kind puts all clusters into."""
+        """Tell whether Docker has the network that kind puts all clusters into."""
         listing = [self.program("docker"), "network", "ls", "--quiet", "--filter", f"name=^{NETWORK}$"]
         return bool(self._call("docker network ls", listing).strip())
 
     def remove_network(self) -> None:
+        """Remove kind's network, if there is one."""
         if self.has_network():
             self._call("docker network rm", [self.program("docker"), "network", "rm", NETWORK])
 
     def others(self, cluster: str) -> bool:
-        """Whether there are nodes of other clusters."""
+        """Tell whether there are nodes of other clusters."""
         return bool(set(self._listed(CLUSTER_LABEL)) - set(self._listed(f"{CLUSTER_LABEL}={cluster}")))
 
     def nodes(self, cluster: str) -> list[dict[str, t.Any]]:
-        """The containers of a kind cluster, running or not, as docker inspect tells them."""
+        """Return the containers of a kind cluster, running or not, as docker inspect prints them."""
         listed = self._listed(f"{CLUSTER_LABEL}={cluster}")
         if not listed:
             return []
@@ -87,41 +78,44 @@ class Docker:
         )
 
     def start(self, containers: list[str]) -> None:
+        """Start containers that are stopped."""
         self._call("docker start", [self.program("docker"), "start", *containers])
 
     def copy(self, container: str, source: str, place: str) -> None:
-        """A host file, links followed, into a container; its directory is made first."""
+        """Copy a host file, links followed, into a container; its directory is made first."""
         self.script(container, f"mkdir -p $(dirname {place})")
         command = [self.program("docker"), "cp", "--follow-link", source, f"{container}:{place}"]
         self._call(f"Copying {source} to {container}", command)
 
     def script(self, container: str, script: str, *args: str) -> str:
-        """What a bash script in a container prints; it stops at the first failure."""
+        """Run a bash script in a container, which stops at the first failure, and return what it prints."""
         command = [self.program("docker"), "exec", "--interactive", container, "bash", "-e", "-s", "--", *args]
         return self._call(f"A script in {container}", command, data=script)
 
     def kubectl(self, control_plane: str, *args: str) -> str:
-        """kubectl as the cluster's administrator, in its control plane."""
+        """Run kubectl in a cluster's control plane as its administrator, and return what it prints."""
         command = [self.program("docker"), "exec", control_plane, "kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"]
         return self._call(f"kubectl {args[0]}", [*command, "--request-timeout=10s", *args])
 
     def create_cluster(self, name: str, image: str | None, config: dict[str, t.Any], kubeconfig: str, timeout: int) -> None:
-        """By kind.
+        """Make a cluster with kind.
 
+        :arg timeout: seconds.
         :arg kubeconfig: a file for kind alone, which locks it, and leaves the lock behind when it is killed.
         """
         args = [self.program("kind"), "create", "cluster", "--name", name, "--config", "-", "--kubeconfig", kubeconfig]
         self._bounded("kind create cluster", timeout, args + _image(image), data=json.dumps(config))
 
     def create_by_nvkind(self, name: str, image: str | None, template: str, kubeconfig: str, timeout: int) -> None:
-        """By nvkind; a failure need not mean that the cluster is not there.
+        """Make a cluster with nvkind; an error need not mean that the cluster is not there.
 
+        :arg timeout: seconds.
         :arg template: the file with the configuration.
         :arg kubeconfig: as for kind, and by environment: nvkind does not pass its flag on to the programs it runs.
         """
         args = [self.program("nvkind"), "cluster", "create", "--name", name, "--config-template", template]
         unset = ["env", *(f"--unset={variable}" for variable in NVKIND_VARIABLES)]
-        # It looks for the other programs itself.
+        # nvkind runs the other programs from its PATH.
         places = dict.fromkeys(os.path.dirname(self.program(program)) for program in ("kind", "docker"))
         environment = {
             "PATH": os.pathsep.join([os.environ.get("PATH", os.defpath), *places]),
@@ -134,8 +128,8 @@ class Docker:
         except TenancyError as exc:
             if exc.details["rc"] in CUT_SHORT:
                 raise
-            words = nvkind_words(exc.details["stderr"]) or exc.message
-            raise TenancyError(f"nvkind cluster create ended with status {exc.details['rc']}: {words}", **exc.details) from exc
+            reason = nvkind_error(exc.details["stderr"]) or exc.message
+            raise TenancyError(f"nvkind cluster create ended with status {exc.details['rc']}: {reason}", **exc.details) from exc
 
     def _bounded(
         self,
@@ -146,6 +140,7 @@ class Docker:
         data: str | None = None,
         **environment: str,
     ) -> None:
+        """Run a program for at most ``timeout`` seconds."""
         try:
             self._call(what, [*prefix, "timeout", "--kill-after=10", str(timeout), *args], data, **environment)
         except TenancyError as exc:
@@ -155,11 +150,12 @@ class Docker:
             raise TenancyError(f"{what} {end}: {exc.message}", **exc.details) from exc
 
     def delete_cluster(self, name: str, kubeconfig: str) -> None:
-        """By kind: nvkind has no such command."""
+        """Delete a cluster with kind, because nvkind has no such command."""
         args = [self.program("kind"), "delete", "cluster", "--name", name, "--kubeconfig", kubeconfig]
         self._call("kind delete cluster", args)
 
     def kubeconfig(self, name: str) -> str:
+        """Return the administrator's kubeconfig of a cluster."""
         return self._call("kind get kubeconfig", [self.program("kind"), "get", "kubeconfig", "--name", name])
 
 

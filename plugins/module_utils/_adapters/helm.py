@@ -224,6 +224,8 @@ class Helm:
 
         :arg api_versions: kinds that the chart finds served, besides those of helm's own list.
         """
+        # A program that cannot be used is refused here, too, because nothing was written yet.
+        self.major()
         served = [f"--api-versions={kind}" for kind in api_versions]
         args = ["template", name, *chart.args(), "--namespace", namespace, *served, "--values", "-"]
         try:

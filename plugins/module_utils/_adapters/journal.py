@@ -3,40 +3,46 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The journal of host files: what stood there before the first touch, so that it can stand there again.
+"""The journal of host files: record what a file was before the first change, so that it can be restored.
 
-A file's former state is on disk before the file is touched, and goes away after the file is back, so that a
-run killed at any point loses nothing and the next one goes on.
+The record is on disk before the file is changed, and is removed after the file is restored, so that a run that is
+killed at any point loses nothing and the next one goes on.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import dataclasses
 import json
 import os
-import stat
 import typing as t
 import urllib.parse
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import (
+    is_kernel_file,
+    make_directories,
+    missing_directories,
+    read_file,
+    remove_empty,
+    remove_file,
+    temporary_of,
+    write_file,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 DIRECTORY = "/var/lib/kubegpu/journal"
-
-# Kernel files take a value in place; nothing can be renamed onto them.
-IN_PLACE = ("/proc/", "/sys/")
 
 Outcome = t.Literal["unknown", "restored", "merged", "edited"]
 
 
 @dataclasses.dataclass
 class Entry:
-    """What the journal knows about one file.
+    """The record of one file.
 
-    :ivar original: the bytes before the first touch; None when there was no file.
-    :ivar left: the bytes we left, newest last; two while a change is under way.
-    :ivar directories: what we created to hold the file, outermost first.
+    :ivar original: the bytes before the first change; None when there was no file.
+    :ivar mode: its mode then; ``uid`` and ``gid``, its owner.
+    :ivar left: the bytes that the journal wrote, newest last; two while a change is under way.
+    :ivar directories: those that were created to hold the file, outermost first.
     """
 
     original: bytes | None
@@ -60,106 +66,40 @@ class Entry:
         return cls(**fields)
 
 
-# Takes our change out of a file that somebody edited since; None when nothing of it remains.
+# Takes the owned change out of a file that was edited since; None when nothing of the file remains.
 Strip = t.Callable[[bytes, Entry], "bytes | None"]
 
 
-def read_file(path: str) -> bytes | None:
-    """A host file's bytes, or None when there is none."""
-    try:
-        mode = os.lstat(path).st_mode
-        if stat.S_ISLNK(mode):
-            raise TenancyError(f"{path} is a symbolic link to {os.path.realpath(path)}: name the file itself.")
-        # Opening a pipe would wait for somebody to write into it.
-        if not stat.S_ISREG(mode):
-            raise TenancyError(f"{path} cannot be read: it is no regular file. Move away what stands there.")
-        with open(path, "rb") as stream:
-            return stream.read()
-    except FileNotFoundError:
-        return None
-    except OSError as exc:
-        raise TenancyError(f"{path} cannot be read: {exc}") from exc
-
-
-def write_file(path: str, content: bytes, mode: int = 0o644, uid: int | None = None, gid: int | None = None) -> None:
-    """Replace a file in one step that survives a crash; without an owner it is ours."""
-    try:
-        if path.startswith(IN_PLACE):
-            with open(path, "wb") as stream:
-                stream.write(content)
-            return
-        temporary = _temporary(path)
-        # Never a file that somebody else put there.
-        _unlink(temporary)
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                os.fchown(stream.fileno(), -1 if uid is None else uid, -1 if gid is None else gid)
-                # After the owner: a new one takes the set-user-id bit away.
-                os.fchmod(stream.fileno(), mode)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
-        except OSError:
-            _unlink(temporary)
-            raise
-        _sync(os.path.dirname(path))
-    except OSError as exc:
-        raise TenancyError(f"{path} cannot be written: {exc}") from exc
-
-
-def _temporary(path: str) -> str:
-    """Always the same name, so that what a killed run left is used or removed by the next."""
-    directory, name = os.path.split(path)
-    return os.path.join(directory, f".{name}.kubegpu")
-
-
-def _unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-
-
-def make_directories(path: str, mode: int = 0o755) -> list[str]:
-    """Create a directory with its parents; what had to be created, outermost first."""
-    missing = _missing(path)
-    for directory in missing:
-        os.mkdir(directory, mode)
-    return missing
-
-
-def remove_empty(path: str, top: str) -> None:
-    """Remove a directory and its parents up to and including ``top``, as far as they are empty."""
-    while path == top or path.startswith(f"{top}/"):
-        try:
-            os.rmdir(path)
-        except FileNotFoundError:
-            pass
-        except OSError:
-            return
-        path = os.path.dirname(path)
-
-
 class Journal:
-    """Every change of a host file goes through here."""
+    """Changes of host files that can be undone.
+
+    :arg directory: of the records.
+    """
 
     def __init__(self, directory: str = DIRECTORY) -> None:
         self._directory = directory
 
+    read = staticmethod(read_file)
+
     def entry(self, path: str) -> Entry | None:
+        """Return the record of a file, or None when there is none.
+
+        :raises TenancyError: when the record is damaged.
+        """
         place = self._place(path)
         content = read_file(place)
         try:
             return None if content is None else Entry.load(content)
         except (ValueError, KeyError, TypeError) as exc:
             raise TenancyError(
-                f"{place} does not tell what {path} held before: {exc!r}. Restore it from a backup, or remove it to keep {path} as it is."
+                f"{place} is damaged, so that what {path} held before is not known: {exc!r}. "
+                f"Restore {place} from a backup, or remove it to keep {path} as it is."
             ) from exc
 
     def write(self, path: str, content: bytes, strip: Strip | None = None) -> None:
-        """Give a file new content, its former state recorded first; mode and owner stay as they are.
+        """Give a file new content after its former state is recorded; mode and owner stay as they are.
 
-        :arg strip: applied to what somebody edited since our last write: their edit is then part of what will be restored.
+        :arg strip: applied to a file that was edited since the last write: the edit is then part of what will be restored.
         """
         present = read_file(path)
         _require_writable(path, present)
@@ -176,12 +116,12 @@ class Journal:
     def restore(
         self, path: str, strip: Strip | None = None, dry: bool = False, forget: bool = True
     ) -> tuple[Outcome, bytes | None]:
-        """Give a file back, and what it holds then.
+        """Restore a file, and return the outcome and the bytes that the file holds then (None for no file).
 
-        ``unknown``: never touched by us. ``restored``: as it was, byte for byte. ``merged``: edited since, our change
-        taken out by ``strip``. ``edited``: edited since and left alone, with what was there before still in the journal.
+        ``unknown``: the journal has no record of it. ``restored``: as it was, byte for byte. ``merged``: edited since, the
+        owned change taken out by ``strip``. ``edited``: edited since and left alone, its former content still in the journal.
 
-        :arg dry: only say what would happen.
+        :arg dry: change nothing, only return what would be.
         :arg forget: False for a caller that has more to do, and calls ``forget`` after that.
         """
         present = read_file(path)
@@ -209,10 +149,10 @@ class Journal:
         return outcome, content
 
     def roll_back(self, path: str, content: bytes | None, entry: Entry | None) -> None:
-        """Undo our last write or restore.
+        """Undo the last write or restore.
 
         :arg content: what the file held before it.
-        :arg entry: what the journal knew before it.
+        :arg entry: its record before it.
         """
         now = self.entry(path)
         if now is not None:
@@ -223,16 +163,17 @@ class Journal:
             self._save(path, entry)
 
     def forget(self, path: str) -> None:
-        _unlink(_temporary(self._place(path)))
-        _unlink(self._place(path))
+        """Remove the record of a file."""
+        remove_file(temporary_of(self._place(path)))
+        remove_file(self._place(path))
         remove_empty(self._directory, os.path.dirname(self._directory))
 
     @staticmethod
     def _put(path: str, content: bytes | None, entry: Entry) -> None:
         try:
-            _unlink(_temporary(path))
+            remove_file(temporary_of(path))
             if content is None:
-                _unlink(path)
+                remove_file(path)
                 for directory in reversed(entry.directories):
                     remove_empty(directory, directory)
                 return
@@ -254,7 +195,7 @@ class Journal:
 
 
 def _write(path: str, content: bytes, entry: Entry) -> None:
-    """Mode and owner are what they are now: somebody may have changed them since, and meant it."""
+    """Write a file with the mode and owner that it has now: whoever changed them since did so on purpose."""
     try:
         make_directories(os.path.dirname(path))
     except OSError as exc:
@@ -267,35 +208,21 @@ def _write(path: str, content: bytes, entry: Entry) -> None:
 
 
 def _require_writable(path: str, present: bytes | None) -> None:
-    """Root may write what nobody is meant to write, so that is asked beforehand."""
-    if path.startswith(IN_PLACE):
+    """Refuse a file that nobody may write, which would not stop root.
+
+    :raises TenancyError: with the way to allow it.
+    """
+    if is_kernel_file(path):
         return
     if present is not None and not os.stat(path).st_mode & 0o222:
         raise TenancyError(f"{path} is read-only, and is left as it is: chmod u+w it if it may be changed.")
-    directory = os.path.dirname(next(iter(_missing(os.path.dirname(path))), path))
+    directory = os.path.dirname(next(iter(missing_directories(os.path.dirname(path))), path))
     if not os.access(directory, os.W_OK):
         raise TenancyError(f"{path} cannot be changed: {directory} is not writable, or on a read-only file system.")
 
 
-def _missing(directory: str) -> list[str]:
-    """The directories that have to be made for this one, outermost first."""
-    missing: list[str] = []
-    while not os.path.isdir(directory):
-        missing.insert(0, directory)
-        directory = os.path.dirname(directory)
-    return missing
-
-
 def _fresh(path: str, present: bytes | None) -> Entry:
     if present is None:
-        return Entry(None, 0o644, os.geteuid(), os.getegid(), [], _missing(os.path.dirname(path)))
+        return Entry(None, 0o644, os.geteuid(), os.getegid(), [], missing_directories(os.path.dirname(path)))
     status = os.stat(path)
     return Entry(present, status.st_mode & 0o7777, status.st_uid, status.st_gid, [], [])
-
-
-def _sync(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

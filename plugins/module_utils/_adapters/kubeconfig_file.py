@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import read_file, write_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import read_file, write_file
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 

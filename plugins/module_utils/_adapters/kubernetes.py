@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import base64
-import concurrent.futures
 import functools
 import json
 import math
@@ -39,9 +38,6 @@ Object = dict[str, t.Any]
 
 FIELD_MANAGER = "kubegpu.tenancy"
 
-# Calls under way at once: enough to hide the answering time of webhooks, few for an API server.
-CONCURRENCY = 10
-
 # Objects of one page of a list, as many as kubectl asks for.
 PAGE = 500
 
@@ -57,7 +53,6 @@ _NO_LOG_YET = re.compile(r"is waiting to start|is not available|is terminated|pr
 # What reading a kubeconfig raises that lacks something, or holds what is no certificate or key.
 _MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, ssl.SSLError)
 
-Item = t.TypeVar("Item")
 Result = t.TypeVar("Result")
 
 
@@ -155,19 +150,6 @@ def check_proxy(url: str | None) -> None:
             status=None,
             permanent=True,
         )
-
-
-def concurrently(call: t.Callable[[Item], Result], items: t.Iterable[Item]) -> list[Result]:
-    """Call a function with each of the items, several at once, and return the results in the items' order.
-
-    :raises Exception: the first failure in that order, when all calls have ended.
-    """
-    with concurrent.futures.ThreadPoolExecutor(CONCURRENCY) as pool:
-        return list(pool.map(call, items))
-
-
-# To go when no module calls it any more: the name of before.
-side_by_side = concurrently
 
 
 def _plain(_client: t.Any, answer: Object) -> Object:

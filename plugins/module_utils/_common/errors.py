@@ -24,18 +24,24 @@ class TenancyError(Exception):
 
     @property
     def problems(self) -> list[str]:
-        """Everything that is wrong, each with its path."""
+        """Return everything that is wrong, each with its path."""
         return list(self.details.get("problems", [self.message]))
 
 
 def refuse(problems: t.Iterable[str]) -> None:
-    """Raise once for all problems; without any, go on."""
-    if found := list(dict.fromkeys(problems)):
-        raise TenancyError("\n".join(found), problems=found)
+    """Raise once for all problems, each named once; do nothing where there are none.
+
+    :raises TenancyError: with the list ``problems``, and a message that names one a line.
+    """
+    if distinct := list(dict.fromkeys(problems)):
+        raise TenancyError("\n".join(distinct), problems=distinct)
 
 
 def check_all(*checks: t.Callable[[], object]) -> None:
-    """Run every check, so that a user mends in one go what any of them refuses."""
+    """Run every check and raise once for what all of them refuse, so that a user mends it in one go.
+
+    :raises TenancyError: as ``refuse`` does.
+    """
     problems: list[str] = []
     for check in checks:
         try:

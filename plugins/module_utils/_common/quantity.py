@@ -17,5 +17,8 @@ except ImportError:
 
 
 def quantity(text: str | int) -> decimal.Decimal:
-    """In whole units: devices, cores or bytes. Raises ValueError on what is no quantity."""
+    """Return a quantity in whole units: devices, cores or bytes.
+
+    :raises ValueError: on what is no quantity.
+    """
     return decimal.Decimal(parse_quantity(text))

@@ -37,7 +37,7 @@ class Step:
 class Run:
     """One run of a module.
 
-    The functions that decide are given the parts they need; what they find out is collected here. Everything that changes
+    The functions that decide are given the parts they need; what they conclude is collected here. Everything that changes
     something is a step, or stands behind ``if not run.check_mode``, so that check mode goes the same way up to there.
 
     :arg params: the module's options.
@@ -104,10 +104,17 @@ class Run:
         for step in steps:
             self.take(step.what, step.why, step.take)
 
-    def result(self, **more: t.Any) -> Result:
-        """Return what the module returns: ``changed``, ``diff``, ``steps`` where there are any, ``seconds``, and ``more``."""
+    def result(self, *, notes: t.Iterable[str] | None = None, **more: t.Any) -> Result:
+        """Return what the module returns: ``changed``, ``diff``, ``steps`` where there are any, ``seconds``, and ``more``.
+
+        :arg notes: lines that ``--diff`` prints below a change, after the steps; None leaves steps out of the diff, too.
+        """
         before = {what: old for what, old, _new in self.changes if old is not None}
         after = {what: new for what, _old, new in self.changes if new is not None}
+        diff: Result = {"before": before, "after": after}
+        if notes is not None:
+            lines = [*(f"step: {record['step']} ({record['why']})" for record in self.steps), *notes]
+            # Ansible's callbacks print a diff's key "prepared" as it is, below the difference of before and after.
+            diff["prepared"] = "".join(f"{line}\n" for line in lines)
         listed: Result = {"steps": self.steps} if self.steps else {}
-        told: Result = {"changed": bool(self.changes), "diff": {"before": before, "after": after}}
-        return told | {"seconds": self.deadline.elapsed()} | listed | more
+        return {"changed": bool(self.changes), "diff": diff, "seconds": self.deadline.elapsed()} | listed | more

@@ -16,28 +16,29 @@ Change = tuple[str, t.Any, t.Any]
 
 
 def deep_merge(base: Values, over: Values) -> Values:
-    """``over`` on ``base``: mappings merge, everything else replaces."""
+    """Return ``base`` with ``over`` laid on it: mappings merge, everything else replaces."""
     merged = dict(base)
     for key, value in over.items():
-        mine = merged.get(key)
-        merged[key] = deep_merge(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
+        below = merged.get(key)
+        merged[key] = deep_merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
 
 
 def differences(before: Values, after: Values, path: str = "values") -> list[Change]:
-    """Leaf by leaf what changes."""
-    found: list[Change] = []
+    """Return what changes, leaf by leaf; ``path`` names the tree in front of the keys."""
+    changes: list[Change] = []
     for key in [*before, *(key for key in after if key not in before)]:
         old, new = before.get(key), after.get(key)
         if isinstance(old, dict) and isinstance(new, dict):
-            found += differences(old, new, f"{path}.{key}")
+            changes += differences(old, new, f"{path}.{key}")
         elif old != new or (key in before) != (key in after):
-            found.append((f"{path}.{key}", old, new))
-    return found
+            changes.append((f"{path}.{key}", old, new))
+    return changes
 
 
+# To go when no module calls it any more: Run.result.
 def outcome(changes: list[Change], **more: t.Any) -> Values:
-    """What a module returns for its changes."""
+    """Return what a module returns for its changes."""
     before = {what: old for what, old, _new in changes if old is not None}
     after = {what: new for what, _old, new in changes if new is not None}
     return {"changed": bool(changes), "diff": {"before": before, "after": after}} | more

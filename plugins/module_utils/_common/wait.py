@@ -77,3 +77,23 @@ def wait_for(
                 f"Timed out after {waited:.0f} s waiting for {what}. Last seen: {seen}", last_seen=seen, waited=round(waited, 1)
             )
         deadline.sleep(interval)
+
+
+def when_webhook_answers(what: str, write: t.Callable[[], T], deadline: Deadline | float) -> T:
+    """Call ``write``, and again while the API server cannot reach the webhook that has to admit it; return what it returns.
+
+    KAI Scheduler's queue controller has no readiness probe, so it counts as ready before it listens (#1980).
+
+    :arg what: what is awaited, as in ``wait_for``.
+    :raises TenancyError: any other error of ``write`` at once; the webhook's error when time is up.
+    """
+
+    def attempt() -> tuple[list[T] | None, str]:
+        try:
+            return [write()], ""
+        except TenancyError as exc:
+            if "failed calling webhook" not in exc.message:
+                raise
+            return None, exc.message
+
+    return wait_for(what, attempt, deadline)[0]

@@ -27,9 +27,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
     Tenant,
     VCluster,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import NODE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import plan as queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
@@ -301,7 +301,7 @@ def _scheduler(entry: Data, path: str, problems: Problems) -> Scheduler | None:
         return None
     here = f"{path}.scheduler"
     given = problems.mapping(entry["scheduler"], facts.SCHEDULER, here)
-    scheduler = Scheduler(**({"name": ""} | given))
+    scheduler = Scheduler(**(t.cast(Data, {"name": ""}) | given))
     if scheduler.shared:
         for key in [key for key in given if key not in ("name", "shared") and given[key] not in ("", {}, False)]:
             problems.add(f"{here}.{key}", f"a shared scheduler is the host cluster's; its release stands in {SHARED_SCHEDULER}.")
@@ -347,7 +347,7 @@ def _shared_scheduler(tenants: list[Tenant], given: Data, problems: Problems) ->
             )
         return None
     entry = problems.mapping(given, facts.RELEASE, SHARED_SCHEDULER)
-    scheduler = Scheduler(**({"name": ""} | entry))
+    scheduler = Scheduler(**(t.cast(Data, {"name": ""}) | entry))
     if "name" not in entry or not problems.allowed(scheduler.name, (facts.KAI,), f"{SHARED_SCHEDULER}.name"):
         return scheduler
     # All tenants' trees stand beside each other in it.

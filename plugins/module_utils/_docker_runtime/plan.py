@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""What a running Docker still lacks of its daemon.json, and whether a reload is enough for it.
+"""Plan what it takes for a running Docker to take over its daemon.json: nothing, a reload or a restart.
 
 On SIGHUP dockerd takes over the settings that the file has, and keeps the old values of those that it has no more
 (moby, daemon/reload_unix.go). It registers CDI only when it starts.
@@ -11,52 +11,23 @@ On SIGHUP dockerd takes over the settings that the file has, and keeps the old v
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.daemon_json import DEFAULT, Path, lookup
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.facts import DEFAULT, Path
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.status import Running
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.values import lookup
 
 Need = t.Literal["nothing", "reload", "restart"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Running:
-    """What Docker runs with.
+def pending(document: dict[str, t.Any], owned: dict[Path, t.Any], running: Running) -> dict[Path, Need]:
+    """Return what it takes for each owned setting, as far as Docker does not run with it.
 
-    :ivar runtimes: each runtime's program, by name.
-    :ivar cdi: whether containers can ask for CDI devices; None for a Docker that does not tell.
-    """
-
-    runtimes: dict[str, str]
-    default: str
-    cdi: bool | None
-    live_restore: bool = False
-
-    @classmethod
-    def of_info(cls, info: dict[str, t.Any]) -> Running:
-        """From what ``docker info`` prints as JSON."""
-        return cls(
-            {name: runtime.get("path", "") for name, runtime in info["Runtimes"].items()},
-            info["DefaultRuntime"],
-            bool(info["CDISpecDirs"]) if "CDISpecDirs" in info else None,
-            info.get("LiveRestoreEnabled", False),
-        )
-
-    @classmethod
-    def of_file(cls, document: dict[str, t.Any]) -> Running:
-        """A Docker that was started with this daemon.json."""
-        runtimes = {name: runtime.get("path", "") for name, runtime in document.get("runtimes", {}).items()}
-        return cls(runtimes, document.get("default-runtime", "runc"), document.get("features", {}).get("cdi", False))
-
-
-def pending(document: dict[str, t.Any], ours: dict[Path, t.Any], running: Running) -> dict[Path, Need]:
-    """What it takes for each of our settings, as far as Docker does not run with it.
-
-    :arg document: what daemon.json says.
-    :arg ours: the settings in question, with the values that we gave them or want to give them.
+    :arg document: daemon.json.
+    :arg owned: the settings in question, with the values that they were given or are to be given.
     """
     needs: dict[Path, Need] = {}
-    for path, value in ours.items():
+    for path, value in owned.items():
         wanted = lookup(document, path)
         if path == DEFAULT:
             if wanted is None and running.default == value:
@@ -76,6 +47,6 @@ def pending(document: dict[str, t.Any], ours: dict[Path, t.Any], running: Runnin
 
 
 def need(needs: t.Iterable[Need]) -> Need:
-    """What satisfies all of them."""
-    found = set(needs)
-    return "restart" if "restart" in found else "reload" if found else "nothing"
+    """Return what satisfies all of them."""
+    distinct = set(needs)
+    return "restart" if "restart" in distinct else "reload" if distinct else "nothing"

@@ -23,7 +23,8 @@ class HelmRelease:
 
     ``inspect`` comes first: everything else acts on what it read.
 
-    :ivar found: the release as ``inspect`` read it, in its last revision; None where there is none.
+    :ivar found: the release as ``inspect`` read it, in its last revision; None where there was none. Writing does not change it, so
+        that a run decides by the same facts as check mode.
     """
 
     def __init__(self, kube: Kube, helm: Helm, name: str, namespace: str) -> None:
@@ -33,6 +34,8 @@ class HelmRelease:
         self.namespace = namespace
         self.found: Release | None = None
         self._previewed: tuple[Chart, Values] | None = None
+        # Whether this object ended what was found.
+        self._ended = False
 
     def inspect(self) -> Release | None:
         """Read the release, whatever its state.
@@ -40,6 +43,7 @@ class HelmRelease:
         :raises TenancyError: when it cannot be read, which is not the same as that there is none.
         """
         self.found = self.helm.release(self.name, self.namespace)
+        self._ended = False
         return self.found
 
     @property
@@ -75,15 +79,15 @@ class HelmRelease:
 
     def repair(self, deadline: Deadline) -> None:
         """End the state that a killed run left, in which helm refuses to go on."""
-        if self.found is None or not self.unfinished:
+        if self.found is None or not self.unfinished or self._ended:
             return
         if self.found.status in INCOMPLETE:
             # Without hooks: they are made for a release that was complete, and may be what the killed run waited for.
             self.helm.uninstall(self.name, self.namespace, int(deadline.left()), hooks=False)
-            self.found = None
         else:
             # Without the record of the pending revision helm goes on from the one before it.
             self.kube.delete("v1", "Secret", self.found.record, self.namespace)
+        self._ended = True
 
     def apply(self, chart: Chart, values: Values, deadline: Deadline) -> None:
         """Install or upgrade the release with exactly these values, after ``preview`` and, where needed, ``repair``."""
@@ -100,4 +104,4 @@ class HelmRelease:
         if self.found is None:
             return
         self.helm.uninstall(self.name, self.namespace, int(deadline.left()), hooks=hooks)
-        self.found = None
+        self._ended = True

@@ -22,13 +22,14 @@ _WRONG_TYPE = re.compile(r"got (\w+), want (.+)")
 _HEADING = re.compile(r"validation failed|'\w+' failed, .*")
 # A template's own `fail`.
 _FAILED = re.compile(r"^Error: execution error at \(.*?\): (.+)$", re.MULTILINE)
-# Helm 4 logs some errors before it prints them.
-_LOG_LINE = re.compile(r"^level=[A-Z]+ msg=.*\n?", re.MULTILINE)
+# What helm prints last where it fails. Both majors may print where they pulled a chart from before that, Helm 4 also its log.
+_ERROR = re.compile(r"^Error: ", re.MULTILINE)
 
 
 def error_message(stderr: str) -> str:
-    """Return the message in helm's standard error, without the log lines that Helm 4 prints before it."""
-    return _LOG_LINE.sub("", stderr).strip() or stderr.strip()
+    """Return the error in helm's standard error, without what it prints before; all of the text where there is none."""
+    error = _ERROR.search(stderr)
+    return stderr[error.start() if error else 0 :].strip()
 
 
 def violations(stderr: str, known: Values) -> list[str]:

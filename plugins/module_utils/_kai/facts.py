@@ -3,26 +3,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""What we know about KAI Scheduler's releases, as data.
+"""KAI Scheduler's releases as a table: where they are, what they consist of, what goes wrong with them.
 
-A fact holds for a range of versions, not for a minor: 0.9.2 and 0.9.3 were cut from main, 0.9.4 to 0.9.20 from the 0.9
+A fact holds from an exact version on, not for a minor: 0.9.2 and 0.9.3 were cut from main, 0.9.4 to 0.9.20 from the 0.9
 branch, and the two install differently. The source stands beside each row; "#" is an issue or pull request of
-kai-scheduler/KAI-Scheduler, a path is one in its repository at the tags of that range.
+kai-scheduler/KAI-Scheduler, a path is one in its repository at the tags from that version on.
+
+To add a release: its line in LINES, a row in FACTS for each fact that changes with it, and what is known to go wrong in
+HAZARDS and UPGRADE_NOTES.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 
 Object = dict[str, t.Any]
-Values = dict[str, t.Any]
 Version = tuple[int, int, int]
-T = t.TypeVar("T")
 
 CHART = RELEASE_NAME = "kai-scheduler"
 # The charts' own clean-up has this name built in until 0.15 (#1618), so there is no other.
@@ -39,33 +38,48 @@ SCHEDULERS = ("scheduler", "kai-scheduler-default")
 # test/e2e/modules/wait/kai_config.go: what upstream waits for, on the Config and on each shard.
 CONDITIONS = ("Deployed", "Available", "DependenciesFulfilled")
 
-# Tags of each line, first and last known (git tag; pkg.go.dev for 0.18). There is no 0.11, and 0.20 is retracted in
-# go.mod: never "the latest by number".
-LINES: tuple[tuple[Version, Version], ...] = (
-    ((0, 7, 0), (0, 7, 13)),
-    ((0, 8, 0), (0, 8, 5)),
-    ((0, 9, 0), (0, 9, 20)),
-    ((0, 10, 0), (0, 10, 5)),
-    ((0, 12, 0), (0, 12, 23)),
-    ((0, 13, 0), (0, 13, 4)),
-    ((0, 14, 0), (0, 14, 9)),
-    ((0, 15, 0), (0, 15, 3)),
-    ((0, 16, 0), (0, 16, 9)),
-    ((0, 17, 0), (0, 17, 0)),
-    ((0, 18, 0), (0, 18, 6)),
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """The releases of one minor version.
+
+    :ivar first: the first release; ``last``, the last one known.
+    :ivar ended: whether no release follows ``last``.
+    """
+
+    first: Version
+    last: Version
+    ended: bool
+    source: str
+
+
+# There is no 0.11. First and last releases are upstream's git tags; pkg.go.dev for 0.18.
+LINES: tuple[Line, ...] = (
+    Line((0, 7, 0), (0, 7, 13), True, "SUPPORT.md: never listed"),
+    Line((0, 8, 0), (0, 8, 5), True, "SUPPORT.md: never listed"),
+    Line((0, 9, 0), (0, 9, 20), True, "SUPPORT.md: until 2026-09"),
+    Line((0, 10, 0), (0, 10, 5), True, "SUPPORT.md: until 0.12"),
+    Line((0, 12, 0), (0, 12, 23), False, "SUPPORT.md: until 2026-12"),
+    Line((0, 13, 0), (0, 13, 4), True, "SUPPORT.md: until 0.14"),
+    Line((0, 14, 0), (0, 14, 9), False, "SUPPORT.md: until 2027-03"),
+    Line((0, 15, 0), (0, 15, 3), True, "SUPPORT.md: until 0.16"),
+    Line((0, 16, 0), (0, 16, 9), False, "SUPPORT.md: until 2027-06"),
+    Line((0, 17, 0), (0, 17, 0), False, "pkg.go.dev: there are later ones, whose numbers were not read"),
+    Line((0, 18, 0), (0, 18, 6), False, "SUPPORT.md: until 2027-10"),
 )
+# Minor versions whose tags exist, and sort above all others, but were retracted in go.mod.
 RETRACTED = ((0, 20),)
 
 _EVER: Version = (0, 0, 0)
-_OPEN: Version = (999, 0, 0)
+# Above every version: of a range without an end.
+_OPEN: Version = (10**9, 0, 0)
 
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
-    """Something that is so from ``first`` to ``last``, both included."""
+    """Something that is so from release ``since`` on, up to the next row of the same fact."""
 
-    first: Version
-    last: Version
+    since: Version
     value: t.Any
     source: str
 
@@ -75,6 +89,7 @@ _NEW_HOME = "oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler"
 
 _OPERANDS = ("pod-grouper", "binder", "queue-controller", "podgroup-controller", "admission")
 
+# Of all releases; a release's own are among its facts.
 CRDS = (
     "bindrequests.scheduling.run.ai",
     "podgroups.scheduling.run.ai",
@@ -87,188 +102,188 @@ CRDS = (
 FACTS: dict[str, tuple[Fact, ...]] = {
     # Where the chart is; its images are beside it.
     "chart": (
-        Fact(_EVER, (0, 9, 15), _OLD_HOME, ".github/workflows/push-artifacts.yaml"),
-        Fact((0, 9, 16), (0, 9, 99), _NEW_HOME, ".github/workflows/push-artifacts.yaml"),
-        Fact((0, 10, 0), (0, 12, 17), _OLD_HOME, ".github/workflows/push-artifacts.yaml"),
-        Fact((0, 12, 18), (0, 12, 99), _NEW_HOME, ".github/workflows/push-artifacts.yaml"),
-        Fact((0, 13, 0), (0, 13, 0), _OLD_HOME, ".github/workflows/push-artifacts.yaml"),
-        Fact((0, 13, 1), _OPEN, _NEW_HOME, ".github/workflows/push-artifacts.yaml"),
+        Fact(_EVER, _OLD_HOME, ".github/workflows/push-artifacts.yaml"),
+        Fact((0, 9, 16), _NEW_HOME, ".github/workflows/push-artifacts.yaml"),
+        Fact((0, 10, 0), _OLD_HOME, ".github/workflows/push-artifacts.yaml"),
+        Fact((0, 12, 18), _NEW_HOME, ".github/workflows/push-artifacts.yaml"),
+        Fact((0, 13, 0), _OLD_HOME, ".github/workflows/push-artifacts.yaml"),
+        Fact((0, 13, 1), _NEW_HOME, ".github/workflows/push-artifacts.yaml"),
     ),
     # What precedes the number in the chart's tag.
     "tag_prefix": (
-        Fact(_EVER, (0, 18, 4), "v", ".github/workflows/push-artifacts.yaml"),
-        Fact((0, 18, 5), _OPEN, "", "chart dependencies of kai-resource-management (inferred for the chart itself)"),
+        Fact(_EVER, "v", ".github/workflows/push-artifacts.yaml"),
+        Fact((0, 18, 5), "", "chart dependencies of kai-resource-management (inferred for the chart itself)"),
     ),
     # Kind of installation: Deployments by Helm, or an operator that acts on a Config.
     "operator": (
-        Fact(_EVER, (0, 8, 99), False, "deployments/kai-scheduler/templates/services"),
-        Fact((0, 9, 0), _OPEN, True, "deployments/kai-scheduler/templates/services/operator.yaml"),
+        Fact(_EVER, False, "deployments/kai-scheduler/templates/services"),
+        Fact((0, 9, 0), True, "deployments/kai-scheduler/templates/services/operator.yaml"),
     ),
     # The SchedulingShard "default", from which the operator makes the scheduler's Deployment.
     "shard": (
-        Fact(_EVER, (0, 9, 99), False, "deployments/kai-scheduler/templates"),
-        Fact((0, 10, 0), _OPEN, True, "deployments/kai-scheduler/templates/default-shard.yaml"),
+        Fact(_EVER, False, "deployments/kai-scheduler/templates"),
+        Fact((0, 10, 0), True, "deployments/kai-scheduler/templates/default-shard.yaml"),
     ),
     # The Deployments without which nothing is scheduled.
     "deployments": (
         Fact(
             _EVER,
-            (0, 8, 99),
             ("binder", "podgrouper", "podgroup-controller", "queuecontroller", "scheduler"),
             "deployments/kai-scheduler/templates/services",
         ),
-        Fact((0, 9, 0), (0, 9, 99), (OPERATOR, "scheduler", *_OPERANDS), "templates/services, pkg/operator/operands"),
-        Fact((0, 10, 0), _OPEN, (OPERATOR, "kai-scheduler-default", *_OPERANDS), "templates/services, pkg/operator/operands"),
+        Fact((0, 9, 0), (OPERATOR, "scheduler", *_OPERANDS), "templates/services, pkg/operator/operands"),
+        Fact((0, 10, 0), (OPERATOR, "kai-scheduler-default", *_OPERANDS), "templates/services, pkg/operator/operands"),
     ),
     # The CRDs of its objects.
     "crds": (
-        Fact(_EVER, (0, 8, 99), CRDS[:3], "cmd of the image crd-upgrader"),
-        Fact((0, 9, 0), (0, 10, 99), CRDS[:5], "deployments/kai-scheduler/crds"),
-        Fact((0, 12, 0), _OPEN, CRDS, "deployments/kai-scheduler/crds"),
+        Fact(_EVER, CRDS[:3], "cmd of the image crd-upgrader"),
+        Fact((0, 9, 0), CRDS[:5], "deployments/kai-scheduler/crds"),
+        Fact((0, 12, 0), CRDS, "deployments/kai-scheduler/crds"),
     ),
     # Whether its operator does not start without the CRD of NVIDIA's GPU operator.
     "needs_cluster_policy": (
-        Fact(_EVER, (0, 8, 99), False, "no operator"),
-        Fact((0, 9, 0), (0, 10, 99), True, "pkg/operator/controller/config_controller.go, #649, #659"),
-        Fact((0, 12, 0), _OPEN, False, "#717"),
+        Fact(_EVER, False, "no operator"),
+        Fact((0, 9, 0), True, "pkg/operator/controller/config_controller.go, #649, #659"),
+        Fact((0, 12, 0), False, "#717"),
     ),
     # How many levels of queues are scheduled, exactly; None for any number.
     "queue_levels": (
-        Fact(_EVER, (0, 12, 99), 2, "pkg/scheduler/actions/utils/job_order_by_queue.go"),
-        Fact((0, 13, 0), _OPEN, None, "pkg/scheduler/actions/utils/job_order_by_queue.go"),
-    ),
-    "default_queues": (
-        Fact(_EVER, (0, 9, 99), (), "deployments/kai-scheduler/templates"),
-        Fact((0, 10, 0), _OPEN, ("default-parent-queue", "default-queue"), "templates/default-queue.yaml"),
-    ),
-    # What `helm uninstall` leaves: its clean-up hook removes nothing, Deployments, or the Config as well.
-    "uninstall_removes": (
-        Fact(_EVER, (0, 9, 4), "all", "ownership of the Config's operands (inferred)"),
-        Fact((0, 9, 5), (0, 10, 1), "nothing", "templates/kai-config.yaml is a hook, no templates/hooks/post"),
-        Fact((0, 10, 2), (0, 12, 99), "deployments", "templates/hooks/post/post-delete-job.yaml, #751"),
-        Fact((0, 13, 0), _OPEN, "all", "templates/hooks/post/post-delete-job.yaml"),
+        Fact(_EVER, 2, "pkg/scheduler/actions/utils/job_order_by_queue.go"),
+        Fact((0, 13, 0), None, "pkg/scheduler/actions/utils/job_order_by_queue.go"),
     ),
     # Keys in the chart's values; None where the chart has none.
-    "gpu_sharing_key": (Fact(_EVER, _OPEN, "global.gpuSharing", "values.yaml; after 0.17 deprecated, but honoured"),),
+    "gpu_sharing_key": (Fact(_EVER, "global.gpuSharing", "values.yaml; after 0.17 deprecated, but honoured"),),
     "cdi_key": (
-        Fact(_EVER, (0, 9, 1), "binder.cdi", "templates/services/binder.yaml"),
-        Fact((0, 9, 2), (0, 9, 3), None, "templates/kai-config.yaml"),
-        Fact((0, 9, 4), (0, 9, 99), "binder.cdi", "templates/services/binder.yaml"),
-        Fact((0, 10, 0), (0, 12, 10), None, "templates/kai-config.yaml"),
-        Fact((0, 12, 11), _OPEN, "binder.cdiEnabled", "templates/kai-config.yaml"),
+        Fact(_EVER, "binder.cdi", "templates/services/binder.yaml"),
+        Fact((0, 9, 2), None, "templates/kai-config.yaml"),
+        Fact((0, 9, 4), "binder.cdi", "templates/services/binder.yaml"),
+        Fact((0, 10, 0), None, "templates/kai-config.yaml"),
+        Fact((0, 12, 11), "binder.cdiEnabled", "templates/kai-config.yaml"),
     ),
     # Where the RuntimeClass of reservation pods has to be set; None where it is nvidia already, or cannot be set.
     "reservation_runtime_key": (
-        Fact(_EVER, (0, 9, 6), None, "none can be set: needs nvidia as the nodes' default runtime, #340"),
-        Fact((0, 9, 7), (0, 9, 99), "global.resourceReservation.runtimeClassName", "templates/services/binder.yaml"),
-        Fact((0, 10, 0), (0, 15, 99), None, "pkg/common/constants: DefaultRuntimeClassName"),
-        Fact((0, 16, 0), _OPEN, "binder.runtimeClassName", "templates/kai-config.yaml (the docs name another key)"),
+        Fact(_EVER, None, "none can be set: needs nvidia as the nodes' default runtime, #340"),
+        Fact((0, 9, 7), "global.resourceReservation.runtimeClassName", "templates/services/binder.yaml"),
+        Fact((0, 10, 0), None, "pkg/common/constants: DefaultRuntimeClassName"),
+        Fact((0, 16, 0), "binder.runtimeClassName", "templates/kai-config.yaml (the docs name another key)"),
     ),
     # Whether a hook looks for Topologies of Kueue, to copy them; a pod that every installation waits for.
     "topology_migration": (
-        Fact(_EVER, (0, 11, 99), False, "templates/hooks: no such job"),
-        Fact((0, 12, 0), _OPEN, True, "templates/hooks/pre/topology-migration/job.yaml, topologyMigration.enabled"),
+        Fact(_EVER, False, "templates/hooks: no such job"),
+        Fact((0, 12, 0), True, "templates/hooks/pre/topology-migration/job.yaml, topologyMigration.enabled"),
     ),
     # Requests per second that keep the operator from taking a core: it answers its own status changes without pause.
     "operator_qps": (
-        Fact(_EVER, (0, 12, 99), None, "no such loop seen with v0.12.0"),
-        Fact((0, 13, 0), (0, 13, 99), 5, "seen: v0.13.1 changes its SchedulingShard's status 13,314 times in 17 minutes"),
-        Fact((0, 14, 0), _OPEN, None, "not tried"),
+        Fact(_EVER, None, "no such loop seen with v0.12.0"),
+        Fact((0, 13, 0), 5, "seen: v0.13.1 changes its SchedulingShard's status 13,314 times in 17 minutes"),
+        Fact((0, 14, 0), None, "not tried"),
     ),
     # Long-term support, of a year.
     "long_term": (
-        Fact(_EVER, (0, 8, 99), False, "SUPPORT.md"),
-        Fact((0, 9, 0), (0, 9, 99), True, "SUPPORT.md: transitional"),
-        Fact((0, 10, 0), (0, 10, 99), False, "SUPPORT.md"),
-        Fact((0, 12, 0), (0, 12, 99), True, "SUPPORT.md: from 0.12 on, even numbers are"),
-        Fact((0, 13, 0), (0, 13, 99), False, "SUPPORT.md"),
-        Fact((0, 14, 0), (0, 14, 99), True, "SUPPORT.md"),
-        Fact((0, 15, 0), (0, 15, 99), False, "SUPPORT.md"),
-        Fact((0, 16, 0), (0, 16, 99), True, "SUPPORT.md"),
-        Fact((0, 17, 0), (0, 17, 99), False, "SUPPORT.md"),
-        Fact((0, 18, 0), _OPEN, True, "SUPPORT.md: even numbers are"),
+        Fact(_EVER, False, "SUPPORT.md"),
+        Fact((0, 9, 0), True, "SUPPORT.md: transitional"),
+        Fact((0, 10, 0), False, "SUPPORT.md"),
+        Fact((0, 12, 0), True, "SUPPORT.md: from 0.12 on, even numbers are"),
+        Fact((0, 13, 0), False, "SUPPORT.md"),
+        Fact((0, 14, 0), True, "SUPPORT.md"),
+        Fact((0, 15, 0), False, "SUPPORT.md"),
+        Fact((0, 16, 0), True, "SUPPORT.md"),
+        Fact((0, 17, 0), False, "SUPPORT.md"),
+        Fact((0, 18, 0), True, "SUPPORT.md: even numbers are"),
     ),
     # The last month with corrections, as YYYY-MM; None where it is not known yet.
     "end_of_support": (
-        Fact(_EVER, (0, 8, 99), "2025-09", "SUPPORT.md: never listed, followed by 0.9"),
-        Fact((0, 9, 0), (0, 9, 99), "2026-09", "SUPPORT.md"),
-        Fact((0, 10, 0), (0, 10, 99), "2025-12", "SUPPORT.md: until 0.12"),
-        Fact((0, 12, 0), (0, 12, 99), "2026-12", "SUPPORT.md"),
-        Fact((0, 13, 0), (0, 13, 99), "2026-03", "SUPPORT.md: until 0.14"),
-        Fact((0, 14, 0), (0, 14, 99), "2027-03", "SUPPORT.md"),
-        Fact((0, 15, 0), (0, 15, 99), "2026-06", "SUPPORT.md: until 0.16"),
-        Fact((0, 16, 0), (0, 16, 99), "2027-06", "SUPPORT.md"),
-        Fact((0, 17, 0), (0, 17, 99), "2026-10", "SUPPORT.md: until 0.18"),
-        Fact((0, 18, 0), (0, 18, 99), "2027-10", "SUPPORT.md: a year"),
-        Fact((0, 19, 0), _OPEN, None, "not released when this was written"),
+        Fact(_EVER, "2025-09", "SUPPORT.md: never listed, followed by 0.9"),
+        Fact((0, 9, 0), "2026-09", "SUPPORT.md"),
+        Fact((0, 10, 0), "2025-12", "SUPPORT.md: until 0.12"),
+        Fact((0, 12, 0), "2026-12", "SUPPORT.md"),
+        Fact((0, 13, 0), "2026-03", "SUPPORT.md: until 0.14"),
+        Fact((0, 14, 0), "2027-03", "SUPPORT.md"),
+        Fact((0, 15, 0), "2026-06", "SUPPORT.md: until 0.16"),
+        Fact((0, 16, 0), "2027-06", "SUPPORT.md"),
+        Fact((0, 17, 0), "2026-10", "SUPPORT.md: until 0.18"),
+        Fact((0, 18, 0), "2027-10", "SUPPORT.md: a year"),
+        Fact((0, 19, 0), None, "not released when this was written"),
     ),
     # Minor versions of Kubernetes that upstream tests with, both included; None where it does not say.
     "kubernetes": (
-        Fact(_EVER, (0, 13, 99), None, "SUPPORT.md"),
-        Fact((0, 14, 0), (0, 15, 99), ((1, 31), (1, 35)), "SUPPORT.md"),
-        Fact((0, 16, 0), _OPEN, ((1, 28), (1, 36)), "SUPPORT.md"),
+        Fact(_EVER, None, "SUPPORT.md"),
+        Fact((0, 14, 0), ((1, 31), (1, 35)), "SUPPORT.md"),
+        Fact((0, 16, 0), ((1, 28), (1, 36)), "SUPPORT.md"),
     ),
     # An upgrade makes the Config anew, and with it service accounts: a scheduler that goes on is not authorised any more.
     "restart_after_upgrade": (
-        Fact(_EVER, (0, 9, 4), False, "templates/kai-config.yaml is no hook"),
-        Fact((0, 9, 5), (0, 12, 21), True, "templates/kai-config.yaml is a hook, #1536"),
-        Fact((0, 12, 22), (0, 12, 99), False, "templates/hooks: kai-config-deployer"),
-        Fact((0, 13, 0), (0, 14, 5), True, "templates/kai-config.yaml is a hook, #1536"),
-        Fact((0, 14, 6), (0, 14, 99), False, "templates/hooks: kai-config-deployer"),
-        Fact((0, 15, 0), (0, 15, 2), True, "templates/kai-config.yaml is a hook, #1536"),
-        Fact((0, 15, 3), _OPEN, False, "templates/hooks: kai-config-deployer"),
+        Fact(_EVER, False, "templates/kai-config.yaml is no hook"),
+        Fact((0, 9, 5), True, "templates/kai-config.yaml is a hook, #1536"),
+        Fact((0, 12, 22), False, "templates/hooks: kai-config-deployer"),
+        Fact((0, 13, 0), True, "templates/kai-config.yaml is a hook, #1536"),
+        Fact((0, 14, 6), False, "templates/hooks: kai-config-deployer"),
+        Fact((0, 15, 0), True, "templates/kai-config.yaml is a hook, #1536"),
+        Fact((0, 15, 3), False, "templates/hooks: kai-config-deployer"),
     ),
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Hazard:
+    """Something that goes wrong with the releases from ``since`` up to, but not including, ``fixed``."""
+
+    since: Version
+    fixed: Version
+    text: str
+    source: str
+
 
 _RESERVATION_RACE = (
     "when pods that share GPUs start at once, a GPU's reservation can be taken away while it is used, and the GPU is given twice"
 )
-HAZARDS: tuple[Fact, ...] = (
-    Fact(_EVER, (0, 12, 99), "its pod webhook stops every pod of the cluster while it does not answer", "#104, #227, #883"),
-    Fact(_EVER, (0, 9, 15), _RESERVATION_RACE, "#1103"),
-    Fact((0, 10, 0), (0, 12, 18), _RESERVATION_RACE, "#1103"),
-    Fact((0, 13, 0), (0, 14, 0), _RESERVATION_RACE, "#1103; seen here with v0.13.1"),
-    Fact(_EVER, (0, 9, 6), "GPU sharing needs nvidia as the default runtime of the nodes", "#340"),
+HAZARDS: tuple[Hazard, ...] = (
+    Hazard(_EVER, (0, 13, 0), "its pod webhook stops every pod of the cluster while it does not answer", "#104, #227, #883"),
+    Hazard(_EVER, (0, 9, 16), _RESERVATION_RACE, "#1103"),
+    Hazard((0, 10, 0), (0, 12, 19), _RESERVATION_RACE, "#1103"),
+    Hazard((0, 13, 0), (0, 14, 1), _RESERVATION_RACE, "#1103; seen here with v0.13.1"),
+    Hazard(_EVER, (0, 9, 7), "GPU sharing needs nvidia as the default runtime of the nodes", "#340"),
 )
-
-# What can be left in a cluster, whatever the release. Webhooks fail closed, so they go first.
 
 
 @dataclasses.dataclass(frozen=True)
-class Passage:
-    """Something to know of a way from one release to another: ``start`` and ``end`` are ranges, both ends included."""
+class UpgradeNote:
+    """Something to know of a change from one release to another.
+
+    :ivar start: the releases it comes from, the second of the pair not included; ``end``, those it goes to, alike.
+    """
 
     start: tuple[Version, Version]
     end: tuple[Version, Version]
-    what: str
+    text: str
     source: str
 
 
-PASSAGES: tuple[Passage, ...] = (
-    Passage((_EVER, (0, 8, 99)), ((0, 9, 0), _OPEN), "helm brings no CRDs with an upgrade: they are applied first", "#549"),
-    Passage(
-        (_EVER, (0, 12, 99)), ((0, 13, 0), _OPEN), "queues below the second level are scheduled from now on", "release notes"
+UPGRADE_NOTES: tuple[UpgradeNote, ...] = (
+    UpgradeNote((_EVER, (0, 9, 0)), ((0, 9, 0), _OPEN), "helm brings no CRDs with an upgrade: they are applied first", "#549"),
+    UpgradeNote(
+        (_EVER, (0, 13, 0)), ((0, 13, 0), _OPEN), "queues below the second level are scheduled from now on", "release notes"
     ),
-    Passage(
+    UpgradeNote(
         ((0, 13, 0), _OPEN),
-        (_EVER, (0, 12, 99)),
+        (_EVER, (0, 13, 0)),
         "queues below the second level would not be scheduled any more",
         "see queue_levels",
     ),
-    Passage(
-        ((0, 13, 0), (0, 13, 99)),
+    UpgradeNote(
+        ((0, 13, 0), (0, 14, 0)),
         ((0, 14, 0), _OPEN),
         "kept values break the chart: all values are given anew",
         "values.yaml: prometheus",
     ),
-    Passage(
-        (_EVER, (0, 15, 99)),
+    UpgradeNote(
+        (_EVER, (0, 16, 0)),
         ((0, 16, 0), _OPEN),
         "pods with whole GPUs get no RuntimeClass any more, and reservation pods only the one that is set",
         "values.yaml: admission.gpuFractionRuntimeClassName, binder.runtimeClassName",
     ),
-    Passage(
-        (_EVER, (0, 14, 99)),
+    UpgradeNote(
+        (_EVER, (0, 15, 0)),
         ((0, 15, 0), _OPEN),
         "scheduler.additionalArgs is gone, scheduler.args is a map of strings",
         "values.yaml",
@@ -286,6 +301,12 @@ RENAMED: tuple[tuple[str, Version, str | None], ...] = (
     ("admission.cdi", (0, 7, 0), "binder.cdiEnabled, whatever upstream's values.yaml says"),
 )
 
+# --- objects that are named, whatever the release ------------------------------------------------------------------
+
+CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+RBAC = "rbac.authorization.k8s.io/v1"
+ADMISSION = "admissionregistration.k8s.io/v1"
+WEBHOOK_KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 WEBHOOKS: tuple[tuple[str, str], ...] = (
     ("MutatingWebhookConfiguration", "mutating-kai-admission"),  # pkg/apis/kai/v1/admission
     ("ValidatingWebhookConfiguration", "validating-kai-admission"),
@@ -298,7 +319,24 @@ WEBHOOKS: tuple[tuple[str, str], ...] = (
 # Cluster-scoped objects of hooks: Helm does not record them (templates/hooks).
 HOOK_ROLES = ("kai-scheduler-crd-manager", "kai-topology-migration", "post-delete-cleanup", "kai-config-deployer")
 KUEUE_TOPOLOGIES = "topologies.kueue.x-k8s.io"
-OWNED_LABELS = {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}
+
+# Kinds that a release has in its namespace, and objects that every namespace has of itself.
+CONTENT: tuple[tuple[str, str], ...] = (
+    ("apps/v1", "Deployment"),
+    ("batch/v1", "Job"),
+    ("v1", "Pod"),
+    ("v1", "Service"),
+    ("v1", "ServiceAccount"),
+    ("v1", "Secret"),
+    ("v1", "ConfigMap"),
+    ("coordination.k8s.io/v1", "Lease"),
+    (RBAC, "Role"),
+    (RBAC, "RoleBinding"),
+)
+BUILT_IN = {("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")}
+
+# Name and namespace of the Secret that keeps the queues during a downgrade; a namespace that outlives KAI.
+EXPORT = ("kubegpu-kai-export", "kube-system")
 # Enough of NVIDIA's CRD for an operator that lists its objects.
 CLUSTER_POLICY_CRD: Object = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -325,16 +363,21 @@ CLUSTER_POLICY_CRD: Object = {
 }
 
 
+# --- lookup --------------------------------------------------------------------------------------------------------
+
+
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """One release with every fact that holds for it; the fields are described in FACTS.
+    """One release with every fact that holds for it; the fields without a description here are those of FACTS.
 
-    :ivar version: as users name it, with a leading v.
-    :ivar known: False for a release newer than what the table was made from.
+    :ivar number: for comparison with others.
+    :ivar known: False for a release newer than those in LINES.
+    :ivar hazards: what is known to go wrong with it, with the source.
     """
 
-    version: str
+    number: Version
     known: bool
+    hazards: tuple[str, ...]
     chart: str
     tag_prefix: str
     operator: bool
@@ -343,8 +386,6 @@ class Release:
     crds: tuple[str, ...]
     needs_cluster_policy: bool
     queue_levels: int | None
-    default_queues: tuple[str, ...]
-    uninstall_removes: str
     gpu_sharing_key: str
     cdi_key: str | None
     reservation_runtime_key: str | None
@@ -354,11 +395,16 @@ class Release:
     end_of_support: str | None
     kubernetes: tuple[tuple[int, int], tuple[int, int]] | None
     restart_after_upgrade: bool
-    hazards: tuple[str, ...]
+
+    @property
+    def version(self) -> str:
+        """The version as users name it, with a leading v."""
+        return f"v{dotted(self.number)}"
 
     @property
     def chart_version(self) -> str:
-        return self.tag_prefix + self.version.removeprefix("v")
+        """The chart's tag."""
+        return self.tag_prefix + dotted(self.number)
 
     @property
     def registry(self) -> str:
@@ -370,154 +416,26 @@ class Release:
         """The Deployment of the scheduler, whose pods carry its name as label ``app``."""
         return next(name for name in self.deployments if "scheduler" in name)
 
-    def values(self, gpu_sharing: bool, cdi: bool | None = None, kueue: bool = False) -> Values:
-        """What has to be set for this release to work as asked.
 
-        :arg cdi: whether the device plugin hands GPUs out by CDI; None leaves it to KAI.
-        :arg kueue: whether the cluster has Kueue's Topologies, which some releases copy.
-        """
-        settings: dict[str, t.Any] = {"global.registry": self.registry, self.gpu_sharing_key: gpu_sharing}
-        if cdi is not None:
-            if self.cdi_key is None:
-                raise TenancyError(f"cdi: cannot be set in KAI Scheduler {self.version}. v0.12.11 and later can.")
-            settings[self.cdi_key] = cdi
-        if gpu_sharing and self.reservation_runtime_key:
-            settings[self.reservation_runtime_key] = "nvidia"
-        if self.topology_migration and not kueue:
-            settings["topologyMigration.enabled"] = False
-        if self.operator_qps:
-            settings["operator.qps"] = self.operator_qps
-        values: Values = {}
-        for path, value in settings.items():
-            *groups, key = path.split(".")
-            inner = values
-            for group in groups:
-                inner = inner.setdefault(group, {})
-            inner[key] = value
-        return values
+def dotted(version: Version) -> str:
+    """Return a version as text, without a leading v."""
+    return ".".join(map(str, version))
 
 
-def number(version: str) -> Version:
-    """A version, with or without its leading v, for comparison."""
-    found = re.fullmatch(r"v?(\d+)\.(\d+)\.(\d+)", version)
-    if not found:
-        raise TenancyError(f"version: {version!r} is not a version of KAI Scheduler such as v0.13.1.")
-    return int(found[1]), int(found[2]), int(found[3])
+def facts_of(version: Version) -> dict[str, t.Any]:
+    """Return the value of every fact for one version, by the fact's name."""
+    return {name: next(row.value for row in reversed(rows) if row.since <= version) for name, rows in FACTS.items()}
 
 
-def release(version: str) -> Release:
-    """What is known about a version, with or without its leading v.
-
-    A version newer than the table is taken for the newest one, and says so.
-    """
-    exact = number(version)
-    if exact[:2] in RETRACTED:
-        raise TenancyError(f"version: {version} of KAI Scheduler was retracted upstream. Known are {_known()}.")
-    line = next((line for line in LINES if line[0][:2] == exact[:2]), None)
-    if line is None and exact < LINES[-1][0]:
-        raise TenancyError(f"version: there is no KAI Scheduler {version} that this collection knows. Known are {_known()}.")
-    values = {name: next(fact.value for fact in facts if fact.first <= exact <= fact.last) for name, facts in FACTS.items()}
-    hazards = tuple(f"{fact.value} ({fact.source})" for fact in HAZARDS if fact.first <= exact <= fact.last)
-    known = line is not None and exact <= line[1]
-    return Release(version=f"v{version.removeprefix('v')}", known=known, hazards=hazards, **values)
+def hazards_of(version: Version) -> tuple[str, ...]:
+    """Return what is known to go wrong with one version, with the source."""
+    return tuple(f"{hazard.text} ({hazard.source})" for hazard in HAZARDS if hazard.since <= version < hazard.fixed)
 
 
-def passages(before: str, after: str) -> list[str]:
-    """What is known to happen on the way from one version to another."""
-    start, end = number(before), number(after)
+def upgrade_notes(before: Version, after: Version) -> list[str]:
+    """Return what is known of a change from one version to another, with the source."""
     return [
-        f"{passage.what} ({passage.source})"
-        for passage in PASSAGES
-        if passage.start[0] <= start <= passage.start[1] and passage.end[0] <= end <= passage.end[1]
+        f"{note.text} ({note.source})"
+        for note in UPGRADE_NOTES
+        if note.start[0] <= before < note.start[1] and note.end[0] <= after < note.end[1]
     ]
-
-
-def renamed(values: Values, version: str) -> list[str]:
-    """Which of a user's values the release's chart would ignore, and where they are now."""
-    found = []
-    for path, gone, new in RENAMED:
-        inner: t.Any = values
-        for key in path.split("."):
-            inner = inner.get(key) if isinstance(inner, dict) else None
-        if inner is not None and number(version) >= gone:
-            found.append(f"values.{path}: is not read by {version}. " + (f"Use {new}." if new else "Nothing replaces it."))
-    return found
-
-
-def _known() -> str:
-    return ", ".join(f"v{major}.{minor}.{first}" + (f"-{last[2]}" if last[2] else "") for (major, minor, first), last in LINES)
-
-
-# --- readiness ---------------------------------------------------------------------------------------------------
-
-
-def unready(objects: t.Iterable[Object]) -> list[str]:
-    """What a Config and SchedulingShards still lack, by the conditions for their current generation."""
-    lacking = []
-    for item in objects:
-        generation = item["metadata"].get("generation")
-        conditions = {condition["type"]: condition for condition in item.get("status", {}).get("conditions") or []}
-        for name in CONDITIONS:
-            condition = conditions.get(name, {})
-            if condition.get("status") != "True" or condition.get("observedGeneration") != generation:
-                said = condition.get("message") or "not reported yet"
-                lacking.append(f"{item['kind']} {item['metadata']['name']} is not {name}: {said}")
-                break
-    return lacking
-
-
-def without_ca(webhooks: t.Iterable[Object]) -> list[str]:
-    """Which webhook configurations cannot be called yet, because the job that gives them a CA has not run."""
-    return [
-        f"{item['kind']} {item['metadata']['name']} has no CA yet"
-        for item in webhooks
-        if (item["kind"], item["metadata"]["name"]) in WEBHOOKS
-        and not all(webhook["clientConfig"].get("caBundle") for webhook in item.get("webhooks", []))
-    ]
-
-
-def unavailable(names: t.Iterable[str], deployments: t.Iterable[Object]) -> list[str]:
-    """Which of the named Deployments are missing or not completely rolled out."""
-    found = {item["metadata"]["name"]: item for item in deployments}
-    lacking = []
-    for name in names:
-        item = found.get(name)
-        if item is None:
-            lacking.append(f"Deployment {name} does not exist")
-            continue
-        status, wanted = item.get("status", {}), item["spec"].get("replicas", 1)
-        current = status.get("observedGeneration") == item["metadata"].get("generation")
-        ready = min(status.get("availableReplicas", 0), status.get("updatedReplicas", 0)) if current else 0
-        if ready < wanted:
-            lacking.append(f"Deployment {name} has {ready} of {wanted} pods available")
-        elif status.get("replicas", 0) > wanted:
-            lacking.append(f"Deployment {name} still has old pods")
-    return lacking
-
-
-def troubles(pods: t.Iterable[Object]) -> list[str]:
-    """Why pods do not start, such as an image that cannot be pulled."""
-    found = []
-    for pod in pods:
-        statuses = pod.get("status", {}).get("containerStatuses") or []
-        for waiting in (status.get("state", {}).get("waiting") or {} for status in statuses):
-            if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-                found.append(f"pod {pod['metadata']['name']}: {waiting['reason']} {waiting.get('message', '')}".rstrip())
-    return found
-
-
-def when_webhook_answers(what: str, write: t.Callable[[], T], timeout: float) -> T:
-    """Write, and again while the webhook that has to agree does not answer.
-
-    The queue controller has no readiness probe, so it counts as ready before it listens (#1980).
-    """
-
-    def attempt() -> tuple[list[T] | None, str]:
-        try:
-            return [write()], ""
-        except TenancyError as exc:
-            if "failed calling webhook" not in exc.message:
-                raise
-            return None, exc.message
-
-    return wait_for(what, attempt, timeout)[0]

@@ -3,34 +3,101 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""What an installation of KAI Scheduler shows of itself in a cluster."""
+"""Judge what an installation of KAI Scheduler shows of itself: what is missing, what is left of it, what upstream supports."""
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, Object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+import dataclasses
+import datetime
+import re
+import typing as t
 
-ADMISSION = "admissionregistration.k8s.io/v1"
-WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+    BUILT_IN,
+    CLUSTER_POLICY_CRD,
+    CONDITIONS,
+    CONFIG,
+    CRDS,
+    HOOK_ROLES,
+    NAMESPACE,
+    RELEASE_NAME,
+    WEBHOOKS,
+    Object,
+    Release,
+)
+
+# --- is it available? ----------------------------------------------------------------------------------------------
 
 
-def lacking(kube: Kube, release: kai.Release) -> list[str]:
-    """What a release still lacks to count as available; empty when nothing."""
-    found: list[str] = []
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """The objects that show whether a release is available; empty where the release has none of that kind."""
+
+    config: Object | None
+    shards: list[Object]
+    webhooks: list[Object]
+    deployments: list[Object]
+
+
+def missing(release: Release, parts: Parts) -> list[str]:
+    """Return what a release still needs to count as available, a phrase each; empty when it is."""
+    phrases: list[str] = []
     if release.operator:
-        config = kube.get(*kai.CONFIG)
-        found += kai.unready([config]) if config else [f"{kai.CONFIG[1]} {kai.CONFIG[2]} does not exist"]
-    else:
-        found += kai.without_ca([item for kind in WEBHOOKS for item in kube.list(ADMISSION, kind)])
-    if release.shard:
-        found += kai.unready(kube.list(*kai.SHARD))
-    return found + kai.unavailable(release.deployments, kube.list("apps/v1", "Deployment", kai.NAMESPACE))
+        phrases += unready([parts.config]) if parts.config else [f"{CONFIG[1]} {CONFIG[2]} does not exist"]
+    return [
+        *phrases,
+        *without_ca(parts.webhooks),
+        *unready(parts.shards),
+        *unavailable(release.deployments, parts.deployments),
+    ]
 
 
-def conditions(kube: Kube, release: kai.Release) -> list[Object]:
-    """What Config and SchedulingShards say of themselves."""
-    config = kube.get(*kai.CONFIG) if release.operator else None
-    objects = ([config] if config else []) + (kube.list(*kai.SHARD) if release.shard else [])
+def unready(objects: t.Iterable[Object]) -> list[str]:
+    """Return which conditions a Config and SchedulingShards do not meet for their current generation."""
+    phrases = []
+    for item in objects:
+        generation = item["metadata"].get("generation")
+        reported = {condition["type"]: condition for condition in item.get("status", {}).get("conditions") or []}
+        for name in CONDITIONS:
+            condition = reported.get(name, {})
+            if condition.get("status") != "True" or condition.get("observedGeneration") != generation:
+                message = condition.get("message") or "not reported yet"
+                phrases.append(f"{item['kind']} {item['metadata']['name']} is not {name}: {message}")
+                break
+    return phrases
+
+
+def without_ca(webhooks: t.Iterable[Object]) -> list[str]:
+    """Return which of KAI's webhook configurations cannot be called yet, because a job has still to give them a CA."""
+    return [
+        f"{item['kind']} {item['metadata']['name']} has no CA yet"
+        for item in webhooks
+        if is_kai_webhook(item) and not all(webhook["clientConfig"].get("caBundle") for webhook in item.get("webhooks", []))
+    ]
+
+
+def unavailable(names: t.Iterable[str], deployments: t.Iterable[Object]) -> list[str]:
+    """Return which of the named Deployments do not exist or are not completely rolled out."""
+    live = {item["metadata"]["name"]: item for item in deployments}
+    phrases = []
+    for name in names:
+        item = live.get(name)
+        if item is None:
+            phrases.append(f"Deployment {name} does not exist")
+            continue
+        status, wanted = item.get("status", {}), item["spec"].get("replicas", 1)
+        current = status.get("observedGeneration") == item["metadata"].get("generation")
+        ready = min(status.get("availableReplicas", 0), status.get("updatedReplicas", 0)) if current else 0
+        if ready < wanted:
+            phrases.append(f"Deployment {name} has {ready} of {wanted} pods available")
+        elif status.get("replicas", 0) > wanted:
+            phrases.append(f"Deployment {name} still has old pods")
+    return phrases
+
+
+def conditions(parts: Parts) -> list[Object]:
+    """Return all conditions that the Config and the SchedulingShards report, and whether each is about the object as it is."""
     return [
         {
             "object": f"{item['kind']} {item['metadata']['name']}",
@@ -39,6 +106,67 @@ def conditions(kube: Kube, release: kai.Release) -> list[Object]:
             "current": condition.get("observedGeneration") == item["metadata"].get("generation"),
             "message": condition.get("message", ""),
         }
-        for item in objects
+        for item in [*([parts.config] if parts.config else []), *parts.shards]
         for condition in item.get("status", {}).get("conditions") or []
     ]
+
+
+def established(names: t.Collection[str], crds: t.Iterable[Object]) -> tuple[bool | None, str]:
+    """Probe for ``wait_for``: True once the API server serves the CRDs with these names."""
+    served = {
+        crd["metadata"]["name"]
+        for crd in crds
+        for condition in crd.get("status", {}).get("conditions") or []
+        if condition["type"] == "Established" and condition["status"] == "True"
+    }
+    pending = sorted(set(names) - served)
+    return (None, f"{', '.join(pending)} not established") if pending else (True, "")
+
+
+def is_unauthorised(pod: Object, account: Object | None) -> bool:
+    """Tell whether a pod is older than its service account, so that its token is one of an account that is gone (#1536)."""
+    # Both are RFC 3339 in UTC, which sort as they follow each other.
+    return account is not None and pod["metadata"]["creationTimestamp"] < account["metadata"]["creationTimestamp"]
+
+
+# --- what is left of it? -------------------------------------------------------------------------------------------
+
+
+def is_kai_webhook(item: Object) -> bool:
+    """Tell whether a webhook configuration is one of any release of KAI."""
+    return (item["kind"], item["metadata"]["name"]) in WEBHOOKS
+
+
+def is_of_chart(item: Object) -> bool:
+    """Tell whether a cluster-scoped object came with KAI's Helm release or with one of its hooks."""
+    notes = annotations_of(item)
+    owner = (notes.get("meta.helm.sh/release-name"), notes.get("meta.helm.sh/release-namespace"))
+    return owner == (RELEASE_NAME, NAMESPACE) or item["metadata"]["name"] in HOOK_ROLES
+
+
+def is_kai_crd(item: Object) -> bool:
+    """Tell whether a CRD is KAI's, or the stub of NVIDIA's that this collection installs for it."""
+    name = item["metadata"]["name"]
+    return name in CRDS or (name == CLUSTER_POLICY_CRD["metadata"]["name"] and is_owned(item))
+
+
+def is_built_in(item: Object) -> bool:
+    """Tell whether every namespace has such an object of itself."""
+    return (item["kind"], item["metadata"]["name"]) in BUILT_IN
+
+
+# --- what does upstream support? -----------------------------------------------------------------------------------
+
+
+def is_supported(release: Release, today: datetime.date) -> bool:
+    """Tell whether a release still gets corrections; one whose end is not known does."""
+    return release.end_of_support is None or f"{today:%Y-%m}" <= release.end_of_support
+
+
+def is_kubernetes_tested(release: Release, version: str) -> bool | None:
+    """Tell whether upstream tests a release with a version of Kubernetes, such as v1.35.4; None where nothing is known."""
+    minor = re.match(r"v(\d+)\.(\d+)", version)
+    if release.kubernetes is None or minor is None:
+        return None
+    first, last = release.kubernetes
+    return first <= (int(minor[1]), int(minor[2])) <= last

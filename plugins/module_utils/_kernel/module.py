@@ -11,6 +11,7 @@ import traceback
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.common.parameters import remove_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
@@ -71,12 +72,19 @@ def run_module(
     options = {"argument_spec": spec, "supports_check_mode": True} | kwargs
     kubernetes = AnsibleK8SModule(module_class=make, **options) if cluster else None
     module = made[0] if made else make(**options)
+    run = ModuleRun(module, kubernetes)
     try:
-        run = ModuleRun(module, kubernetes)
         result = reconcile(run)
     except TenancyError as exc:
-        # Shown from -vvv on.
-        module.fail_json(msg=exc.message, exception=traceback.format_exc(), **exc.details)
-    for warning in run.warnings:
-        module.warn(warning)
+        _show(run)
+        # By itself, ansible-core shows where an error comes from only if its own settings say so.
+        origin = {"traceback": traceback.format_exc()} if module._verbosity >= 3 else {}
+        module.fail_json(msg=exc.message, **exc.details, **origin)
+    _show(run)
     module.exit_json(**result)
+
+
+def _show(run: ModuleRun) -> None:
+    for warning in run.warnings:
+        # ansible-core 2.19 takes secrets out of results, but not out of warnings.
+        run.module.warn(remove_values(warning, run.module.no_log_values))

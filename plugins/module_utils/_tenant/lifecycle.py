@@ -14,7 +14,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, OWNED_SELECTOR, is_owned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import plan as queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant import facts, status
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Due, Live, Verified
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
@@ -25,7 +27,7 @@ if t.TYPE_CHECKING:
 Object = dict[str, t.Any]
 Ask = t.Callable[[Object, str], Object]
 
-QUEUES_PATH = f"/apis/{queues.API_VERSION}/queues"
+QUEUES_PATH = f"/apis/{API_VERSION}/queues"
 
 
 def read_all(kube: Kube) -> dict[str, Live]:
@@ -71,7 +73,7 @@ def queues_differ(tenant: Tenant, config: Object, ask: Ask) -> Due:
     except TenancyError as exc:
         return Due((facts.CHANGE, facts.VERIFY), (f"its queues cannot be read: {exc.message}",))
     try:
-        changes = queues.plan(queues.parse(list(tenant.queues)), live, "exact")
+        changes = plan(parse(list(tenant.queues)), live, "exact")
     except TenancyError as exc:
         return Due((facts.CHANGE, facts.VERIFY), (f"its queues differ: {exc.message}",))
     if not changes:

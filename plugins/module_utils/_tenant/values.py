@@ -10,7 +10,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import digest, node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
@@ -34,7 +35,7 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
         gpu_quota=tenant.gpu_nodes.shared_gpus,
         dedicated_to=tenant.name if tenant.trust == "zero" else "",
     )
-    scheduler = kai.release(own.version).values(own.gpu_sharing) if own and own.own_kai else None
+    scheduler = chart_values(release(own.version), own.gpu_sharing) if own and own.own_kai else None
     chosen = {key: value for key, value in settings.items() if not key.endswith(_PACE)}
     # The nodes themselves are part of what the host cluster shows.
     data = {key: value for key, value in tenant.data().items() if key != "gpu_nodes"}

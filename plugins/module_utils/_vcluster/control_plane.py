@@ -29,7 +29,7 @@ Object = dict[str, t.Any]
 # One authenticated GET by a kubeconfig; raises TenancyError, with ``permanent`` where no waiting helps.
 Ask = t.Callable[[Object, str], Object]
 
-# Seconds in which a control plane that has just started may refuse clients: it renews its certificate for the node's address every
+# Seconds for which a control plane that was just started may refuse clients: it renews its certificate for the node's address every
 # two seconds (pkg/server/cert/syncer.go), and its kubeconfig Secret is the former one until it writes the new one.
 SETTLING = 15.0
 
@@ -90,7 +90,7 @@ class Readiness:
 
     :arg dns: whether it has a CoreDNS of its own, which has to answer, too.
     :arg proxy_url: address of the HTTP proxy on the way to it; None without one.
-    :arg settling: seconds in which an error that no waiting mends is not believed.
+    :arg settling: seconds for which an error that no waiting mends has to last before it is believed.
     """
 
     def __init__(
@@ -101,7 +101,8 @@ class Readiness:
         self.dns = dns
         self.proxy_url = proxy_url
         self.deadline = deadline
-        self.settled_at = deadline.clock() + settling
+        self.settling = settling
+        self.refused_since: float | None = None
 
     def probe(self) -> tuple[Object | None, str]:
         """Observe once, for ``wait_for``.
@@ -134,13 +135,18 @@ class Readiness:
             return ({}, "") if unreachable else (None, why)
         return self._answers(kubeconfig.kubeconfig(secret, self.plane.name, server, self.proxy_url), server)
 
+    def _has_lasted(self) -> bool:
+        now = self.deadline.clock()
+        self.refused_since = now if self.refused_since is None else self.refused_since
+        return now - self.refused_since >= self.settling
+
     def _answers(self, config: Object, server: str) -> tuple[Object | None, str]:
         try:
             version = self.ask(config, "/version")["gitVersion"]
             self.ask(config, READY_PATH)
             dns = self.ask(config, DNS_PATH) if self.dns else None
         except TenancyError as exc:
-            if exc.details.get("permanent") and self.deadline.clock() >= self.settled_at:
+            if exc.details.get("permanent") and self._has_lasted():
                 raise
             return None, exc.message
         if dns and not dns.get("status", {}).get("availableReplicas"):

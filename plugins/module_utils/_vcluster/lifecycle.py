@@ -348,7 +348,7 @@ class VirtualCluster:
                 f"uninstall the Helm release {self.name}", "it is installed", lambda: self.release.remove(self.run.deadline)
             )
         if namespace and keep:
-            self._remove_synced()
+            self._remove_synced(installed=release is not None)
         elif namespace:
             self.run.change("namespace", self.namespace, None)
             self.run.take(f"remove namespace {self.namespace}", "it exists", lambda: self._remove_namespace(namespace))
@@ -359,14 +359,14 @@ class VirtualCluster:
         self.classes.remove_unneeded(leaving="" if keep else self.namespace)
         return self.run.result(namespace=self.namespace)
 
-    def _remove_synced(self) -> None:
-        """Remove what it wrote into its namespace; with the release there, that is no change of its own."""
+    def _remove_synced(self, installed: bool) -> None:
+        """Remove what it wrote into its namespace; where it was installed until now, that is no change of its own."""
         kinds = [*SYNCED_KINDS, ("v1", "Pod")]
         leftovers = [item for kind in kinds for item in self.plane.synced(*kind) if not _is_terminating(item)]
-        if self.release.found is None:
+        if not installed:
             for item in leftovers:
                 self.run.change(f"{item['kind']} {item['metadata']['name']}", "present", None)
-        if self.release.found or leftovers:
+        if installed or leftovers:
             self.run.take("remove what the virtual cluster wrote into its namespace", "its volumes are kept", self._sweep)
 
     def _sweep(self) -> None:

@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
@@ -93,33 +94,13 @@ def failure_lines(log: str) -> str:
 # --- pods --------------------------------------------------------------------------------------------------------
 
 
-def _container_statuses(pod: Object) -> list[Object]:
-    status = pod.get("status", {})
-    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
-
-
 def crashing_container(pod: Object) -> str | None:
     """Return the container that crashes again and again; a host's restart makes one crash once or twice, before it has a network."""
-    for status in _container_statuses(pod):
+    for status in container_statuses(pod):
         waiting = (status.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") == "CrashLoopBackOff" and status.get("restartCount", 0) >= CRASH_LOOP_RESTARTS:
             return str(status["name"])
     return None
-
-
-def pod_state(pod: Object) -> str:
-    """Return one line about a pod that is not ready, from the most specific thing that its status holds."""
-    name, status = pod["metadata"]["name"], pod.get("status", {})
-    for container in _container_statuses(pod):
-        state = container.get("state") or {}
-        for cause in (state.get("waiting") or {}, state.get("terminated") or {}):
-            if cause.get("reason") not in (None, "Completed", "PodInitializing", "ContainerCreating"):
-                message = f" ({cause['message']})" if cause.get("message") else ""
-                return f"pod {name}: {container['name']}: {cause['reason']}{message}"
-    for condition in status.get("conditions") or []:
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"pod {name}: {condition.get('reason')} ({condition.get('message', '')})"
-    return f"pod {name}: {status.get('phase', 'Unknown')}, not ready"
 
 
 def lost_pods(pods: t.Iterable[Object]) -> list[str]:

@@ -4,78 +4,190 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 import yaml
 from ansible.template import trust_as_template
-from ansible_collections.kubegpu.tenancy.plugins.action.fetch_kubeconfigs import ActionModule, via
+from ansible_collections.kubegpu.tenancy.plugins.action.fetch_kubeconfigs import ActionModule, command, via
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
-TEXT = "apiVersion: v1\nclusters:\n- cluster: {server: 'https://10.0.0.3:30002'}\n  name: web\n"
+KEY = "PRIVATE-KEY-OF-THE-TENANT"
+TEXT = f"apiVersion: v1\nclusters:\n- cluster: {{server: 'https://10.0.0.3:30002'}}\n  name: web\nusers: [{{name: {KEY}}}]\n"
 PROXY = "http://127.0.0.1:28080"
 
 
 def test_every_cluster_gets_the_proxy():
     # A tagged string, as Ansible passes it.
-    config = yaml.safe_load(via(TEXT, trust_as_template(PROXY)))
+    config = yaml.safe_load(via(TEXT, trust_as_template(PROXY), "/f"))
     assert config["clusters"] == [{"name": "web", "cluster": {"server": "https://10.0.0.3:30002", "proxy-url": PROXY}}]
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Path:
-    for name in ("cluster.yml", "team's.yml"):
-        (tmp_path / "host" / name).parent.mkdir(exist_ok=True)
-        (tmp_path / "host" / name).write_text(TEXT + f"# {name}\n")
-    return tmp_path / "host"
+def test_a_proxy_that_the_file_names_stays_unless_another_is_given():
+    named = via(TEXT, "http://own:3128", "/f")
+    assert via(named, "", "/f") == named
+    assert yaml.safe_load(via(named, PROXY, "/f"))["clusters"][0]["cluster"]["proxy-url"] == PROXY
 
 
-def fetch(src: Path, names: list[str], dest: Path, check_mode: bool = False) -> dict[str, object]:
+@pytest.mark.parametrize("text", [f"key: [{KEY}", f"- {KEY}", KEY, "clusters: {a: b}"])
+def test_what_is_no_kubeconfig_is_not_quoted(text):
+    with pytest.raises(TenancyError, match=r"^/f is no kubeconfig with clusters\.$"):
+        via(text, PROXY, "/f")
+
+
+@pytest.fixture(name="host")
+def _host(tmp_path: Path) -> Path:
+    """A folder on the host whose name has to be quoted."""
+    host = tmp_path / "the host's $(files)"
+    for name in ("cluster.yml", "tenants/team.yml", "tenants/it's.yml"):
+        (host / name).parent.mkdir(parents=True, exist_ok=True)
+        (host / name).write_text(TEXT + f"# {name}\n")
+    return host
+
+
+def fetch(host: Path, tenants: list[str], dest: Path, check_mode: bool = False, **more: object) -> dict[str, object]:
     """Run it with a shell here as the host."""
-    task = Mock(check_mode=check_mode, async_val=0, args={"src": str(src), "names": names, "dest": str(dest)})
-    action = ActionModule(task, Mock(), Mock(), None, None, None)
+    args = {"cluster": str(host / "cluster.yml"), "tenants": tenants, "tenants_dir": str(host / "tenants"), "dest": str(dest)}
+    context = SimpleNamespace(no_log=False)
+    task = Mock(check_mode=check_mode, async_val=0, args=args | more)
+    action = ActionModule(task, Mock(_play_context=context), Mock(), None, None, None)
 
     def run(command: str) -> dict[str, object]:
+        assert context.no_log is True
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-        return {"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+        return {"rc": done.returncode, "stdout": f"Welcome!\n{done.stdout}", "stderr": done.stderr}
 
     action._low_level_execute_command = run
-    return action.run()
+    result = action.run()
+    assert context.no_log is False
+    return result
+
+
+def listing(dest: Path) -> list[str]:
+    return sorted(str(path.relative_to(dest)) for path in dest.rglob("*") if path.is_file())
 
 
 def test_all_come_as_they_are_and_only_once(host, tmp_path):
-    names, dest = ["cluster", "team's"], tmp_path / "here/dc1"
-    assert fetch(host, names, dest, check_mode=True) == {"changed": True, "dest": str(dest)}
+    tenants, dest = ["team", "it's"], tmp_path / "here/dc1"
+    assert fetch(host, tenants, dest, check_mode=True) == {"changed": True, "dest": str(dest)}
     assert not dest.parent.exists()
 
-    assert fetch(host, names, dest)["changed"] is True
-    here = sorted(dest.iterdir())
-    assert [path.name for path in here] == ["cluster.yml", "team's.yml"]
-    assert [path.read_text() for path in here] == [path.read_text() for path in sorted(host.iterdir())]
-    assert [path.stat().st_mode & 0o777 for path in (dest, *here)] == [0o700, 0o600, 0o600]
-    assert fetch(host, names, dest)["changed"] is False
+    assert fetch(host, tenants, dest)["changed"] is True
+    names = ["cluster.yml", "tenants/it's.yml", "tenants/team.yml"]
+    assert listing(dest) == names
+    assert [(dest / name).read_text() for name in names] == [(host / name).read_text() for name in names]
+    modes = [path.stat().st_mode & 0o777 for path in (dest, dest / "tenants", *(dest / name for name in names))]
+    assert modes == [0o700, 0o700, 0o600, 0o600, 0o600]
+    assert fetch(host, tenants, dest)["changed"] is False
 
-    here[0].chmod(0o644)
-    assert fetch(host, names, dest)["changed"] is True
-    assert here[0].stat().st_mode & 0o777 == 0o600
+    (dest / "cluster.yml").chmod(0o644)
+    assert fetch(host, tenants, dest)["changed"] is True
+    assert (dest / "cluster.yml").stat().st_mode & 0o777 == 0o600
 
 
-def test_one_that_is_missing_is_named_and_nothing_is_written(host, tmp_path):
-    answer = fetch(host, ["cluster", "gone"], tmp_path / "here")
+def test_files_of_others_stay_and_absent_ones_go(host, tmp_path):
+    fetch(host, ["team", "it's"], tmp_path / "here")
+    assert fetch(host, [], tmp_path / "here")["changed"] is False
+    assert len(listing(tmp_path / "here")) == 3
+    assert fetch(host, [], tmp_path / "here", check_mode=True, absent=["team"])["changed"] is True
+    assert fetch(host, [], tmp_path / "here", absent=["team", "never"])["changed"] is True
+    assert listing(tmp_path / "here") == ["cluster.yml", "tenants/it's.yml"]
+    assert fetch(host, [], tmp_path / "here", absent=["team", "never"])["changed"] is False
+
+
+def test_nothing_is_asked_of_the_host_where_files_only_go(host, tmp_path):
+    assert fetch(host, None, tmp_path / "here", cluster=None, tenants_dir=None, absent=["team"])["changed"] is False
+
+
+def test_all_that_are_missing_are_named_and_nothing_is_written(host, tmp_path):
+    answer = fetch(host, ["team", "gone", "lost"], tmp_path / "here")
     assert answer["failed"]
-    assert "gone.yml" in answer["msg"]
+    assert answer["msg"].splitlines() == [f"{host}/tenants/{name}.yml is missing on the host." for name in ("gone", "lost")]
     assert not (tmp_path / "here").exists()
 
 
+def test_check_mode_expects_what_earlier_tasks_would_have_made(host, tmp_path):
+    fetch(host, [], tmp_path / "here")
+    assert fetch(host, ["gone"], tmp_path / "here", check_mode=True) == {"changed": True, "dest": str(tmp_path / "here")}
+
+
+@pytest.mark.parametrize("names", [["../web"], ["a/b"], [".web"], [""]])
+@pytest.mark.parametrize("option", ["tenants", "absent"])
+def test_names_that_lead_elsewhere_are_refused(host, tmp_path, names, option):
+    answer = fetch(
+        host, names if option == "tenants" else [], tmp_path / "here", **({} if option == "tenants" else {option: names})
+    )
+    assert answer == {"failed": True, "msg": f"{option}: {names[0]!r} is not the name of a tenant."}
+
+
+def test_a_tenant_is_wanted_or_not(host, tmp_path):
+    assert "absent: team is one of tenants" in fetch(host, ["team"], tmp_path / "here", absent=["team"])["msg"]
+
+
 def test_an_empty_one_is_no_kubeconfig(host, tmp_path):
-    (host / "empty.yml").touch()
-    assert "1 of 2 kubeconfigs came" in fetch(host, ["cluster", "empty"], tmp_path / "here")["msg"]
+    (host / "tenants/empty.yml").touch()
+    assert "tenants/empty.yml is empty" in fetch(host, ["empty"], tmp_path / "here")["msg"]
+
+
+def test_one_that_cannot_be_read_is_an_error(host, tmp_path):
+    (host / "tenants/folder.yml").mkdir()
+    assert "folder.yml" in fetch(host, ["folder"], tmp_path / "here")["msg"]
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(host, tmp_path):
     (tmp_path / "file").touch()
-    answer = fetch(host, ["cluster"], tmp_path / "file/here")
+    answer = fetch(host, [], tmp_path / "file/here")
     assert answer["failed"]
     assert os.fspath(tmp_path / "file") in answer["msg"]
+
+
+# A program in the place of ssh that runs the last argument here, for Ansible's own connection plugin.
+SSH = """#!/bin/sh
+for last; do :; done
+exec sh -c "$last"
+"""
+
+
+@pytest.mark.parametrize(("connection", "pipelining"), [("local", "true"), ("ssh", "true"), ("ssh", "false")])
+def test_no_verbosity_shows_a_key(host, tmp_path, connection, pipelining):
+    ssh = tmp_path / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    variables = {
+        "ansible_connection": connection,
+        "ansible_ssh_executable": str(ssh),
+        "ansible_pipelining": pipelining,
+        "ansible_python_interpreter": "/usr/bin/python3",
+    }
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {"gpu1": variables}}}))
+    options = {"cluster": str(host / "cluster.yml"), "tenants": ["team"], "tenants_dir": str(host / "tenants")}
+    options |= {"dest": str(tmp_path / "here"), "proxy_url": PROXY}
+    play = [{"hosts": "all", "gather_facts": False, "tasks": [{"kubegpu.tenancy.fetch_kubeconfigs": options, "diff": True}]}]
+    (tmp_path / "play.yml").write_text(yaml.safe_dump(play))
+    environment = os.environ | {"ANSIBLE_LOCAL_TEMP": str(tmp_path / "tmp"), "ANSIBLE_HOST_KEY_CHECKING": "false"}
+    done = subprocess.run(
+        ["ansible-playbook", "-vvvvv", "-i", str(tmp_path / "hosts.yml"), str(tmp_path / "play.yml")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    shown = done.stdout + done.stderr
+    assert done.returncode == 0, shown
+    assert listing(tmp_path / "here") == ["cluster.yml", "tenants/team.yml"]
+    assert KEY in (tmp_path / "here/tenants/team.yml").read_text()
+    # The command is shown, and its answer is not: neither as it is nor in base64, however that is aligned.
+    assert "base64 -w 0" in shown
+    for hidden in (KEY, *(base64.b64encode(b" " * shift + KEY.encode()).decode()[4:-4] for shift in range(3))):
+        assert hidden not in shown
+
+
+def test_the_command_takes_every_path_as_one():
+    done = subprocess.run(["sh", "-c", command(["/no such", "/$(touch x)"])], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["kubeconfig:-"] * 2

@@ -412,6 +412,8 @@ def helm(answer):
     """The adapter over a helm that answers what was recorded."""
 
     def run(args, *, data=None, environ_update=None):
+        if args[1] == "version":
+            return 0, "v3.19", ""
         if args[1] == "template":
             return (1, "", answer) if answer else (0, "", "")
         if args[1:3] == ["show", "values"]:

@@ -9,8 +9,12 @@ import typing as t
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import NAME, NODE_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.modules.gpu_probe import run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import NAME
+from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_probe
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+
+Object = dict[str, t.Any]
 
 MINE = "GPU-7a3c2d0e-6a5f-4d53-9a3e-2a4f7d6f8f10"
 OTHER = "GPU-00000000-6a5f-4d53-9a3e-2a4f7d6f8f10"
@@ -20,7 +24,7 @@ def listing(*uuids: str) -> str:
     return "".join(f"GPU {index}: NVIDIA H200 (UUID: {uuid})\n" for index, uuid in enumerate(uuids))
 
 
-def ended(message: str, phase: str = "Succeeded") -> dict[str, t.Any]:
+def ended(message: str, phase: str = "Succeeded") -> Object:
     return {"phase": phase, "containerStatuses": [{"name": "probe", "state": {"terminated": {"message": message}}}]}
 
 
@@ -29,61 +33,58 @@ def unscheduled(message: str) -> dict[str, t.Any]:
     return {"phase": "Pending", "conditions": [condition]}
 
 
-class FakeKube:
-    def __init__(self, status: dict[str, t.Any], gpus: int = 2, held: int = 0, unschedulable: bool = False) -> None:
-        self.status = status
-        spec = {"unschedulable": True} if unschedulable else {}
-        allocatable = {"nvidia.com/gpu": str(gpus)} if gpus else {}
-        plain = {"metadata": {"name": "plain"}, "spec": {}, "status": {"allocatable": {}}}
-        self.nodes = [{"metadata": {"name": "w1"}, "spec": spec, "status": {"allocatable": allocatable}}, plain]
-        self.pods = [self._holder(number) for number in range(held)]
-        self.namespaces: dict[str, dict[str, t.Any]] = {}
-        self.created: list[dict[str, t.Any]] = []
-        # Somebody takes all GPUs while the probe's pod waits.
-        self.rush = False
-
-    def _holder(self, number: int) -> dict[str, t.Any]:
-        spec = {"nodeName": "w1", "containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
-        return {"metadata": {"name": f"work-{number}", "namespace": "default"}, "spec": spec, "status": {"phase": "Running"}}
-
-    def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> dict[str, t.Any] | None:
-        if kind == "ServiceAccount":
-            return {"metadata": {"name": name}}
-        return self.namespaces.get(name) if kind == "Namespace" else self.nodes[0]
-
-    def list(self, api_version: str, kind: str, namespace: str | None = None) -> list[dict[str, t.Any]]:
-        if kind == "Node":
-            return self.nodes
-        return [pod for pod in self.pods if namespace in (None, pod["metadata"]["namespace"])]
-
-    def create(self, definition: dict[str, t.Any]) -> None:
-        self.created.append(definition)
-        if definition["kind"] == "Namespace":
-            self.namespaces[definition["metadata"]["name"]] = definition
-            return
-        name = f"{definition['metadata']['generateName']}{len(self.pods)}"
-        self.pods.append(definition | {"metadata": definition["metadata"] | {"name": name}, "status": self.status})
-        if self.rush:
-            self.pods += [self._holder(number) for number in (0, 1)]
-
-    def delete(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> bool:
-        if kind == "Namespace":
-            self.pods = [pod for pod in self.pods if pod["metadata"]["namespace"] != name]
-            return self.namespaces.pop(name, None) is not None
-        self.pods = [pod for pod in self.pods if pod["metadata"]["name"] != name]
-        return True
+def held_gpu(number: int) -> Object:
+    spec = {"nodeName": "w1", "containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
+    metadata = {"name": f"work-{number}", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
 
-def probe(kube: FakeKube, check_mode: bool = False, **params: t.Any) -> dict[str, t.Any]:
-    defaults: dict[str, t.Any] = {"namespace": NAME, "image": "image", "expected_gpus": {}, "timeout": 0.4}
+def cluster(status: Object | None = None, gpus: int = 2, held: int = 0, rush: bool = False, **spec: t.Any) -> InMemoryApi:
+    """A cluster with a node that offers GPUs and one that does not, in which the probe's pod gets a status at once.
+
+    :arg status: None for a pod that somebody removes.
+    :arg held: how many GPUs are held by other pods; with ``rush``, all of them as soon as the probe's pod waits.
+    :arg spec: of the node.
+    """
+    allocatable = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+    nodes = [("w1", spec, allocatable), ("plain", {}, {})]
+    api = InMemoryApi(
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec, "status": {"allocatable": allocatable}}
+        for name, spec, allocatable in nodes
+    )
+    for number in range(held):
+        api.put(held_gpu(number))
+
+    def namespace(item: Object) -> None:
+        name = item["metadata"]["name"]
+        api.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}})
+
+    def pod(item: Object) -> None:
+        if status is None:
+            api.drop("v1", "Pod", item["metadata"]["name"], NAME)
+        else:
+            api.put(item | {"status": status})
+        for number in range(gpus if rush else 0):
+            api.put(held_gpu(number))
+
+    api.react("create", "Namespace", namespace)
+    api.react("create", "Pod", pod)
+    return api
+
+
+def probe(api: InMemoryApi, check_mode: bool = False, **params: t.Any) -> Object:
+    defaults: Object = {"namespace": NAME, "image": "image", "expected_gpus": {}, "runtime_class": "nvidia", "timeout": 0.4}
+    defaults["tolerations"] = [{"operator": "Exists"}]
     try:
-        return run(defaults | params, t.cast(t.Any, kube), check_mode)
+        return gpu_probe.reconcile(Run(defaults | params, check_mode, kube=t.cast(t.Any, api)))
     finally:
-        assert not kube.namespaces, "the probe left its namespace"
-        assert not [pod for pod in kube.pods if pod["metadata"]["namespace"] == NAME], "the probe left a pod"
+        assert not api.list("v1", "Namespace"), "the probe left its namespace"
+        assert not api.list("v1", "Pod", NAME), "the probe left a pod"
+        deleted = [kind for verb, kind, _name in api.writes if verb == "delete"]
+        assert deleted == sorted(deleted, key=["Pod", "Namespace"].index), "the namespace was deleted before its pods"
 
 
-def verdict(result: dict[str, t.Any]) -> tuple[str, str]:
+def verdict(result: Object) -> tuple[str, str]:
     (found,) = result["results"]
     assert found["name"] == "w1"
     return found["verdict"], found["reason"]
@@ -91,14 +92,8 @@ def verdict(result: dict[str, t.Any]) -> tuple[str, str]:
 
 @pytest.mark.parametrize("expected", [{}, {"w1": 2}, {"w1": [MINE, OTHER]}, {"w2": [OTHER]}])
 def test_one_gpu_of_the_node_passes(expected: dict[str, t.Any]) -> None:
-    kube = FakeKube(ended(listing(MINE)), held=1)
-    result = probe(kube, expected_gpus=expected)
+    result = probe(cluster(ended(listing(MINE)), held=1), expected_gpus=expected)
     assert (verdict(result), result["changed"]) == (("passed", MINE), False)
-    pod = next(item for item in kube.created if item["kind"] == "Pod")
-    assert pod["metadata"]["annotations"] == {NODE_NOTE: "w1"}
-    assert pod["spec"]["runtimeClassName"] == "nvidia"
-    assert pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
-    assert "nodeName" not in pod["spec"]
 
 
 @pytest.mark.parametrize(
@@ -116,49 +111,65 @@ def test_one_gpu_of_the_node_passes(expected: dict[str, t.Any]) -> None:
 )
 def test_anything_else_fails(status: dict[str, t.Any], words: str) -> None:
     with pytest.raises(TenancyError) as caught:
-        probe(FakeKube(status), expected_gpus={"w1": [MINE]})
+        probe(cluster(status), expected_gpus={"w1": [MINE]})
     assert words in caught.value.message
     assert [found["verdict"] for found in caught.value.details["results"]] == ["failed"]
 
 
 @pytest.mark.parametrize(
-    ("kube", "reason"),
+    ("api", "reason"),
     [
-        (FakeKube({}, held=2), "all of its 2 GPUs are in use"),
-        (FakeKube({}, unschedulable=True), "the node is cordoned"),
+        (cluster({}, held=2), "all of its 2 GPUs are in use"),
+        (cluster({}, unschedulable=True), "the node is cordoned"),
     ],
 )
-def test_without_a_free_gpu_nothing_is_tried(kube: FakeKube, reason: str) -> None:
-    assert verdict(probe(kube)) == ("not_tried", reason)
-    assert kube.created == []
+def test_without_a_free_gpu_nothing_is_tried(api: InMemoryApi, reason: str) -> None:
+    assert verdict(probe(api)) == ("not_tried", reason)
+    assert api.writes == []
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "tried"),
+    [
+        ([{"operator": "Exists"}], True),
+        ([{"key": "kubegpu.tenancy/tenant", "value": "ml"}], True),
+        ([{"key": "kubegpu.tenancy/tenant", "value": "web"}], False),
+        ([], False),
+    ],
+)
+def test_a_node_whose_taint_is_not_tolerated_is_not_tried(tolerations: list[Object], tried: bool) -> None:
+    taint = {"key": "kubegpu.tenancy/tenant", "value": "ml", "effect": "NoSchedule"}
+    api = cluster(ended(listing(MINE)), taints=[taint])
+    expected = ("passed", MINE)
+    if not tried:
+        expected = ("not_tried", "the probe's pods do not tolerate its taint kubegpu.tenancy/tenant=ml:NoSchedule")
+    assert verdict(probe(api, tolerations=tolerations)) == expected
 
 
 def test_a_gpu_taken_meanwhile_is_no_failure() -> None:
-    kube = FakeKube(unscheduled("0/1 nodes are available: 1 Insufficient nvidia.com/gpu."))
-    kube.rush = True
-    assert verdict(probe(kube)) == ("not_tried", "all of its 2 GPUs are in use")
+    api = cluster(unscheduled("0/1 nodes are available: 1 Insufficient nvidia.com/gpu."), rush=True)
+    assert verdict(probe(api)) == ("not_tried", "all of its 2 GPUs are in use")
 
 
 def test_nodes_without_gpus_are_no_matter() -> None:
-    assert probe(FakeKube({}, gpus=0))["results"] == []
+    assert probe(cluster({}, gpus=0))["results"] == []
 
 
 def test_check_mode_runs_nothing() -> None:
-    kube = FakeKube(ended(listing(MINE)))
-    assert verdict(probe(kube, check_mode=True)) == ("not_tried", "check mode")
-    assert kube.created == []
+    api = cluster(ended(listing(MINE)))
+    assert verdict(probe(api, check_mode=True)) == ("not_tried", "check mode")
+    assert api.writes == []
 
 
-def test_a_removed_pod_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    kube = FakeKube({})
-    monkeypatch.setattr(kube, "create", lambda definition: definition["kind"] == "Pod" or FakeKube.create(kube, definition))
+def test_a_removed_pod_is_reported() -> None:
     with pytest.raises(TenancyError, match="w1: somebody removed the pod"):
-        probe(kube)
+        probe(cluster())
 
 
 def test_a_foreign_namespace_is_refused() -> None:
-    kube = FakeKube(ended(listing(MINE)))
-    kube.namespaces[NAME] = {"metadata": {"name": NAME}}
-    with pytest.raises(TenancyError, match="exists and is not ours"):
-        run({"namespace": NAME, "image": "i", "expected_gpus": {}, "timeout": 0}, t.cast(t.Any, kube), False)
-    assert NAME in kube.namespaces
+    api = cluster(ended(listing(MINE)))
+    api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}})
+    params: Object = {"namespace": NAME, "image": "i", "expected_gpus": {}, "runtime_class": "", "tolerations": [], "timeout": 1}
+    with pytest.raises(TenancyError, match=f"namespace: {NAME} exists"):
+        gpu_probe.reconcile(Run(params, kube=t.cast(t.Any, api)))
+    assert api.writes == []

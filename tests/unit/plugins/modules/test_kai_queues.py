@@ -8,43 +8,38 @@ import copy
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.modules.kai_queues import run
+from ansible_collections.kubegpu.tenancy.plugins.modules.kai_queues import reconcile
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 TREE = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "training", "gpu": {"limit": 2}}]}]
+SILENT = 'Internal error occurred: failed calling webhook "queue-validation.kai.scheduler": connection refused'
 
 
-class FakeKube:
-    """Queues by name; the first ``silent`` writes meet a webhook that does not answer."""
+class Cluster(InMemoryApi):
+    """Queues and pods; the first ``silent`` writes meet a webhook that does not answer."""
 
     def __init__(self, silent=0, pods=()):
-        self.queues = {}
-        self.pods = list(pods)
-        self.calls = []
+        super().__init__(pods)
         self.silent = silent
 
-    def list(self, _api_version, kind):
-        self.calls.append("list" if kind == "Queue" else f"list {kind}")
-        return list(self.queues.values()) if kind == "Queue" else self.pods
-
-    def _write(self, verb, name):
+    def create(self, definition):
         if self.silent:
             self.silent -= 1
-            raise TenancyError(
-                'Internal error occurred: failed calling webhook "queue-validation.kai.scheduler": connection refused'
-            )
-        self.calls.append(f"{verb} {name}")
+            raise TenancyError(SILENT)
+        return super().create(definition)
 
-    def create(self, definition):
-        self._write("create", definition["metadata"]["name"])
-        self.queues[definition["metadata"]["name"]] = copy.deepcopy(definition)
+    @property
+    def queues(self):
+        return [item["metadata"]["name"] for item in self.objects.values() if item["kind"] == "Queue"]
 
-    def patch(self, _api_version, _kind, name, body):
-        self._write("patch", name)
-        self.queues[name]["spec"] |= body["spec"]
+    @property
+    def written(self):
+        return [f"{verb} {name}" for verb, _kind, name in self.writes]
 
-    def delete(self, _api_version, _kind, name):
-        self._write("delete", name)
-        del self.queues[name]
+    def forget(self):
+        self.writes.clear()
+        self.reads.clear()
 
 
 def params(**changes):
@@ -52,67 +47,73 @@ def params(**changes):
     return defaults | {"remove_foreign": False, "quota_sums": "warn", "scheduler_name": "kai-scheduler"} | changes
 
 
+def run(options, kube, check_mode):
+    return reconcile(make_run(options, kube, check_mode=check_mode))
+
+
 def pod(name, queue, phase="Running"):
     metadata = {"name": name, "namespace": "ns", "labels": {"kai.scheduler/queue": queue}}
-    return {"metadata": metadata, "spec": {"schedulerName": "kai-scheduler"}, "status": {"phase": phase}}
+    spec = {"schedulerName": "kai-scheduler"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
 
 def test_create_then_nothing_then_update_then_delete():
-    kube = FakeKube()
+    kube = Cluster()
     result = run(params(), kube, False)
     assert result["changed"]
     assert result["leaves"] == ["training"]
     assert result["diff"]["before"] == {}
-    assert kube.calls == ["list", "create ml", "create training"]
+    assert (kube.reads, kube.written) == ([("list", "Queue", None)], ["create ml", "create training"])
 
-    kube.calls = []
+    kube.forget()
     assert run(params(), kube, False)["changed"] is False
-    assert kube.calls == ["list"]
+    assert (kube.reads, kube.written) == ([("list", "Queue", None)], [])
 
-    kube.calls = []
+    kube.forget()
     smaller = copy.deepcopy(TREE)
     smaller[0]["children"][0]["gpu"]["limit"] = 1
     result = run(params(queues=smaller), kube, False)
     assert result["diff"] == {"before": {"training": {"gpu.limit": 2}}, "after": {"training": {"gpu.limit": 1}}}
-    assert kube.calls == ["list", "patch training"]
+    assert (kube.reads, kube.written) == ([("list", "Queue", None)], ["patch training"])
 
-    kube.calls = []
+    kube.forget()
     result = run(params(state="absent"), kube, False)
-    assert kube.calls == ["list", "list Pod", "delete training", "delete ml"]
+    assert [kind for _verb, kind, _namespace in kube.reads] == ["Queue", "Pod"]
+    assert kube.written == ["delete training", "delete ml"]
     assert result["diff"]["after"] == {}
     assert run(params(state="absent"), kube, False)["changed"] is False
 
 
 def test_check_mode_predicts_and_writes_nothing():
-    kube = FakeKube()
+    kube = Cluster()
     predicted = run(params(), kube, True)
-    assert kube.calls == ["list"]
+    assert (kube.reads, kube.written) == ([("list", "Queue", None)], [])
     assert predicted == run(params(), kube, False)
 
 
 def test_a_silent_webhook_is_waited_for():
-    kube = FakeKube(silent=1)
+    kube = Cluster(silent=1)
     assert run(params(), kube, False)["changed"]
-    assert list(kube.queues) == ["ml", "training"]
+    assert kube.queues == ["ml", "training"]
 
 
 def test_a_webhook_that_stays_silent():
     with pytest.raises(TenancyError, match=r"queue ml to be written.*failed calling webhook"):
-        run(params(timeout=0), FakeKube(silent=9), False)
+        run(params(timeout=1), Cluster(silent=9), False)
 
 
 def test_levels_are_the_releases():
-    kube = FakeKube()
+    kube = Cluster()
     with pytest.raises(TenancyError, match=r"v0\.12\.0"):
-        run(params(queues=[{"name": "q"}], kai_version="v0.12.0"), kube, False)
-    assert kube.calls == []
+        run(params(queues=[{"name": "q"}], kai_version="0.12.0"), kube, False)
+    assert (kube.reads, kube.written) == ([], [])
     assert run(params(queues=[{"name": "q"}], kai_version="v0.13.1"), kube, False)["changed"]
 
 
-def test_exact_removes_what_is_ours_and_no_longer_named():
-    kube = FakeKube()
+def test_exact_removes_owned_queues_that_are_no_longer_named():
+    kube = Cluster()
     run(params(), kube, False)
-    kube.queues["default"] = {"metadata": {"name": "default"}, "spec": {}}
+    kube.put({"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "default"}, "spec": {}})
     only_root = params(state="exact", queues=[{"name": "ml", "gpu": {"quota": 4, "limit": 4}}])
     assert [change["name"] for change in run(only_root, kube, True)["changes"]] == ["training"]
     assert [change["name"] for change in run(only_root | {"remove_foreign": True}, kube, True)["changes"]] == [
@@ -120,13 +121,13 @@ def test_exact_removes_what_is_ours_and_no_longer_named():
         "default",
     ]
     run(only_root, kube, False)
-    assert list(kube.queues) == ["ml", "default"]
+    assert kube.queues == ["ml", "default"]
     assert run(only_root, kube, False)["changed"] is False
 
 
 def test_a_queue_with_pods_that_have_not_ended_stays():
     busy = [pod(f"p{n:02}", "training") for n in range(12)]
-    kube = FakeKube(pods=[*busy, pod("done", "ml", "Succeeded")])
+    kube = Cluster(pods=[*busy, pod("done", "ml", "Succeeded")])
     run(params(), kube, False)
     for check_mode in (True, False):
         with pytest.raises(TenancyError) as refusal:
@@ -134,12 +135,12 @@ def test_a_queue_with_pods_that_have_not_ended_stays():
         problem = refusal.value.details["problems"][0]
         assert problem.startswith("queues.training: is not removed, because pods in it have not ended: ns/p00, ns/p01,")
         assert problem.endswith("ns/p09 and 2 more.")
-    assert list(kube.queues) == ["ml", "training"]
+    assert kube.queues == ["ml", "training"]
     assert run(params(state="absent", force=True), kube, False)["changed"]
-    assert kube.queues == {}
+    assert kube.queues == []
 
 
-def test_promises_above_the_parents():
+def test_quotas_above_the_parents():
     twice = [
         {
             "name": "ml",
@@ -147,9 +148,10 @@ def test_promises_above_the_parents():
             "children": [{"name": "a", "gpu": {"quota": 1}}, {"name": "b", "gpu": {"quota": 0.5}}],
         }
     ]
-    said = "queues.ml.gpu.quota: the quotas of its children sum up to 1.5, its own is 1."
-    assert run(params(queues=twice), FakeKube(), False)["warnings"] == [said]
-    kube = FakeKube()
+    warned = make_run(params(queues=twice), Cluster())
+    reconcile(warned)
+    assert warned.warnings == ["queues.ml.gpu.quota: the quotas of its children sum up to 1.5, its own is 1."]
+    kube = Cluster()
     with pytest.raises(TenancyError, match=r"sum up to 1\.5"):
         run(params(queues=twice, quota_sums="error"), kube, False)
-    assert kube.calls == []
+    assert (kube.reads, kube.written) == ([], [])

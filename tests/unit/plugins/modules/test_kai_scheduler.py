@@ -5,94 +5,121 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler import run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
+from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler import reconcile
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 CONDITIONS = [{"type": name, "status": "True", "observedGeneration": 1} for name in kai.CONDITIONS]
 CHART_NOTES = {"meta.helm.sh/release-name": "kai-scheduler", "meta.helm.sh/release-namespace": "kai-scheduler"}
+SCHEDULER = "kai-scheduler-default"
+KINDS = {
+    "ClusterRole": (kai.RBAC, None),
+    "ClusterRoleBinding": (kai.RBAC, None),
+    "Config": (kai.CONFIG[0], None),
+    "CustomResourceDefinition": (kai.CRD[0], None),
+    "Deployment": ("apps/v1", kai.NAMESPACE),
+    "Job": ("batch/v1", kai.NAMESPACE),
+    "MutatingWebhookConfiguration": (kai.ADMISSION, None),
+    "Namespace": ("v1", None),
+    "Pod": ("v1", kai.NAMESPACE),
+    "Queue": ("scheduling.run.ai/v2", None),
+    "SchedulingShard": (kai.SHARD[0], None),
+    "Secret": ("v1", kai.NAMESPACE),
+    "ServiceAccount": ("v1", kai.NAMESPACE),
+    "ValidatingWebhookConfiguration": (kai.ADMISSION, None),
+}
 
 
 def at(minute):
     return {"creationTimestamp": f"2026-11-21T12:0{minute}:00Z"}
 
 
-class Cluster:
-    """A fake Kube and Helm in one: objects by kind and name, and the calls that changed something."""
+class Cluster(InMemoryApi):
+    """An API with KAI's controllers at work, and Helm on it; ``calls`` are what changed something, in order."""
 
     def __init__(self):
-        self.objects = {}
-        self.recorded = None
+        super().__init__()
         self.calls = []
+        self.helm = Charts(self)
+        self.helm.on_change = self._installed
+        self.react("apply", "CustomResourceDefinition", self._establish)
+        self.react("delete", "Deployment", self._end_pods)
+        self.react("delete", "Pod", self._replace)
 
-    def put(self, kind, name, **more):
-        if "stringData" in more:
-            more["data"] = {key: base64.b64encode(text.encode()).decode() for key, text in more.pop("stringData").items()}
-        metadata = {"name": name, "generation": 1} | more.pop("metadata", {})
-        self.objects[(kind, name)] = {"kind": kind, "metadata": metadata} | more
+    def have(self, kind, name, metadata=None, **more):
+        api_version, namespace = KINDS[kind]
+        home = {"namespace": namespace} if namespace else {}
+        return self.put(
+            {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "generation": 1} | home | (metadata or {})}
+            | more
+        )
 
-    # Kube
+    def lose(self, kind, name):
+        api_version, namespace = KINDS[kind]
+        assert self.find(kind, name)
+        self.drop(api_version, kind, name, namespace)
 
-    def get(self, _api_version, kind, name, _namespace=None):
-        return self.objects.get((kind, name))
+    def find(self, kind, name, namespace=None):
+        api_version, home = KINDS[kind]
+        return self.objects.get((api_version, kind, namespace or home, name))
 
-    def list(self, _api_version, kind, namespace=None, label_selector=None):
-        found = [item for (of, _name), item in self.objects.items() if of == kind]
-        found = [item for item in found if namespace in (None, item["metadata"].get("namespace", "kai-scheduler"))]
-        return [item for item in found if not label_selector or item.get("app") == label_selector.removeprefix("app=")]
+    def names(self, *kinds):
+        return {name for _api_version, kind, _namespace, name in self.objects if kind in kinds}
 
-    def apply(self, definition):
-        self.calls.append(f"apply {definition['metadata']['name']}")
-        content = {key: value for key, value in definition.items() if key not in ("apiVersion", "kind")}
-        if definition["kind"] == "CustomResourceDefinition":
-            content["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
-        self.put(definition["kind"], definition["metadata"]["name"], **content)
+    def _wrote(self, verb, item):
+        self.calls.append(f"{verb} {item['kind']} {item['metadata']['name']}")
+        return super()._wrote(verb, item)
 
-    create = apply
+    def _establish(self, crd):
+        self.put(crd | {"status": {"conditions": [{"type": "Established", "status": "True"}]}})
 
-    def delete(self, _api_version, kind, name, _namespace=None):
-        if self.objects.pop((kind, name), None) is None:
-            return False
-        self.calls.append(f"delete {kind} {name}")
-        if kind == "Deployment":
-            self.objects = {key: item for key, item in self.objects.items() if key[0] != "Pod" or item.get("app") != name}
-        if kind == "Pod":
-            self.put("Pod", f"{name}-new", app="kai-scheduler-default", status={}, spec={}, metadata=at(9))
-        return True
+    def _end_pods(self, deployment):
+        for pod in self.list("v1", "Pod", kai.NAMESPACE, f"app={deployment['metadata']['name']}"):
+            self.drop("v1", "Pod", pod["metadata"]["name"], kai.NAMESPACE)
 
-    # Helm
+    def _replace(self, pod):
+        if self.find("Deployment", pod["metadata"].get("labels", {}).get("app")):
+            self.have("Pod", f"{pod['metadata']['name']}-new", at(9) | {"labels": pod["metadata"]["labels"]}, spec={}, status={})
 
-    def release(self, _name, _namespace):
-        return self.recorded
+    def _installed(self, helm_release):
+        """Do what the chart and KAI's operator do."""
+        if helm_release is None:
+            return
+        self.calls.append("upgrade")
+        self.have("Config", "kai-config", status={"conditions": CONDITIONS})
+        self.have("SchedulingShard", "default", status={"conditions": CONDITIONS})
+        for deployment in release(helm_release.chart_version).deployments:
+            status = {"availableReplicas": 1, "updatedReplicas": 1, "replicas": 1, "observedGeneration": 1}
+            self.have("Deployment", deployment, spec={"replicas": 1}, status=status)
+        self.have("Pod", "scheduler-1", at(1) | {"labels": {"app": SCHEDULER}}, spec={}, status={})
+        self.have("Pod", kai.OPERATOR, {"labels": {"app": kai.OPERATOR}}, spec={}, status={})
+        for kind, webhook in kai.WEBHOOKS[:4]:
+            self.have(kind, webhook)
+        for kind in ("ClusterRole", "ClusterRoleBinding"):
+            self.have(kind, "kai-binder", {"annotations": CHART_NOTES})
+            self.have(kind, "cluster-admin")
+        for home in ("kai-scheduler", "kai-resource-reservation", "default"):
+            self.have("Namespace", home)
+
+
+class Charts(InMemoryHelm):
+    """Helm with KAI's charts."""
 
     def crds(self, _chart):
-        return [{"kind": "CustomResourceDefinition", "metadata": {"name": name}} for name in kai.CRDS]
+        api_version, kind = kai.CRD
+        return [{"apiVersion": api_version, "kind": kind, "metadata": {"name": name}} for name in kai.CRDS]
 
-    def upgrade(self, name, namespace, chart, values, _timeout):
-        self.calls.append("upgrade")
-        self.recorded = Release(name, namespace, "deployed", 1, name, chart.version, values)
-        self.put("Config", "kai-config", status={"conditions": CONDITIONS})
-        self.put("SchedulingShard", "default", status={"conditions": CONDITIONS})
-        for deployment in kai.release(chart.version).deployments:
-            status = {"availableReplicas": 1, "updatedReplicas": 1, "replicas": 1, "observedGeneration": 1}
-            self.put("Deployment", deployment, spec={"replicas": 1}, status=status)
-        self.put("Pod", "scheduler-1", app="kai-scheduler-default", status={}, spec={}, metadata=at(1))
-        self.put("Pod", kai.OPERATOR, app=kai.OPERATOR, status={})
-        for kind, webhook in kai.WEBHOOKS[:4]:
-            self.put(kind, webhook)
-        for kind in ("ClusterRole", "ClusterRoleBinding"):
-            self.put(kind, "kai-binder", metadata={"annotations": CHART_NOTES})
-            self.put(kind, "cluster-admin")
-        self.put("Namespace", "kai-scheduler")
-        self.put("Namespace", "kai-resource-reservation")
-        self.put("Namespace", "default")
-
-    def uninstall(self, _name, _namespace, _timeout, hooks=True):
-        self.calls.append(f"uninstall hooks={hooks}")
-        self.recorded = None
+    def uninstall(self, name, namespace, timeout, hooks=True):
+        self.api.calls.append(f"uninstall hooks={hooks}")
+        return super().uninstall(name, namespace, timeout, hooks)
 
 
 def params(**changes):
@@ -108,17 +135,29 @@ def params(**changes):
     } | changes
 
 
+def run(cluster, check_mode=False, **changes):
+    return reconcile(make_run(params(**changes), cluster, cluster.helm, check_mode))
+
+
 @pytest.fixture
 def installed():
     cluster = Cluster()
-    run(params(), cluster, cluster, False)
+    run(cluster)
     cluster.calls = []
     return cluster
 
 
+def queue(name, parent=None, **spec):
+    return {"spec": spec | ({"parentQueue": parent} if parent else {})}
+
+
+def steps(result):
+    return [step["step"] for step in result["steps"]]
+
+
 def test_install():
     cluster = Cluster()
-    result = run(params(values={"global": {"registry": "mirror.example/kai"}, "x": 1}), cluster, cluster, False)
+    result = run(cluster, values={"global": {"registry": "mirror.example/kai"}, "x": 1})
     assert result["changed"]
     assert result["values"] == {
         "global": {"registry": "mirror.example/kai", "gpuSharing": True},
@@ -126,221 +165,303 @@ def test_install():
         "x": 1,
     }
     assert result["diff"]["after"]["version"] == "v0.12.0"
-    assert cluster.calls == [*(f"apply {name}" for name in kai.CRDS), "upgrade"]
+    assert cluster.calls == [*(f"apply CustomResourceDefinition {name}" for name in kai.CRDS), "upgrade"]
 
 
 def test_second_run_changes_nothing(installed):
-    assert run(params(), installed, installed, False)["changed"] is False
+    assert run(installed)["changed"] is False
     assert installed.calls == []
 
 
 def test_check_mode_predicts(installed):
     for cluster in (Cluster(), installed):
-        result = run(params(version="v0.13.1"), cluster, cluster, True)
+        result = run(cluster, check_mode=True, version="v0.13.1")
         assert result["changed"]
         assert cluster.calls == []
     assert result["diff"]["before"]["version"] == "v0.12.0"
 
 
+def test_values_that_the_chart_refuses_are_refused_before_the_first_write(installed):
+    for cluster in (Cluster(), installed):
+        for check_mode in (True, False):
+            cluster.helm.refusal = "values.refused: the chart has no such key."
+            with pytest.raises(TenancyError, match=r"values\.refused"):
+                run(cluster, check_mode, values={"refused": 1})
+            assert cluster.calls == []
+
+
 def test_upgrade_brings_crds_and_restarts_the_scheduler(installed):
-    result = run(params(version="v0.13.1", gpu_sharing=False), installed, installed, False)
-    assert result["diff"] == {
-        "before": {
-            "version": "v0.12.0",
-            "values.global.registry": "ghcr.io/nvidia/kai-scheduler",
-            "values.global.gpuSharing": True,
-        },
-        "after": {
-            "version": "v0.13.1",
-            "values.global.registry": "ghcr.io/kai-scheduler/kai-scheduler",
-            "values.global.gpuSharing": False,
-            "values.operator": {"qps": 5},
-        },
+    result = run(installed, version="v0.13.1", gpu_sharing=False)
+    assert result["diff"]["before"] == {
+        "version": "v0.12.0",
+        "values.global.registry": "ghcr.io/nvidia/kai-scheduler",
+        "values.global.gpuSharing": True,
+    }
+    assert result["diff"]["after"] == {
+        "version": "v0.13.1",
+        "values.global.registry": "ghcr.io/kai-scheduler/kai-scheduler",
+        "values.global.gpuSharing": False,
+        "values.operator": {"qps": 5},
     }
     assert installed.calls[-3:] == ["delete Deployment kai-operator", "upgrade", "delete Pod scheduler-1"]
 
 
-def queue(name, parent=None, **spec):
-    return {"metadata": {"name": name}, "spec": spec | ({"parentQueue": parent} if parent else {})}
+def test_diffs_show_steps_upgrade_notes_and_hazards(installed):
+    result = run(installed, check_mode=True, version="v0.13.1")
+    assert result["diff"]["prepared"].splitlines() == [
+        "step: apply the CRDs (helm installs them once and never changes them)",
+        "step: upgrade to v0.13.1 (as asked, with all values)",
+        "step: restart the scheduler (its service account was made anew, and it would go on without rights (#1536))",
+        "upgrade note: queues below the second level are scheduled from now on (release notes)",
+        f"hazard: {result['hazards'][0]}",
+    ]
+    assert result["upgrade_notes"] == ["queues below the second level are scheduled from now on (release notes)"]
+    assert run(installed, version="v0.12.0")["upgrade_notes"] == []
 
 
-def steps(result):
-    return [step["step"] for step in result["steps"]]
-
-
-def test_the_way_back_goes_by_removal_and_keeps_the_queues(installed):
-    run(params(version="v0.13.1"), installed, installed, False)
+def test_a_downgrade_goes_by_removal_and_keeps_the_queues(installed):
+    run(installed, version="v0.13.1")
     for name, parent in (("ml", None), ("training", "ml")):
-        installed.put("Queue", name, **queue(name, parent, priority=7))
-    predicted = run(params(), installed, installed, True)
-    way = ["export queues, Config and values", "remove v0.13.1", "apply the CRDs", "install v0.12.0", "write back the queues"]
-    assert steps(predicted) == way
-    assert "queues below the second level would not be scheduled any more" in predicted["passages"][0]
+        installed.have("Queue", name, **queue(name, parent, priority=7))
+    predicted = run(installed, check_mode=True)
+    expected = ["export the queues", "remove v0.13.1", "apply the CRDs", "install v0.12.0", "write back the queues"]
+    assert steps(predicted) == expected
+    assert "queues below the second level would not be scheduled any more" in predicted["upgrade_notes"][0]
 
     for account in ("default", "binder", "scheduler"):
-        installed.put("ServiceAccount", account, metadata=at(0))
+        installed.have("ServiceAccount", account, at(0))
     installed.calls = []
-    removed = installed.uninstall
+    removed, kept = installed.helm.uninstall, {}
 
     def lose_a_queue(*args, **more):
         removed(*args, **more)
-        del installed.objects[("Queue", "ml")]
-        installed.objects[("Queue", "training")]["spec"]["priority"] = 1
+        kept.update(installed.find("Secret", *kai.EXPORT)["data"])
+        installed.lose("Queue", "ml")
+        installed.find("Queue", "training")["spec"]["priority"] = 1
 
-    installed.uninstall = lose_a_queue
-    result = run(params(), installed, installed, False)
+    installed.helm.uninstall = lose_a_queue
+    result = run(installed)
+    assert steps(result) == expected
     assert result["diff"]["before"]["version"] == "v0.13.1"
-    assert installed.recorded.chart_version == "v0.12.0"
-    assert not {("ServiceAccount", "binder"), ("ServiceAccount", "scheduler")} & installed.objects.keys()
-    for kept in (("ServiceAccount", "default"), ("Namespace", "kai-scheduler"), ("Namespace", "kai-resource-reservation")):
-        assert kept in installed.objects
-    assert installed.calls[-3:] == ["apply ml", "apply training", "delete Secret kubegpu-kai-export"]
-    assert installed.objects[("Queue", "training")]["spec"] == {"priority": 7, "parentQueue": "ml"}
-    assert run(params(), installed, installed, False)["changed"] is False
+    assert installed.helm.release("kai-scheduler", "kai-scheduler").chart_version == "v0.12.0"
+    assert installed.names("ServiceAccount") == {"default"}
+    assert {"kai-scheduler", "kai-resource-reservation"} <= installed.names("Namespace")
+    assert kept.keys() == {"queues"}
+    assert [item["metadata"]["name"] for item in json.loads(base64.b64decode(kept["queues"]))] == ["ml", "training"]
+    assert installed.calls[-3:] == ["create Queue ml", "apply Queue training", "delete Secret kubegpu-kai-export"]
+    assert installed.find("Queue", "training")["spec"] == {"priority": 7, "parentQueue": "ml"}
+    assert run(installed)["changed"] is False
 
 
-def test_the_way_back_goes_on_where_it_was_killed(installed):
-    run(params(version="v0.13.1"), installed, installed, False)
-    installed.put("Queue", "ml", **queue("ml"))
-    upgrade, installed.upgrade = installed.upgrade, None
+def test_a_downgrade_goes_on_where_it_was_killed(installed):
+    run(installed, version="v0.13.1")
+    installed.have("Queue", "ml", **queue("ml"))
+    upgrade, installed.helm.upgrade = installed.helm.upgrade, None
     with pytest.raises(TypeError):
-        run(params(), installed, installed, False)
-    del installed.objects[("Queue", "ml")]
-    installed.upgrade = upgrade
-    installed.put("ServiceAccount", "binder")
-    result = run(params(), installed, installed, False)
-    rest = "remove the rest of the former release"
-    assert steps(result) == [rest, "apply the CRDs", "install v0.12.0", "write back the queues"]
-    assert ("ServiceAccount", "binder") not in installed.objects
-    assert ("Queue", "ml") in installed.objects
-    assert ("Secret", "kubegpu-kai-export") not in installed.objects
+        run(installed)
+    installed.lose("Queue", "ml")
+    installed.helm.upgrade = upgrade
+    installed.have("ServiceAccount", "binder")
+    expected = ["remove the rest of the former release", "apply the CRDs", "install v0.12.0", "write back the queues"]
+    assert steps(run(installed, check_mode=True)) == expected
+    assert steps(run(installed)) == expected
+    assert not installed.find("ServiceAccount", "binder")
+    assert installed.find("Queue", "ml")
+    assert not installed.find("Secret", *kai.EXPORT)
 
 
-def test_the_way_back_is_refused_while_queues_are_deeper(installed):
-    run(params(version="v0.13.1"), installed, installed, False)
+def test_queues_that_a_killed_downgrade_did_not_write_back_are_a_change(installed):
+    run(installed, version="v0.13.1")
+    installed.have("Queue", "ml", **queue("ml"))
+    exported = json.dumps([installed.find("Queue", "ml")])
+    name, namespace = kai.EXPORT
+    metadata = {"name": name, "namespace": namespace}
+    installed.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"queues": exported}})
+    installed.lose("Queue", "ml")
+    for check_mode in (True, False):
+        result = run(installed, check_mode, version="v0.13.1")
+        assert result["changed"]
+        assert steps(result) == ["write back the queues"]
+    assert installed.find("Queue", "ml")
+    assert run(installed, version="v0.13.1")["changed"] is False
+
+
+def test_a_downgrade_is_refused_while_queues_are_deeper(installed):
+    run(installed, version="v0.13.1")
     installed.calls = []
     for name, parent in (("a", None), ("b", "a"), ("c", "b")):
-        installed.put("Queue", name, **queue(name, parent))
+        installed.have("Queue", name, **queue(name, parent))
     with pytest.raises(TenancyError, match=r"v0\.12\.0 schedules queues on 2 levels only, and these are deeper: c\."):
-        run(params(), installed, installed, False)
+        run(installed)
     assert installed.calls == []
 
 
-def test_a_failed_step_says_which_and_what_the_pods_say(installed):
+def test_a_failed_step_is_named_with_what_keeps_pods_from_starting(installed):
     def fail(*_args):
         waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}
-        installed.put("Pod", "crd-upgrader-1", status={"containerStatuses": [waiting | {"name": "x", "image": "x"}]})
+        installed.have("Pod", "crd-upgrader-1", status={"containerStatuses": [waiting | {"name": "x", "image": "x"}]})
         raise TenancyError("timed out", rc=1)
 
-    installed.upgrade = fail
+    installed.helm.upgrade = fail
     with pytest.raises(
         TenancyError, match=r"Could not upgrade to v0\.13\.1: timed out Pods in kai-scheduler: .*ImagePullBackOff"
-    ):
-        run(params(version="v0.13.1"), installed, installed, False)
+    ) as caught:
+        run(installed, version="v0.13.1")
+    assert caught.value.details["rc"] == 1
 
 
-def test_values_that_the_chart_would_ignore_are_told(installed):
-    result = run(params(values={"binder": {"cdi": True}}), installed, installed, True)
-    assert result["warnings"] == ["values.binder.cdi: is not read by v0.12.0. Use binder.cdiEnabled, from 0.12.11 on."]
+def test_a_failed_step_is_named_also_when_the_api_does_not_answer_any_more(installed):
+    def fail(*_args):
+        installed.list = fail
+        raise TenancyError("connection refused")
+
+    installed.helm.upgrade = fail
+    with pytest.raises(TenancyError, match=r"^Could not upgrade to v0\.13\.1: connection refused$"):
+        run(installed, version="v0.13.1")
+
+
+def test_values_that_the_chart_would_ignore_are_warned_of(installed):
+    warned = make_run(params(values={"binder": {"cdi": True}}), installed, installed.helm, check_mode=True)
+    reconcile(warned)
+    assert warned.warnings == ["values.binder.cdi: is not read by v0.12.0. Use binder.cdiEnabled, from 0.12.11 on."]
     with pytest.raises(TenancyError, match="cdi: cannot be set in KAI Scheduler v0"):
-        run(params(cdi=True), installed, installed, True)
-    assert run(params(version="v0.13.1", cdi=True), installed, installed, True)["values"]["binder"] == {"cdiEnabled": True}
+        run(installed, check_mode=True, cdi=True)
+    assert run(installed, check_mode=True, version="v0.13.1", cdi=True)["values"]["binder"] == {"cdiEnabled": True}
 
 
-def test_an_unfinished_release_is_repaired(installed):
-    installed.recorded = Release("kai-scheduler", "kai-scheduler", "pending-upgrade", 2, "kai-scheduler", "v0.12.0", {})
-    installed.put("Secret", "sh.helm.release.v1.kai-scheduler.v2")
-    installed.put("Job", "crd-upgrader")
-    result = run(params(), installed, installed, False)
-    assert result["diff"]["before"]["release"] == "pending-upgrade"
-    assert steps(result) == ["forget the unfinished revision", "apply the CRDs", "upgrade to v0.12.0", "restart the scheduler"]
-    deletions = [
-        "delete Secret sh.helm.release.v1.kai-scheduler.v2",
-        "delete Deployment kai-operator",
-        "delete Job crd-upgrader",
-    ]
-    assert [call for call in installed.calls if call.startswith("delete")][:3] == deletions
+def test_a_release_that_is_not_in_the_table_is_warned_of(installed):
+    warned = make_run(params(version="v0.12.99"), installed, installed.helm, check_mode=True)
+    assert reconcile(warned)["known"] is False
+    assert warned.warnings == ["KAI Scheduler v0.12.99 is not in the table of releases, and was treated as the newest there."]
+
+
+def test_an_installed_chart_of_other_making_is_named():
+    cluster = Cluster()
+    cluster.helm.record(Release("kai-scheduler", "kai-scheduler", "deployed", 1, "kai-scheduler", "v0.13.1-mine", {}))
+    with pytest.raises(TenancyError, match=r"v0\.13\.1-mine is installed, which is no release"):
+        run(cluster)
+
+
+@pytest.mark.parametrize(
+    ("status", "repair"),
+    [("pending-upgrade", "delete Secret sh.helm.release.v1.kai-scheduler.v2"), ("pending-install", "uninstall hooks=False")],
+)
+def test_an_unfinished_release_is_repaired(installed, status, repair):
+    installed.helm.record(Release("kai-scheduler", "kai-scheduler", status, 2, "kai-scheduler", "v0.12.0", {}))
+    installed.have("Job", "crd-upgrader")
+    expected = ["repair the unfinished Helm release", "apply the CRDs", "upgrade to v0.12.0", "restart the scheduler"]
+    assert steps(run(installed, check_mode=True)) == expected
+    assert installed.calls == []
+    result = run(installed)
+    assert result["diff"]["before"]["release"] == status
+    assert steps(result) == expected
+    made = [call for call in installed.calls if call.startswith(("delete", "uninstall"))]
+    assert made[:3] == [repair, "delete Deployment kai-operator", "delete Job crd-upgrader"]
 
 
 def test_topologies_of_kueue_are_copied_where_there_are_any():
     cluster = Cluster()
-    cluster.put("CustomResourceDefinition", kai.KUEUE_TOPOLOGIES)
-    assert "topologyMigration" not in run(params(), cluster, cluster, True)["values"]
+    cluster.have("CustomResourceDefinition", kai.KUEUE_TOPOLOGIES)
+    assert "topologyMigration" not in run(cluster, check_mode=True)["values"]
 
 
 def test_a_missing_config_is_a_difference(installed):
-    del installed.objects[("Config", "kai-config")]
-    assert run(params(), installed, installed, False)["diff"]["after"] == {"config": "kai-config"}
+    installed.lose("Config", "kai-config")
+    assert run(installed)["diff"]["after"] == {"config": "kai-config"}
     assert "upgrade" in installed.calls
 
 
 def test_old_operators_get_the_crd_they_need():
     cluster = Cluster()
-    run(params(version="v0.10.2"), cluster, cluster, False)
-    assert "apply clusterpolicies.nvidia.com" in cluster.calls
+    run(cluster, version="v0.10.2")
+    assert "create CustomResourceDefinition clusterpolicies.nvidia.com" in cluster.calls
 
 
 def test_a_scheduler_older_than_its_account_is_restarted_also_by_the_next_run(installed):
-    installed.put("ServiceAccount", "default", metadata=at(0))
-    assert run(params(), installed, installed, False)["changed"] is False
-    installed.put("ServiceAccount", "default", metadata=at(5))
-    result = run(params(), installed, installed, False)
-    assert result["diff"]["after"] == {"scheduler": "restarted"}
+    installed.have("ServiceAccount", "default", at(0))
+    assert run(installed)["changed"] is False
+    installed.have("ServiceAccount", "default", at(5))
+    for check_mode in (True, False):
+        assert installed.calls == []
+        result = run(installed, check_mode)
+        assert result["diff"]["after"] == {"scheduler": "restarted"}
+        assert steps(result) == ["restart the scheduler"]
     assert installed.calls == ["delete Pod scheduler-1"]
-    assert run(params(), installed, installed, False)["changed"] is False
+    assert run(installed)["changed"] is False
 
 
 def test_a_missing_crd_is_a_difference(installed):
-    del installed.objects[("CustomResourceDefinition", "podgroups.scheduling.run.ai")]
-    assert run(params(), installed, installed, False)["diff"]["after"] == {"CRD": "podgroups.scheduling.run.ai"}
-    assert ("CustomResourceDefinition", "podgroups.scheduling.run.ai") in installed.objects
+    installed.lose("CustomResourceDefinition", "podgroups.scheduling.run.ai")
+    assert run(installed)["diff"]["after"] == {"CRD": "podgroups.scheduling.run.ai"}
+    assert installed.find("CustomResourceDefinition", "podgroups.scheduling.run.ai")
 
 
 def test_what_stays_broken_is_installed_again(installed):
-    del installed.objects[("Deployment", "binder")]
-    result = run(params(), installed, installed, False)
-    assert result["diff"] == {"before": {"parts": "Deployment binder does not exist"}, "after": {"parts": "available"}}
-    assert ("Deployment", "binder") in installed.objects
+    installed.lose("Deployment", "binder")
+    for check_mode in (True, False):
+        assert installed.calls == []
+        result = run(installed, check_mode)
+        assert (result["diff"]["before"], result["diff"]["after"]) == (
+            {"parts": "Deployment binder does not exist"},
+            {"parts": "available"},
+        )
+        assert steps(result) == ["apply the CRDs", "upgrade to v0.12.0", "restart the scheduler"]
+    assert installed.find("Deployment", "binder")
+
+
+def test_what_comes_back_by_itself_is_left_alone(installed):
+    installed.lose("Deployment", "binder")
+    attempt = make_run(params(timeout=30), installed, installed.helm)
+    clock, sleep = attempt.deadline, attempt.deadline.sleep
+
+    def back_later(seconds):
+        sleep(seconds)
+        if clock.elapsed() > 5 and not installed.find("Deployment", "binder"):
+            status = {"availableReplicas": 1, "updatedReplicas": 1, "replicas": 1, "observedGeneration": 1}
+            installed.have("Deployment", "binder", spec={"replicas": 1}, status=status)
+
+    attempt.deadline.sleep = back_later
+    result = reconcile(attempt)
+    assert (result["changed"], result["steps"], installed.calls) == (False, [], [])
 
 
 def test_not_ready_says_what_is_missing(installed):
-    installed.upgrade = lambda *_args: None
-    del installed.objects[("Deployment", "binder")]
-    installed.objects[("Config", "kai-config")]["metadata"]["generation"] = 2
+    installed.helm.upgrade = lambda *_args: None
+    installed.lose("Deployment", "binder")
+    installed.find("Config", "kai-config")["metadata"]["generation"] = 2
     with pytest.raises(TenancyError, match=r"Config kai-config is not Deployed.*Deployment binder does not exist"):
-        run(params(timeout=0), installed, installed, False)
+        run(installed, timeout=0)
 
 
 def test_absent_stops_the_operator_then_removes_webhooks_then_the_rest(installed):
-    result = run(params(state="absent"), installed, installed, False)
+    for kind in ("MutatingWebhookConfiguration", "Namespace"):
+        installed.have(kind, "other")
+    predicted = run(installed, check_mode=True, state="absent")
+    assert (predicted["changed"], installed.calls) == (True, [])
+    result = run(installed, state="absent")
     assert result["changed"]
     assert result["diff"]["after"] == {}
-    first = [
-        "delete Deployment kai-operator",
-        "delete MutatingWebhookConfiguration mutating-kai-admission",
-        "delete ValidatingWebhookConfiguration validating-kai-admission",
-        "delete ValidatingWebhookConfiguration kai-queue-validation-v2",
-        "delete ValidatingWebhookConfiguration kai-podgroup-validation-v2alpha2",
-    ]
-    assert installed.calls[:5] == first
-    ended = [call.startswith("delete Deployment ") for call in installed.calls[5:]]
-    assert all(ended[: installed.calls.index("uninstall hooks=False") - 5])
-    assert "delete Deployment binder" in installed.calls
-    left = {
-        name for kind, name in installed.objects if kind in ("Namespace", "ClusterRole", "Config", "CustomResourceDefinition")
-    }
-    assert left == {"kai-resource-reservation", "default", "cluster-admin", *kai.CRDS}
-    assert run(params(state="absent"), installed, installed, False)["changed"] is False
+    assert steps(result) == steps(predicted) == ["remove v0.12.0"]
+    assert installed.calls[0] == "delete Deployment kai-operator"
+    # Side by side, in any order.
+    assert set(installed.calls[1:5]) == {f"delete {kind} {name}" for kind, name in kai.WEBHOOKS[:4]}
+    ended = installed.calls[5 : installed.calls.index("uninstall hooks=False")]
+    assert "delete Deployment binder" in ended
+    assert all(call.startswith("delete Deployment ") for call in ended)
+    left = installed.names("Namespace", "ClusterRole", "Config", "CustomResourceDefinition")
+    assert left == {"kai-resource-reservation", "default", "other", "cluster-admin", *kai.CRDS}
+    assert installed.names("MutatingWebhookConfiguration") == {"other"}
+    assert run(installed, state="absent")["changed"] is False
 
 
 def test_purge_takes_the_crds_and_the_reservations(installed):
-    run(params(state="absent", purge=True), installed, installed, False)
-    assert {name for kind, name in installed.objects if kind in ("Namespace", "CustomResourceDefinition")} == {"default"}
+    run(installed, state="absent", purge=True)
+    assert installed.names("Namespace", "CustomResourceDefinition") == {"default"}
 
 
 def test_absent_without_a_release_still_sweeps(installed):
-    installed.recorded = None
-    assert run(params(state="absent"), installed, installed, True)["changed"]
+    installed.lose("Secret", "sh.helm.release.v1.kai-scheduler.v1")
+    assert run(installed, check_mode=True, state="absent")["changed"]
     assert installed.calls == []
-    run(params(state="absent"), installed, installed, False)
-    assert ("MutatingWebhookConfiguration", "mutating-kai-admission") not in installed.objects
+    assert steps(run(installed, state="absent")) == ["remove what is left of it"]
+    assert not installed.find("MutatingWebhookConfiguration", "mutating-kai-admission")

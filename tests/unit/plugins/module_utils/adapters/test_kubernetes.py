@@ -15,15 +15,14 @@ import threading
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import (
-    CONCURRENCY,
     PAGE,
     Kube,
     _proxy_url,
     ask,
-    concurrently,
     finish,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import CONCURRENCY, concurrently
 
 from .conftest import BROKEN, serve, status
 
@@ -417,24 +416,6 @@ def test_what_is_no_kubeconfig_is_the_clients_to_refuse(text, tmp_path):
     (tmp_path / "config").write_text(text)
     assert _proxy_url(str(tmp_path / "config"), None) is None
     assert _proxy_url(str(tmp_path / "gone"), None) is None
-
-
-# --- several calls at once ------------------------------------------------------------------------------------------------
-
-
-def test_concurrent_calls_wait_for_each_other_and_answer_in_order():
-    meeting = threading.Barrier(CONCURRENCY, timeout=30)
-
-    def call(item):
-        meeting.wait()
-        return item * 2
-
-    assert concurrently(call, range(CONCURRENCY)) == list(range(0, 2 * CONCURRENCY, 2))
-
-
-def test_the_first_failure_of_concurrent_calls_is_raised():
-    with pytest.raises(ZeroDivisionError):
-        concurrently(lambda item: 1 / item, [1, 0, 2])
 
 
 def test_warnings_are_shown_one_by_one_and_not_returned():

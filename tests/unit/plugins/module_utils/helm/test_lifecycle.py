@@ -77,6 +77,18 @@ def test_only_unfinished_states_are_repaired(status):
     assert bool(setting.helm.calls) == (status in INCOMPLETE)
 
 
+@pytest.mark.parametrize("status", sorted(UNFINISHED))
+def test_what_was_ended_once_is_not_repaired_again(status):
+    for end in ("repair", "remove"):
+        setting = Setting(status)
+        getattr(setting.release, end)(Deadline(10))
+        setting.helm.calls.clear()
+        setting.kube.writes.clear()
+        setting.release.apply(CHART, VALUES, Deadline(10))
+        assert setting.helm.calls == [("upgrade", "web")]
+        assert not [write for write in setting.kube.writes if write[0] == "delete"]
+
+
 @pytest.mark.parametrize("status", [None, *STATES])
 def test_every_state_but_deployed_is_a_change(status):
     setting = Setting(status)
@@ -103,7 +115,9 @@ def test_every_state_can_be_removed(status, hooks):
     setting = Setting(status)
     setting.release.remove(Deadline(10), hooks)
     assert setting.helm.calls == [("uninstall", "web", *([] if hooks else ["--no-hooks"]))]
-    assert (setting.release.found, setting.release.inspect()) == (None, None)
+    # What was found stays what a run decides by, as in check mode; what is there is read anew.
+    assert setting.release.found is not None
+    assert setting.release.inspect() is None
 
 
 def test_without_a_release_nothing_is_removed():

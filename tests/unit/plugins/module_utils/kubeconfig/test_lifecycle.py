@@ -20,6 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.lifecycle import Access
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
 
 RBAC = "rbac.authorization.k8s.io/v1"
 
@@ -78,19 +79,6 @@ def knows(virtual):
         return {}
 
     return ask
-
-
-class Clock:
-    """Time that only passes by sleeping."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
 
 
 @pytest.fixture(name="params")

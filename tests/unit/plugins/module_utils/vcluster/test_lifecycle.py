@@ -22,6 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycl
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
 
 VALUES = tenant_values(False, {}, "high", None, {})
 RELEASE = Release("web", "tenant-web", "deployed", 3, "vcluster", "0.36.1", VALUES)
@@ -58,19 +59,6 @@ def running(state=None, restarts=3):
 def deployed(release=RELEASE):
     """A virtual cluster that runs, and its release."""
     return [own_namespace(), *running()], release
-
-
-class Clock:
-    """Time that only passes by sleeping."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
 
 
 class FakeHelm:
@@ -118,6 +106,8 @@ class World:
         self.asked, self.probed = [], []
 
     def scaled(self, workload):
+        workload["status"]["observedGeneration"] = workload["metadata"]["generation"]
+        self.api.put(workload)
         if workload["spec"]["replicas"] == 0:
             self.api.drop("v1", "Pod", "web-0", "tenant-web")
         else:
@@ -521,6 +511,36 @@ def test_a_control_plane_that_just_started_gets_time_to_renew_its_certificate():
     with pytest.raises(TenancyError, match=r"^certificate verify failed$"):
         world.run(timeout=300)
     assert world.clock.now == SETTLING
+
+
+def test_a_certificate_that_is_renewed_in_that_time_is_no_error():
+    world = World()
+
+    def ask(config, path):
+        if world.clock.now < SETTLING / 2:
+            raise TenancyError("certificate verify failed", permanent=True)
+        return {"gitVersion": "v1.36.0", "status": {"availableReplicas": 1}}
+
+    world.ask = ask
+    assert world.run(timeout=300)["server"] == "https://10.0.0.3:30002"
+
+
+def test_that_time_begins_with_the_first_refusal():
+    world = refusing(World(), permanent=True)
+    started = running()[0]
+    started["status"]["readyReplicas"] = 0
+    world.helm.made = [started, *running()[1:]]
+    sleep = world.clock.sleep
+
+    def starts(seconds):
+        sleep(seconds)
+        if world.clock.now == 60:
+            world.api.put(running()[0])
+
+    world.clock.sleep = starts
+    with pytest.raises(TenancyError, match=r"^certificate verify failed$"):
+        world.run(timeout=300)
+    assert world.clock.now == 60 + SETTLING
 
 
 def test_other_errors_use_up_the_time():

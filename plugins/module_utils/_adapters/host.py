@@ -1,0 +1,101 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""The adapter to the GPU host that a module runs on: its GPUs, NVIDIA's programs, and what its kernel allows."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob
+import hashlib
+import os
+import socket
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Programs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import PROGRAMS, TOOLKIT_CONFIG
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu, parse_gpus, parse_minor
+
+# See linux/capability.h.
+CAP_SYS_RESOURCE = 24
+
+
+class Host(Programs):
+    """Questions to the host."""
+
+    def gpus(self) -> list[Gpu]:
+        """Return the host's GPUs.
+
+        :raises TenancyError: without NVIDIA's driver, or when it does not work.
+        """
+        binary = self._find("nvidia-smi")
+        if binary is None:
+            raise TenancyError("workers: asks for GPUs, but this host has no nvidia-smi: is NVIDIA's driver installed?")
+        rc, out, err = self._run([binary, "-L"])
+        if rc != 0:
+            raise TenancyError(f"nvidia-smi -L failed: {err.strip() or out.strip()}", rc=rc)
+        minors = (parse_minor(_read(path)) for path in glob.glob("/proc/driver/nvidia/gpus/*/information"))
+        return parse_gpus(out, dict(minor for minor in minors if minor))
+
+    def programs(self) -> dict[str, tuple[str, str]]:
+        """Return path and SHA-256 checksum of each of NVIDIA's programs that a node needs, by name.
+
+        :raises TenancyError: when one is missing.
+        """
+        paths = {name: self._find(name) for name in PROGRAMS}
+        missing = [name for name, path in paths.items() if path is None]
+        if missing:
+            raise TenancyError(f"This host lacks {', '.join(missing)}: install NVIDIA's container toolkit.")
+        return {name: (path, _checksum(path)) for name, path in paths.items() if path}
+
+    def toolkit_config(self) -> tuple[str, str] | None:
+        """Return path and SHA-256 checksum of the container toolkit's configuration, or None when there is none."""
+        return (TOOLKIT_CONFIG, _checksum(TOOLKIT_CONFIG)) if os.path.exists(TOOLKIT_CONFIG) else None
+
+    def cgroup_v1(self) -> bool:
+        """Tell whether the host has cgroup v1."""
+        return not os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+
+    def user_namespace(self) -> bool:
+        """Tell whether root lacks a capability that kubelet expects, as in a user namespace."""
+        effective = next(line.split()[1] for line in _read("/proc/self/status").splitlines() if line.startswith("CapEff:"))
+        return not int(effective, 16) >> CAP_SYS_RESOURCE & 1
+
+
+@contextlib.contextmanager
+def lock(cluster: str, deadline: Deadline) -> t.Iterator[None]:
+    """Hold the lock of a cluster while the block runs.
+
+    A run whose controller was killed is still at work on the host, and the next one has to wait for it. The lock is a
+    socket's abstract address, which Linux frees when the process that holds it ends, however it ends.
+
+    :raises TenancyError: when another process still holds it at the deadline.
+    """
+    with socket.socket(socket.AF_UNIX) as address:
+
+        def probe() -> tuple[bool | None, str]:
+            try:
+                address.bind(f"\0kubegpu/{cluster}")
+            except OSError as exc:
+                if exc.errno != errno.EADDRINUSE:
+                    raise
+                return None, "another process of nvkind_cluster is at work on it"
+            return True, ""
+
+        wait_for(f"the end of another run on the cluster {cluster}", probe, deadline)
+        yield
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as stream:
+        return stream.read()
+
+
+def _checksum(path: str) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

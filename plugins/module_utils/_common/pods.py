@@ -1,0 +1,65 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Judge pods of any workload: whether they are ready or have ended, and why they do not run."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+
+# Reasons of a container that is on its way, or has done its work.
+_HARMLESS = (None, "Completed", "PodInitializing", "ContainerCreating")
+
+
+def is_ready(item: Object | None) -> bool:
+    """Tell whether a Pod or a Node has the condition Ready."""
+    conditions = ((item or {}).get("status") or {}).get("conditions") or []
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def container_statuses(pod: Object) -> list[Object]:
+    """Return the statuses of a pod's containers, init containers first."""
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def pod_problem(pod: Object) -> str | None:
+    """Return why a pod does not run, such as ``pod web-0: app: ErrImagePull (no such host)``; None where nothing is known to be wrong.
+
+    The first container that waits or ended for a reason comes before the scheduler's reason.
+    """
+    name = pod["metadata"]["name"]
+    for status in container_statuses(pod):
+        state = status.get("state") or {}
+        for detail in (state.get("waiting") or {}, state.get("terminated") or {}):
+            if detail.get("reason") not in _HARMLESS:
+                message = f" ({detail['message']})" if detail.get("message") else ""
+                return f"pod {name}: {status['name']}: {detail['reason']}{message}"
+    for condition in (pod.get("status") or {}).get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"pod {name}: {condition.get('reason')} ({condition.get('message', '')})"
+    return None
+
+
+def pod_state(pod: Object) -> str:
+    """Return one line about a pod that is not ready: its problem, or else its phase."""
+    phase = (pod.get("status") or {}).get("phase", "Unknown")
+    return pod_problem(pod) or f"pod {pod['metadata']['name']}: {phase}, not ready"
+
+
+def pod_problems(pods: t.Iterable[Object]) -> list[str]:
+    """Return one line for each pod that is known not to run, in the order given."""
+    return [problem for problem in map(pod_problem, pods) if problem]
+
+
+def pods_gone(kube: Kube, namespace: str, selector: str | None = None) -> tuple[bool | None, str]:
+    """Probe for ``wait_for``: True once a namespace has no pod that matches the label selector, else their names."""
+    names = [pod["metadata"]["name"] for pod in kube.list("v1", "Pod", namespace, selector)]
+    return (None, f"{', '.join(names)} still there") if names else (True, "")

@@ -1,0 +1,99 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What is wanted of sharing and discovery, as values of the charts: pure functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
+    CONFIG_LABEL,
+    DEFAULT,
+    STRATEGIES,
+    TOLERATIONS,
+    Provider,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Nodes whose GPUs are shared in the same way.
+
+    :ivar strategy: a key of STRATEGIES.
+    """
+
+    name: str
+    strategy: str
+    replicas: int
+    nodes: tuple[str, ...]
+
+    @property
+    def config(self) -> str:
+        """The group's configuration, as a file of the device plugin."""
+        lines = ["version: v1", "sharing:", f"  {STRATEGIES[self.strategy]}:"]
+        if self.strategy == "time_slicing":
+            # A pod that asks for two would get two turns on perhaps one GPU, so it is refused; MPS always does.
+            lines.append("    failRequestsGreaterThanOne: true")
+        return "\n".join([*lines, "    resources:", f"      - name: {GPU_RESOURCE}", f"        replicas: {self.replicas}"])
+
+
+def at(values: t.Any, *keys: str) -> t.Any:
+    """Return the value at a path of keys; None where one of them is missing or its parent is no mapping."""
+    for key in keys:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
+
+
+def chart_values(provider: Provider, groups: t.Sequence[Group], mig_strategy: str, gpu_feature_discovery: bool) -> Values:
+    """Return the values of the provider's chart.
+
+    :arg groups: nodes that share their GPUs; without any, the chart needs no configurations.
+    """
+    configs = {DEFAULT: "version: v1"} | {group.name: group.config for group in groups} if groups else {}
+    if provider.name == "gpu_operator":
+        # What the host has by docker_nvidia_runtime and its own packages, the operator must not install again.
+        values: Values = {part: {"enabled": False} for part in ("driver", "toolkit", "dcgmExporter")}
+        values |= {
+            "nfd": {"enabled": True},
+            "gfd": {"enabled": gpu_feature_discovery},
+            "mig": {"strategy": mig_strategy},
+            "daemonsets": {"tolerations": TOLERATIONS},
+            "node-feature-discovery": {"worker": {"tolerations": TOLERATIONS}},
+        }
+        if configs:
+            config = {"create": True, "name": "kubegpu-device-plugin", "default": DEFAULT, "data": configs}
+            values["devicePlugin"] = {"config": config}
+        return values
+    values = {"runtimeClassName": "nvidia", "migStrategy": mig_strategy, "tolerations": TOLERATIONS}
+    if gpu_feature_discovery:
+        values |= {"gfd": {"enabled": True}, "nfd": {"worker": {"tolerations": TOLERATIONS}}}
+    if configs:
+        # Named, because a chart with configurations it does not read otherwise gives its pods CAP_SYS_ADMIN.
+        values |= {"config": {"default": DEFAULT, "map": configs}, "deviceListStrategy": "envvar"}
+    return values
+
+
+def has_configs(values: Values) -> bool:
+    """Tell whether the device plugin's chart makes pods that choose among configurations, as sharing needs."""
+    return bool(at(values, "config", "map") or at(values, "config", "name"))
+
+
+def replicas_of(values: Values, labels: t.Mapping[str, str]) -> int:
+    """Return how many pods share a GPU of a node, by the values of an installed release and the node's labels."""
+    config = at(values, "config") or at(values, "devicePlugin", "config")
+    texts = at(config, "map") or at(config, "data")
+    text = at(texts, labels.get(CONFIG_LABEL) or str(at(config, "default")))
+    found = re.search(r"^ *replicas: *(\d+)", text, re.MULTILINE) if isinstance(text, str) else None
+    return int(found[1]) if found else 1
+
+
+def uses_dra(values: Values) -> bool:
+    """Tell whether the operator offers GPUs by Dynamic Resource Allocation."""
+    return at(values, "gpuCluster", "deployCR") is True

@@ -1,0 +1,94 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Refuse a daemon.json that dockerd would refuse or misread, and one that cannot be edited without changing its meaning."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+
+
+class Number(str):
+    """A number as it is spelled, so that Python neither rounds it nor refuses a long one."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def parse(content: bytes | None, name: str = "daemon.json") -> dict[str, t.Any]:
+    """Parse the document.
+
+    :arg content: None for a file that does not exist, which is an empty document.
+    :arg name: of the file, in messages.
+    :raises TenancyError: for everything dockerd would refuse or silently misread.
+    """
+    return parse_text(decode(content, name), name)
+
+
+def decode(content: bytes | None, name: str) -> str:
+    """Return the file's text; that of an empty document for a file that does not exist.
+
+    :raises TenancyError: when it is not plain UTF-8.
+    """
+    if content is None:
+        return "{}"
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in content:
+        raise TenancyError(f"{name} holds NUL bytes, as UTF-16 does: save it as UTF-8.")
+    if content.startswith(b"\xef\xbb\xbf"):
+        raise TenancyError(f"{name} starts with a byte-order mark, which not every release of Docker accepts: remove it.")
+    if not content.strip():
+        raise TenancyError(f"{name} is empty: remove it, or write {{}} into it.")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as exc:
+        raise TenancyError(f"{name} is not UTF-8: {exc}") from exc
+
+
+def parse_text(text: str, name: str) -> dict[str, t.Any]:
+    """Parse the document's text; errors as of ``parse``."""
+
+    def pairs(items: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
+        keys = [key for key, _value in items]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            raise TenancyError(f"{name} names a key twice: {', '.join(twice)}. Keep the one that is meant.")
+        return dict(items)
+
+    def constant(value: str) -> t.Any:
+        raise TenancyError(f"{name} is not valid JSON: {value} is no value.")
+
+    try:
+        document = json.loads(text, object_pairs_hook=pairs, parse_int=Number, parse_float=Number, parse_constant=constant)
+    except json.JSONDecodeError as exc:
+        raise TenancyError(f"{name} is not valid JSON: {exc}") from exc
+    except RecursionError as exc:
+        raise TenancyError(f"{name} is nested too deeply.") from exc
+    if not isinstance(document, dict):
+        raise TenancyError(f"{name} has to be a JSON object.")
+    _check_types(document, name)
+    return document
+
+
+def _check_types(document: dict[str, t.Any], name: str) -> None:
+    """Refuse other types than dockerd expects, in the settings that are read here."""
+    for key in ("runtimes", "features"):
+        if not isinstance(document.get(key, {}), dict):
+            raise TenancyError(f"{key} in {name} has to be an object.")
+    for key, value in document.get("runtimes", {}).items():
+        if not isinstance(value, dict):
+            raise TenancyError(f"runtimes.{key} in {name} has to be an object.")
+    for key, value in document.get("features", {}).items():
+        if not isinstance(value, bool):
+            raise TenancyError(f"features.{key} in {name} has to be true or false.")
+    default = document.get("default-runtime", "runc")
+    if not isinstance(default, str) or isinstance(default, Number) or not default:
+        raise TenancyError(f"default-runtime in {name} has to be a runtime's name.")

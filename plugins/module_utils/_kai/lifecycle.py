@@ -1,0 +1,381 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Install, upgrade, downgrade and remove KAI Scheduler in one cluster."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import itertools
+import json
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problems, pods_gone
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Step
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts, status
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import parse_installed, refuse_deeper_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, from_live
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+
+Object = dict[str, t.Any]
+
+QUEUE = (API_VERSION, KIND)
+
+
+def helm_release(run: Run) -> HelmRelease:
+    """Return KAI's Helm release in a run's cluster."""
+    return HelmRelease(run.kube, run.helm, facts.RELEASE_NAME, facts.NAMESPACE)
+
+
+def read_parts(kube: Kube, release: facts.Release) -> status.Parts:
+    """Read the objects that show whether a release is available."""
+    return status.Parts(
+        config=kube.get(*facts.CONFIG) if release.operator else None,
+        shards=kube.list(*facts.SHARD) if release.shard else [],
+        # An operator reports on its webhooks in the Config's conditions.
+        webhooks=[] if release.operator else [item for kind in facts.WEBHOOK_KINDS for item in kube.list(facts.ADMISSION, kind)],
+        deployments=kube.list("apps/v1", "Deployment", facts.NAMESPACE),
+    )
+
+
+class Installation:
+    """One release of KAI Scheduler in one cluster.
+
+    :arg values: all that the chart is given.
+    """
+
+    def __init__(self, run: Run, release: facts.Release, chart: Chart, values: Values) -> None:
+        self.run = run
+        self.kube = run.kube
+        self.release = release
+        self.chart = chart
+        self.values = values
+        self.helm_release = helm_release(run)
+        current = self.helm_release.inspect()
+        self.current = current
+        self.before = parse_installed(current.chart_version) if current else release.number
+        self.is_downgrade = self.before > release.number
+        # What a downgrade that was killed left for the next run.
+        self.export = self.kube.get("v1", "Secret", *facts.EXPORT)
+
+    def present(self) -> Result:
+        """Install the release, or change the one that is there, and wait until all parts are available."""
+        run, release = self.run, self.release
+        self._compare()
+        changing = bool(run.changes)
+        if changing:
+            if release.queue_levels is not None:
+                refuse_deeper_queues(release, self.kube.list(*QUEUE))
+            self.helm_release.preview(self.chart, self.values)
+        if self.export:
+            run.change(f"Secret {facts.EXPORT[0]}", "present", None)
+        run.take_all(self._steps(changing))
+        if not run.check_mode:
+            wait_for(f"KAI Scheduler {release.version}", self._ready, run.deadline)
+        if not (run.check_mode and changing):
+            self._restart_unauthorised()
+        notes = facts.upgrade_notes(self.before, release.number) if self.before != release.number else []
+        return run.result(
+            notes=[*(f"upgrade note: {note}" for note in notes), *(f"hazard: {hazard}" for hazard in release.hazards)],
+            version=release.version,
+            known=release.known,
+            hazards=list(release.hazards),
+            upgrade_notes=notes,
+            steps=run.steps,
+            values=self.values,
+        )
+
+    # --- what differs ---
+
+    def _compare(self) -> None:
+        """Record every difference between the cluster and what is wanted."""
+        run, release = self.run, self.release
+        for change in self.helm_release.changes(release.chart_version, self.values):
+            run.change(*change)
+        if self.current:
+            if release.operator and self.kube.get(*facts.CONFIG) is None:
+                run.change("config", None, facts.CONFIG[2])
+            for name in release.crds:
+                if self.kube.get(*facts.CRD, name) is None:
+                    run.change("CRD", None, name)
+        if not run.changes and (missing := self._missing_for_long()):
+            run.change("parts", missing, "available")
+
+    def _missing(self) -> list[str]:
+        return status.missing(self.release, read_parts(self.kube, self.release))
+
+    def _missing_for_long(self) -> str:
+        """Return which parts of a release that is as asked are missing, and do not come back by themselves.
+
+        After a reboot, for example, they only need time: up to a third of what is left. Check mode does not wait.
+        """
+        missing = "; ".join(self._missing())
+        if not missing or self.run.check_mode:
+            return missing
+        try:
+            wait_for(f"KAI Scheduler {self.release.version}", self._ready, self.run.deadline.share(1 / 3))
+        except TenancyError as exc:
+            if "last_seen" not in exc.details:
+                raise
+            return str(exc.details["last_seen"])
+        return ""
+
+    def _ready(self, ended: t.Collection[str] = ()) -> tuple[bool | None, str]:
+        """Probe for ``wait_for``: True once all parts are available and the pods named by ``ended`` are gone."""
+        phrases = self._missing()
+        if phrases or ended:
+            pods = self.kube.list("v1", "Pod", facts.NAMESPACE)
+            phrases += [f"pod {pod['metadata']['name']} still runs" for pod in pods if pod["metadata"]["name"] in ended]
+            phrases += pod_problems(pods)
+        return (None, "; ".join(phrases)) if phrases else (True, "")
+
+    # --- what is done ---
+
+    def _steps(self, changing: bool) -> list[Step]:
+        """Return the steps to the wanted release; a run that was killed between two of them is finished by the next."""
+        version, current = self.release.version, self.current
+        steps = self._preparation()
+        if changing:
+            steps.append(self._step("apply the CRDs", "helm installs them once and never changes them", self._apply_crds))
+            upgrade = current is not None and not self.is_downgrade
+            steps.append(
+                self._step(f"{'upgrade to' if upgrade else 'install'} {version}", "as asked, with all values", self._install)
+            )
+            if upgrade and self.release.restart_after_upgrade:
+                why = "its service account was made anew, and it would go on without rights (#1536)"
+                steps.append(self._step("restart the scheduler", why, self._restart))
+        if self.export or self.is_downgrade:
+            steps.append(
+                self._step("write back the queues", "some may be missing or changed since the export", self._restore_queues)
+            )
+        return steps
+
+    def _preparation(self) -> list[Step]:
+        """Return the steps that clear the way for the chart: a downgrade's removal, or a repair."""
+        current, version = self.current, self.before
+        if current and self.is_downgrade:
+            why = f"upstream supports no downgrade from v{facts.dotted(version)}"
+            removal = self._step(f"remove v{facts.dotted(version)}", why, self._remove_former)
+            export = self._step("export the queues", "a downgrade goes by removal", self._export_queues)
+            return [removal] if self.export else [export, removal]
+        if self.export and not current:
+            why = "a downgrade was killed in the middle of the removal"
+            return [self._step("remove the rest of the former release", why, self._remove_former)]
+        if current and self.helm_release.unfinished:
+            why = f"it is {current.status}, which a killed run leaves, and helm would refuse to go on"
+            repair = functools.partial(self.helm_release.repair, self.run.deadline)
+            return [self._step("repair the unfinished Helm release", why, repair)]
+        return []
+
+    def _step(self, what: str, why: str, action: t.Callable[[], object]) -> Step:
+        """Return a step whose failure tells why KAI's pods do not start, too."""
+
+        def take() -> None:
+            try:
+                action()
+            except TenancyError as exc:
+                failures = self._start_failures()
+                pods = f" Pods in {facts.NAMESPACE}: {'; '.join(failures)}." if failures else ""
+                raise TenancyError(f"{exc.message}{pods}", **exc.details) from exc
+
+        return Step(what, why, take)
+
+    def _start_failures(self) -> list[str]:
+        try:
+            return pod_problems(self.kube.list("v1", "Pod", facts.NAMESPACE))
+        except TenancyError:
+            # What made the step fail matters more than that the API does not answer now.
+            return []
+
+    def _apply_crds(self) -> None:
+        crds = self.run.helm.crds(self.chart)
+        concurrently(self.kube.apply, crds)
+        if self.release.needs_cluster_policy and self.kube.get(*facts.CRD, facts.CLUSTER_POLICY_CRD["metadata"]["name"]) is None:
+            self.kube.create(facts.CLUSTER_POLICY_CRD)
+        names = {crd["metadata"]["name"] for crd in crds}
+        wait_for("the CRDs", lambda: status.established(names, self.kube.list(*facts.CRD)), self.run.deadline)
+
+    def _install(self) -> None:
+        if self.release.operator:
+            # Seen from v0.12.0 to v0.13.1: until the new one is ready, both undo what the other does to the schedulers.
+            self.kube.delete("apps/v1", "Deployment", facts.OPERATOR, facts.NAMESPACE)
+        # A hook's Job that was left behind would be in the way of the next one.
+        for job in self.kube.list("batch/v1", "Job", facts.NAMESPACE):
+            self.kube.delete("batch/v1", "Job", job["metadata"]["name"], facts.NAMESPACE)
+        self.helm_release.apply(self.chart, self.values, self.run.deadline)
+
+    def _scheduler_pods(self) -> list[Object]:
+        return self.kube.list("v1", "Pod", facts.NAMESPACE, f"app={self.release.scheduler}")
+
+    def _restart(self) -> None:
+        names = [pod["metadata"]["name"] for pod in self._scheduler_pods()]
+        for name in names:
+            self.kube.delete("v1", "Pod", name, facts.NAMESPACE)
+        wait_for("the restart of the scheduler", lambda: self._ready(names), self.run.deadline)
+
+    def _restart_unauthorised(self) -> None:
+        """Restart a scheduler that a run, killed after an upgrade, left older than its service account."""
+        if not self.release.restart_after_upgrade:
+            return
+        for pod in self._scheduler_pods():
+            account = self.kube.get("v1", "ServiceAccount", pod["spec"].get("serviceAccountName", "default"), facts.NAMESPACE)
+            if status.is_unauthorised(pod, account):
+                self.run.change("scheduler", "older than its service account", "restarted")
+                why = "it is older than its service account, and goes on without rights (#1536)"
+                self.run.take_all([self._step("restart the scheduler", why, self._restart)])
+                return
+
+    # --- a downgrade ---
+
+    def _remove_former(self) -> None:
+        Removal(self.kube, self.helm_release, self.run.deadline, replaced=True).remove()
+
+    def _export_queues(self) -> None:
+        name, namespace = facts.EXPORT
+        metadata = {"name": name, "namespace": namespace, "labels": OWNED_LABELS}
+        queues = json.dumps(self.kube.list(*QUEUE))
+        self.kube.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"queues": queues}})
+
+    def _restore_queues(self) -> None:
+        """Write the exported queues back that are missing or not as they were, and remove the export."""
+        secret = self.kube.get("v1", "Secret", *facts.EXPORT)
+        if secret is None:
+            return
+        exported = json.loads(base64.b64decode(secret["data"]["queues"]))
+        live = {item["metadata"]["name"]: item for item in self.kube.list(*QUEUE)}
+        # Parents first, as the webhook of some releases wants it.
+        queues = from_live(exported)
+        for item in sorted(exported, key=lambda item: len(ancestors(queues, item["metadata"]["name"]))):
+            name = item["metadata"]["name"]
+            metadata = {key: item["metadata"][key] for key in ("name", "labels", "annotations") if key in item["metadata"]}
+            body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": item["spec"]}
+            if name not in live:
+                write = functools.partial(self.kube.create, body)
+            elif live[name]["spec"] != item["spec"]:
+                write = functools.partial(self.kube.apply, body)
+            else:
+                continue
+            when_webhook_answers(f"queue {name} to be written back", write, self.run.deadline)
+        self.kube.delete("v1", "Secret", *facts.EXPORT)
+
+
+def absent(run: Run, purge: bool) -> Result:
+    """Remove KAI Scheduler from a run's cluster, whether or not Helm knows of it.
+
+    :arg purge: whether CRDs, with all that users made, and the reservations of shared GPUs go, too.
+    """
+    release = helm_release(run)
+    current = release.inspect()
+    removal = Removal(run.kube, release, run.deadline, purge)
+    if current:
+        run.change("version", current.chart_version, None)
+    for leftover in removal.leftovers():
+        run.change(f"{leftover.kind} {leftover.name}", "present", None)
+    if run.changes:
+        what = current.chart_version if current else "what is left of it"
+        run.take(f"remove {what}", "as asked; webhooks go before what answers them", removal.remove)
+    return run.result(notes=[])
+
+
+class Leftover(t.NamedTuple):
+    """An object of KAI that is still there; ``terminating`` when its deletion is under way."""
+
+    api_version: str
+    kind: str
+    name: str
+    terminating: bool
+    namespace: str | None = None
+
+
+class Removal:
+    """The removal of KAI Scheduler from one cluster, in an order in which no webhook refuses what nobody answers for.
+
+    :arg purge: remove what users made as well.
+    :arg replaced: another release follows at once: KAI's namespace stays and is emptied, which takes a third of the time.
+    """
+
+    def __init__(self, kube: Kube, release: HelmRelease, deadline: Deadline, purge: bool = False, replaced: bool = False) -> None:
+        self.kube = kube
+        self.helm_release = release
+        self.deadline = deadline
+        self.purge = purge
+        self.replaced = replaced
+
+    def remove(self) -> None:
+        """Remove everything and wait until it is gone."""
+        # The operator makes the webhooks, so it goes first; then the webhooks, then whoever answers them.
+        self.kube.delete("apps/v1", "Deployment", facts.OPERATOR, facts.NAMESPACE)
+        self._wait_for_pods("the end of the operator", f"app={facts.OPERATOR}")
+        concurrently(self._delete, self._webhooks())
+        # A namespace that is deleted with pods in it is looked at again only after many seconds. They end while helm works.
+        concurrently(self._delete, self._list("apps/v1", "Deployment", namespace=facts.NAMESPACE))
+        # Hooks need an image, which may be missing; what they do is done here.
+        self.helm_release.remove(self.deadline, hooks=False)
+        self._wait_for_pods("the end of its pods")
+        wait_for("the removal of KAI Scheduler", self._sweep, self.deadline, interval=0.3)
+
+    def leftovers(self) -> list[Leftover]:
+        """Return what is in the cluster, in the order in which it can go."""
+        namespaces = {facts.SCALE_ADJUST_NAMESPACE}
+        namespaces |= set() if self.replaced else {facts.NAMESPACE}
+        namespaces |= {facts.RESERVATION_NAMESPACE} if self.purge else set()
+        crds = self._list(*facts.CRD, wanted=status.is_kai_crd)
+        served = {crd.name for crd in crds if not crd.terminating}
+        configs = (("configs.kai.scheduler", facts.CONFIG[:2]), ("schedulingshards.kai.scheduler", facts.SHARD))
+        listings: list[t.Callable[[], list[Leftover]]] = [
+            self._webhooks,
+            *[functools.partial(self._list, *kind) for crd, kind in configs if crd in served],
+            *[
+                functools.partial(self._list, facts.RBAC, kind, status.is_of_chart)
+                for kind in ("ClusterRoleBinding", "ClusterRole")
+            ],
+            functools.partial(self._list, "scheduling.k8s.io/v1", "PriorityClass", status.is_of_chart),
+            functools.partial(self._list, "v1", "Namespace", lambda item: item["metadata"]["name"] in namespaces),
+        ]
+        if self.replaced:
+            # Service accounts that outlive the old Config would be taken from the next release while it uses them (#1536).
+            made = functools.partial(self._list, wanted=lambda item: not status.is_built_in(item), namespace=facts.NAMESPACE)
+            listings += [functools.partial(made, *kind) for kind in facts.CONTENT]
+        listed = concurrently(lambda listing: listing(), listings)
+        return [*itertools.chain.from_iterable(listed), *(crds if self.purge else [])]
+
+    def _sweep(self) -> tuple[bool | None, str]:
+        """Probe for ``wait_for``: delete what is left; True once nothing is."""
+        leftovers = self.leftovers()
+        doomed = [leftover for leftover in leftovers if not leftover.terminating]
+        # Kind after kind, as they can go; those of one kind at once.
+        for _kind, same in itertools.groupby(doomed, key=lambda leftover: leftover.kind):
+            concurrently(self._delete, same)
+        return (None, ", ".join(f"{leftover.kind} {leftover.name}" for leftover in leftovers)) if leftovers else (True, "")
+
+    def _webhooks(self) -> list[Leftover]:
+        return [item for kind in facts.WEBHOOK_KINDS for item in self._list(facts.ADMISSION, kind, status.is_kai_webhook)]
+
+    def _list(
+        self, api_version: str, kind: str, wanted: t.Callable[[Object], bool] = lambda _item: True, namespace: str | None = None
+    ) -> list[Leftover]:
+        return [
+            Leftover(api_version, kind, item["metadata"]["name"], "deletionTimestamp" in item["metadata"], namespace)
+            for item in self.kube.list(api_version, kind, namespace)
+            if wanted(item)
+        ]
+
+    def _delete(self, leftover: Leftover) -> None:
+        self.kube.delete(leftover.api_version, leftover.kind, leftover.name, leftover.namespace)
+
+    def _wait_for_pods(self, what: str, selector: str | None = None) -> None:
+        wait_for(what, lambda: pods_gone(self.kube, facts.NAMESPACE, selector), self.deadline, interval=0.3)

@@ -1,0 +1,91 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Which versions of KAI Scheduler there are, and what they are refused for."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+    LINES,
+    RETRACTED,
+    Object,
+    Release,
+    Version,
+    dotted,
+    facts_of,
+    hazards_of,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, from_live
+
+
+def parse_version(version: str) -> Version:
+    """Return a version as numbers, for comparison; the leading v may be missing.
+
+    :raises TenancyError: where the text is no exact version.
+    """
+    found = re.fullmatch(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})", version)
+    if not found:
+        raise TenancyError(f"version: {version!r} is not a version of KAI Scheduler such as v0.13.1.")
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def parse_installed(version: str) -> Version:
+    """Return the version of the chart that is installed as numbers.
+
+    :raises TenancyError: where somebody installed a chart of their own making, of which nothing is known.
+    """
+    try:
+        return parse_version(version)
+    except TenancyError as exc:
+        raise TenancyError(
+            f"version: {version} is installed, which is no release of KAI Scheduler. Remove it first, with state: absent."
+        ) from exc
+
+
+def release(version: str) -> Release:
+    """Return what is known about a version; the leading v may be missing.
+
+    A version newer than the table is taken for the newest of its line, or of all lines, and is marked as not known.
+
+    :raises TenancyError: for a version that does not exist, or was retracted.
+    """
+    exact = parse_version(version)
+    line = next((line for line in LINES if line.first[:2] == exact[:2]), None)
+    refusal = ""
+    if exact[:2] in RETRACTED:
+        refusal = f"{version} of KAI Scheduler was retracted upstream"
+    elif line is None and exact < LINES[-1].first:
+        refusal = f"there is no KAI Scheduler {version} that this collection knows"
+    elif line and line.ended and exact > line.last:
+        refusal = f"there is no KAI Scheduler {version}: the last release of its line is v{dotted(line.last)}"
+    if refusal:
+        raise TenancyError(f"version: {refusal}. Known are {_known()}.")
+    known = line is not None and exact <= line.last
+    return Release(number=exact, known=known, hazards=hazards_of(exact), **facts_of(exact))
+
+
+def _known() -> str:
+    return ", ".join(f"v{dotted(line.first)}" + (f"-{line.last[2]}" if line.last[2] else "") for line in LINES)
+
+
+def refuse_deeper_queues(release: Release, queues: t.Iterable[Object]) -> None:
+    """Refuse a release that would not schedule the work in queues of the cluster.
+
+    :arg queues: Queue objects, as they are in the cluster.
+    :raises TenancyError: with the names of those that are on a deeper level than the release schedules.
+    """
+    if release.queue_levels is None:
+        return
+    live = from_live(queues)
+    deeper = sorted(name for name in live if len(ancestors(live, name)) > release.queue_levels)
+    if deeper:
+        raise TenancyError(
+            f"version: {release.version} schedules queues on {release.queue_levels} levels only, and these are deeper: "
+            f"{', '.join(deeper)}. Remove them first, or move them up, for example by kai_queues with state: exact."
+        )

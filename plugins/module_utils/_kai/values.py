@@ -1,0 +1,60 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Values for the chart of one release of KAI Scheduler."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RENAMED, Release
+
+
+def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, kueue: bool = False) -> Values:
+    """Return what has to be set for a release to work as asked.
+
+    :arg cdi: whether the device plugin hands GPUs out by CDI; None leaves it to KAI.
+    :arg kueue: whether the cluster has Kueue's Topologies, which some releases copy.
+    :raises TenancyError: where the release has no such setting.
+    """
+    settings: Values = {"global.registry": release.registry, release.gpu_sharing_key: gpu_sharing}
+    if cdi is not None:
+        if release.cdi_key is None:
+            raise TenancyError(f"cdi: cannot be set in KAI Scheduler {release.version}. v0.12.11 and later can.")
+        settings[release.cdi_key] = cdi
+    if gpu_sharing and release.reservation_runtime_key:
+        settings[release.reservation_runtime_key] = "nvidia"
+    if release.topology_migration and not kueue:
+        settings["topologyMigration.enabled"] = False
+    if release.operator_qps:
+        settings["operator.qps"] = release.operator_qps
+    return _nested(settings)
+
+
+def _nested(settings: Values) -> Values:
+    """Turn dotted keys into a tree."""
+    values: Values = {}
+    for path, value in settings.items():
+        *groups, key = path.split(".")
+        inner = values
+        for group in groups:
+            inner = inner.setdefault(group, {})
+        inner[key] = value
+    return values
+
+
+def ignored_values(values: Values, release: Release) -> list[str]:
+    """Return which of a user's values the release's chart does not read any more, and what replaces them."""
+    ignored = []
+    for path, gone, new in RENAMED:
+        inner: t.Any = values
+        for key in path.split("."):
+            inner = inner.get(key) if isinstance(inner, dict) else None
+        if inner is not None and release.number >= gone:
+            advice = f"Use {new}." if new else "Nothing replaces it."
+            ignored.append(f"values.{path}: is not read by {release.version}. {advice}")
+    return ignored

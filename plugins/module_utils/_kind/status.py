@@ -1,0 +1,188 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Judge what Docker, the nodes and nvkind show of a cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import (
+    CDI_SPEC,
+    CERTS,
+    CONFIGURE,
+    CONFINE_SCRIPT,
+    CONFINE_UNIT,
+    CONTAINERD_FILES,
+    GPU_MOUNTS,
+    NVKIND_ERRORS,
+    PROGRAMS,
+    RESTART_DUE,
+    ROLE_LABEL,
+    TOOLKIT_CONFIG,
+)
+
+Object = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """A GPU of the host.
+
+    :ivar minor: the N of its /dev/nvidiaN, which need not be its index.
+    """
+
+    index: int
+    uuid: str
+    minor: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LiveNode:
+    """A node's container as Docker shows it.
+
+    :ivar gpus: those that NVIDIA's runtime was asked for, as UUIDs or indices.
+    :ivar certs: the host directory with the registry mirrors, empty for none.
+    """
+
+    name: str
+    role: str
+    image: str
+    running: bool
+    gpus: frozenset[str]
+    certs: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Inside:
+    """What a node shows from inside.
+
+    :ivar files: SHA-256 checksums by path.
+    :ivar minors: of the GPU devices in it.
+    :ivar uuids: of the GPUs that nvidia-smi lists in it.
+    :ivar states: names of the states of INSPECT that hold.
+    """
+
+    files: dict[str, str]
+    minors: frozenset[int]
+    uuids: list[str]
+    states: frozenset[str]
+
+
+# Prints a node's files with their checksums, its GPUs, and which states hold.
+INSPECT = f"""
+for file in "$@"; do [ ! -f "$file" ] || sha256sum "$file"; done
+for device in /dev/nvidia[0-9]*; do [ ! -e "$device" ] || echo "minor ${{device#/dev/nvidia}}"; done
+state() {{ local name=$1; shift; ! "$@" || echo "state $name"; }}
+joined() {{ [ -e /etc/kubernetes/kubelet.conf ]; }}
+up() {{ systemctl --quiet is-active multi-user.target containerd.service; }}
+confined() {{
+  systemctl --quiet is-enabled kubegpu-confine-gpus.service && ! grep -qs 'ModifyDeviceFiles: 1' /proc/driver/nvidia/params
+}}
+runtime() {{
+  [ ! -e {RESTART_DUE} ] && [ "$({CONFIGURE} --dry-run | grep .)" = "$(cat {CONTAINERD_FILES} | grep .)" ]
+}}
+cdi() {{ ! grep -Eq '^ *mode *= *"cdi"' {TOOLKIT_CONFIG} || cmp -s <(nvidia-ctk cdi generate) {CDI_SPEC}; }}
+for name in joined up confined runtime cdi; do state $name $name; done 2> /dev/null
+nvidia-smi -L 2> /dev/null || true
+"""
+# The arguments of INSPECT: the files whose checksums count.
+INSPECTED_FILES = (*(f"/usr/bin/{name}" for name in PROGRAMS), TOOLKIT_CONFIG, CONFINE_SCRIPT, CONFINE_UNIT)
+
+
+def parse_gpus(listing: str, minors: dict[str, int] | None = None) -> list[Gpu]:
+    """Parse the output of ``nvidia-smi -L``.
+
+    :arg minors: by UUID; a GPU that is not among them is taken to have its index as minor.
+    """
+    gpus = re.findall(r"^GPU (\d+): .*\(UUID: (GPU-[^)\s]+)\)", listing, re.MULTILINE)
+    return [Gpu(int(index), uuid, (minors or {}).get(uuid, int(index))) for index, uuid in gpus]
+
+
+def parse_minor(information: str) -> tuple[str, int] | None:
+    """Parse UUID and minor from /proc/driver/nvidia/gpus/*/information; None where the driver does not know the UUID yet."""
+    uuid = re.search(r"^GPU UUID:\s*(GPU-[0-9a-f-]+)\s*$", information, re.MULTILINE)
+    minor = re.search(r"^Device Minor:\s*(\d+)\s*$", information, re.MULTILINE)
+    return (uuid[1], int(minor[1])) if uuid and minor else None
+
+
+def parse_nodes(inspected: list[Object]) -> list[LiveNode]:
+    """Parse the containers that ``docker inspect`` prints."""
+    return [
+        LiveNode(
+            name=container["Name"].lstrip("/"),
+            role=container["Config"]["Labels"].get(ROLE_LABEL, ""),
+            image=container["Config"]["Image"],
+            running=container["State"]["Status"] == "running",
+            gpus=frozenset(
+                mount["Destination"].removeprefix(GPU_MOUNTS)
+                for mount in container["Mounts"]
+                if mount["Destination"].startswith(GPU_MOUNTS)
+            ),
+            certs=next((mount["Source"] for mount in container["Mounts"] if mount["Destination"] == CERTS), ""),
+        )
+        for container in inspected
+    ]
+
+
+def parse_inside(output: str) -> Inside:
+    """Parse the output of INSPECT."""
+    return Inside(
+        files={path: checksum for checksum, path in re.findall(r"^([0-9a-f]{64}) [ *](.+)$", output, re.MULTILINE)},
+        minors=frozenset(int(minor) for minor in re.findall(r"^minor (\d+)$", output, re.MULTILINE)),
+        uuids=[gpu.uuid for gpu in parse_gpus(output)],
+        states=frozenset(re.findall(r"^state (\w+)$", output, re.MULTILINE)),
+    )
+
+
+def check_gpus(node: str, gpus: list[Gpu], inside: Inside) -> None:
+    """Compare the GPUs that a node sees with those assigned to it.
+
+    :raises TenancyError: with ``expected_gpus`` and ``seen_gpus``, as UUIDs, when they differ.
+    """
+    wanted, seen = sorted(gpu.uuid for gpu in gpus), sorted(inside.uuids)
+    if seen == wanted:
+        return
+    hint = ""
+    if not seen:
+        hint = (
+            " Docker's default runtime has to be nvidia, with accept-nvidia-visible-devices-as-volume-mounts switched on,"
+            " when the cluster is made: see the role docker_nvidia_runtime, then pass recreate."
+        )
+    raise TenancyError(
+        f"{node} has to see the GPUs {', '.join(wanted)}, but sees {', '.join(seen) or 'none'}.{hint}",
+        expected_gpus=wanted,
+        seen_gpus=seen,
+    )
+
+
+def unready(nodes: list[Object], wanted: t.Iterable[str]) -> list[str]:
+    """Return the reasons why the cluster is not ready, none when it is.
+
+    :arg nodes: the Node objects of its API.
+    :arg wanted: the names of all nodes that it has to have.
+    """
+    live = {node["metadata"]["name"]: node for node in nodes}
+    reasons = []
+    for name in wanted:
+        if name not in live:
+            reasons.append(f"{name} has not joined")
+            continue
+        conditions = live[name].get("status", {}).get("conditions", [])
+        ready: Object = next((condition for condition in conditions if condition["type"] == "Ready"), {})
+        if ready.get("status") != "True":
+            reasons.append(f"{name} is not ready: {ready.get('message', 'it has not reported yet')}")
+    return reasons
+
+
+def nvkind_error(stderr: str) -> str:
+    """Return nvkind's error messages with their meaning, without the stacks that its logger prints."""
+    messages = re.findall(r"^(?:ERROR:|F\d{4} .*?\] Error:) (.+)$", stderr, re.MULTILINE)
+    messages = messages or [line for line in stderr.splitlines() if line.strip()][-1:]
+    meanings = [meaning for message, meaning in NVKIND_ERRORS if message in stderr]
+    return "; ".join(messages) + "".join(f" ({meaning})" for meaning in meanings)

@@ -1,0 +1,78 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Have a namespace of its own for a probe, and remove it."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, OWNED_LABELS, is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+
+PODS = (("v1", "Pod"),)
+
+# Seconds that the clean-up has at least, when a probe's own time is over.
+CLEAN_UP = 30
+
+
+@contextlib.contextmanager
+def own_namespace(
+    kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[str, str]] = PODS
+) -> t.Generator[None, None, None]:
+    """Create a namespace for the block; empty and delete it when the block ends, however it ends.
+
+    The cluster takes at least five seconds to remove a namespace, also an empty one (kube-controller-manager's namespace
+    controller). Nothing waits for that but the next probe, which needs the name.
+
+    :arg deadline: of the whole probe. The clean-up has 30 seconds at least.
+    :arg kinds: API version and kind of what a probe creates in it, and of the pods that come from that.
+    :raises TenancyError: where the namespace exists and is not owned by this collection.
+    """
+    if existing := kube.get("v1", "Namespace", name):
+        if not is_owned(existing):
+            raise TenancyError(
+                f"namespace: {name} exists and is not owned by {MANAGER}. Name one that does not exist, because it is deleted."
+            )
+        # An earlier probe has hardly ended, or was killed.
+        _remove(kube, name, deadline, kinds)
+        wait_for(f"the end of namespace {name}", lambda: _gone(kube, name), deadline, interval=0.3)
+    kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": OWNED_LABELS}})
+    try:
+        # Until it is there, pods are refused.
+        wait_for(
+            "the namespace's service account",
+            lambda: (kube.get("v1", "ServiceAccount", "default", name), "it does not exist"),
+            deadline,
+            interval=0.2,
+        )
+        yield
+    finally:
+        _remove(kube, name, deadline.extended(CLEAN_UP), kinds)
+
+
+def _remove(kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[str, str]]) -> None:
+    def emptied() -> tuple[bool | None, str]:
+        left = [(api_version, kind, item) for api_version, kind in kinds for item in kube.list(api_version, kind, name)]
+        for api_version, kind, item in left:
+            # What has an owner goes with it; deleted first, it would only come back.
+            if not item["metadata"].keys() & {"deletionTimestamp", "ownerReferences"}:
+                kube.delete(api_version, kind, item["metadata"]["name"], name)
+        return (None, ", ".join(f"{kind} {item['metadata']['name']}" for _api, kind, item in left)) if left else (True, "")
+
+    # Emptied first: deleted with pods in it, it would be looked at again only after many seconds.
+    try:
+        wait_for(f"the end of the pods in namespace {name}", emptied, deadline, interval=0.3)
+    finally:
+        kube.delete("v1", "Namespace", name)
+
+
+def _gone(kube: Kube, name: str) -> tuple[bool | None, str]:
+    return (None, "it still exists") if kube.get("v1", "Namespace", name) else (True, "")

@@ -1,0 +1,49 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Pods that every trust profile accepts."""
+
+from __future__ import annotations
+
+import typing as t
+
+Object = dict[str, t.Any]
+
+
+def pod_spec(image: str, script: str, **container: t.Any) -> Object:
+    """Return the spec of a pod with one container that runs a shell script; ``container`` overrides the container's fields."""
+    # Satisfies the pod security standard `restricted` and a quota, so that one probe serves every trust profile.
+    return {
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65534,
+            "runAsGroup": 65534,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "probe",
+                "image": image,
+                "command": ["/bin/sh", "-c", script],
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}},
+            }
+            | container
+        ],
+    }
+
+
+def page_spec(image: str, page: str, port: int) -> Object:
+    """Return the spec of a pod that serves a page and is ready when it does."""
+    return pod_spec(
+        image,
+        f"echo {page} > /page/index.html && exec httpd -f -p {port} -h /page",
+        ports=[{"containerPort": port}],
+        readinessProbe={"httpGet": {"path": "/", "port": port}, "periodSeconds": 1},
+        volumeMounts=[{"name": "page", "mountPath": "/page"}],
+    ) | {"volumes": [{"name": "page", "emptyDir": {}}]}

@@ -1,0 +1,73 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Judge the probe of GPUs: which nodes can be tried, and the outcome of their pods."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import offered
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message, untolerated
+
+Object = dict[str, t.Any]
+
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def free(node: Object, pods: list[Object]) -> int:
+    """Return how many GPUs of a node no pod holds.
+
+    :arg pods: those of the whole cluster.
+    """
+    name = node["metadata"]["name"]
+    return offered(node) - sum(held(pod) for pod in pods if pod["spec"].get("nodeName") == name)
+
+
+def why_not(node: Object, pods: list[Object], tolerations: list[Object]) -> str:
+    """Return why no pod can be tried on a node that offers GPUs; empty where one can.
+
+    :arg pods: those of the whole cluster.
+    :arg tolerations: those of the probe's pods.
+    """
+    if node["spec"].get("unschedulable"):
+        return "the node is cordoned"
+    if taints := untolerated(node, tolerations):
+        return f"the probe's pods do not tolerate its taint {', '.join(taints)}"
+    return "" if free(node, pods) > 0 else f"all of its {offered(node)} GPUs are in use"
+
+
+def crowded_out(pod: Object) -> bool:
+    """Tell whether the scheduler finds no free GPU for the pod."""
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(
+        condition["type"] == "PodScheduled"
+        and condition["status"] == "False"
+        and f"Insufficient {GPU_RESOURCE}" in condition.get("message", "")
+        for condition in conditions
+    )
+
+
+def outcome(pod: Object, uuids: list[str]) -> tuple[str | None, str]:
+    """Return ("passed" or "failed", reason) once the pod has ended; before that (None, its state).
+
+    :arg uuids: the node's GPUs; empty where they are not known.
+    """
+    phase = pod.get("status", {}).get("phase")
+    if phase not in ("Succeeded", "Failed"):
+        return None, pod_state(pod)
+    message = termination_message(pod)
+    seen = sorted(set(_UUID.findall(message)))
+    if phase == "Failed":
+        return "failed", f"nvidia-smi failed: {message or pod['status'].get('message') or pod_state(pod)}"
+    if len(seen) != 1:
+        return "failed", f"the pod asked for one GPU and sees {len(seen)}: {', '.join(seen) or message!r}"
+    if uuids and seen[0] not in uuids:
+        return "failed", f"the pod sees {seen[0]}, which is not one of the node's GPUs ({', '.join(sorted(uuids))})"
+    return "passed", seen[0]

@@ -1,0 +1,35 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""KAI Scheduler's Queue: its API, and the keys and defaults that users write instead of the API's.
+
+Source: deployments/kai-scheduler/crds/scheduling.run.ai_queues.yaml of kai-scheduler/KAI-Scheduler, the same from v0.7.11 to v0.17.0.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+Object = dict[str, t.Any]
+
+API_VERSION = "scheduling.run.ai/v2"
+KIND = "Queue"
+# Label of pods; its value is the name of a queue.
+QUEUE_LABEL = "kai.scheduler/queue"
+# Where KAI puts the work of pods without that label.
+DEFAULT_QUEUE = "default-queue"
+
+UNLIMITED = "unlimited"
+RESOURCES = ("gpu", "cpu", "memory")
+
+# Keys that users write, and the API's names for them: of a queue, and of each of its resources.
+TEXTS = {"display_name": "displayName", "preempt_min_runtime": "preemptMinRuntime", "reclaim_min_runtime": "reclaimMinRuntime"}
+AMOUNTS = {"quota": "quota", "limit": "limit", "over_quota_weight": "overQuotaWeight"}
+KEYS = ("name", "parent", "children", *RESOURCES, "priority", *TEXTS)
+
+# What an omitted amount means. To the API, an omitted limit means "nothing allowed".
+DEFAULTS: dict[str, int] = {"quota": 0, "limit": -1, "over_quota_weight": 1}
+# As the CRD's description of spec.priority says.
+DEFAULT_PRIORITY = 100

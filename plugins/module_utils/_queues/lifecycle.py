@@ -1,0 +1,70 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Bring the queues of one cluster to what a plan says."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import Change, plan, pods_in_use
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import (
+    overcommitted_quotas,
+    refuse_queues_in_use,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+
+
+def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:
+    """Write what differs between the wanted queues and the cluster's, as the options of kai_queues say; return the writes.
+
+    :raises TenancyError: before the first write, where a queue must not be removed or quotas cannot be kept.
+    """
+    params, kube = run.params, run.kube
+    if params["state"] != "absent":
+        overcommitted = overcommitted_quotas(wanted)
+        if params["quota_sums"] == "error":
+            refuse(overcommitted)
+        for warning in overcommitted:
+            run.warn(warning)
+    changes = plan(wanted, kube.list(API_VERSION, KIND), params["state"], params["remove_foreign"])
+    doomed = [change.name for change in changes if change.verb == "delete"]
+    if doomed and not params["force"]:
+        refuse_queues_in_use(pods_in_use(doomed, kube.list("v1", "Pod"), params["scheduler_name"]))
+    for change in changes:
+        before = None if change.verb == "create" else change.before
+        run.change(change.name, before, None if change.verb == "delete" else change.after)
+    if not run.check_mode:
+        write_all(changes, kube, run.deadline)
+    return changes
+
+
+def write_all(changes: list[Change], kube: Kube, deadline: Deadline) -> None:
+    """Write level after level, the queues of one side by side; after a failure no further level is begun."""
+
+    def write(change: Change) -> None:
+        when_webhook_answers(f"queue {change.name} to be written", functools.partial(_write, kube, change), deadline)
+
+    for _level, level in itertools.groupby(changes, key=lambda change: (change.verb == "delete", change.level)):
+        concurrently(write, level)
+
+
+def _write(kube: Kube, change: Change) -> None:
+    if change.verb == "create":
+        kube.create(change.body)
+    elif change.verb == "update":
+        kube.patch(API_VERSION, KIND, change.name, change.body)
+    else:
+        kube.delete(API_VERSION, KIND, change.name)

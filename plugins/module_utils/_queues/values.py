@@ -1,0 +1,175 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Queues as objects of the API, and amounts in the units of users and of the API.
+
+Users write devices, cores and bytes (``gpu: 0.5``, ``cpu: 500m``, ``memory: 64Gi``); the API counts devices, milli-CPU
+and megabytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import (
+    AMOUNTS,
+    API_VERSION,
+    DEFAULT_PRIORITY,
+    KIND,
+    RESOURCES,
+    TEXTS,
+    UNLIMITED,
+    Object,
+)
+
+_BYTES = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)")
+_CORES = re.compile(r"(\d+(?:\.\d+)?)(m?)")
+_UNITS = {unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), 1)} | {
+    unit: 1000**power for power, unit in enumerate("kMGTP", 1)
+}
+_MEGABYTE = 10**6
+
+
+@dataclasses.dataclass(frozen=True)
+class Queue:
+    """One queue.
+
+    :ivar spec: that of the API object; None stands for a key that must not be there.
+    """
+
+    name: str
+    parent: str | None
+    spec: Object
+
+
+# --- the tree ------------------------------------------------------------------------------------------------------
+
+
+def leaves(queues: t.Mapping[str, Queue]) -> list[Queue]:
+    """Return the queues that work is submitted to."""
+    parents = {queue.parent for queue in queues.values()}
+    return [queue for queue in queues.values() if queue.name not in parents]
+
+
+def ancestors(queues: t.Mapping[str, Queue], name: str) -> list[Queue]:
+    """Return the queue itself, its parent, and so on to the root; their number is the queue's level."""
+    path: list[Queue] = []
+    current = queues.get(name)
+    while current is not None and current not in path:
+        path.append(current)
+        current = queues.get(current.parent or "")
+    return path
+
+
+def children_of(queues: t.Mapping[str, Queue]) -> dict[str | None, list[Queue]]:
+    """Return the children of each parent; those of None are the roots."""
+    children: dict[str | None, list[Queue]] = {}
+    for queue in queues.values():
+        children.setdefault(queue.parent, []).append(queue)
+    return children
+
+
+# --- objects of the API --------------------------------------------------------------------------------------------
+
+
+def from_live(objects: t.Iterable[Object]) -> dict[str, Queue]:
+    """Return objects of the API as queues, by name."""
+    queues = (Queue(item["metadata"]["name"], spec_of(item).get("parentQueue") or None, spec_of(item)) for item in objects)
+    return {queue.name: queue for queue in queues}
+
+
+def spec_of(item: Object) -> Object:
+    """Return an object's spec; empty where it has none."""
+    return t.cast(Object, item.get("spec", {}))
+
+
+def manifest(queue: Queue) -> Object:
+    """Return the object of the API for a queue that is wanted."""
+    spec = {key: value for key, value in queue.spec.items() if value is not None}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": queue.name, "labels": dict(OWNED_LABELS)}, "spec": spec}
+
+
+def fields(spec: Object) -> Object:
+    """Return what a spec says by the keys and in the units that users write, as ``gpu.limit``; None for what is omitted."""
+    shown: Object = {"parent": spec.get("parentQueue"), "priority": spec.get("priority", DEFAULT_PRIORITY)}
+    shown |= {key: spec.get(field) for key, field in TEXTS.items()}
+    for resource in RESOURCES:
+        amounts = spec.get("resources", {}).get(resource, {})
+        for key, field in AMOUNTS.items():
+            unit = "" if key == "over_quota_weight" else resource
+            shown[f"{resource}.{key}"] = to_users(unit, amounts.get(field))
+    # An empty text says as little as none.
+    return {key: None if value == "" else value for key, value in shown.items()}
+
+
+# --- units ---------------------------------------------------------------------------------------------------------
+
+
+def to_api(resource: str, value: t.Any) -> int | float:
+    """Return an amount that a user wrote in the API's unit; -1 for unlimited.
+
+    :arg resource: gpu, cpu or memory; empty for a plain number.
+    :raises ValueError: where it is no such amount.
+    """
+    if value == UNLIMITED and resource:
+        return -1
+    text = "" if isinstance(value, bool) else str(value)
+    if text.startswith("-"):
+        raise ValueError(f"{value} is negative. Write {UNLIMITED} for no bound." if resource else f"{value} is negative.")
+    if resource == "memory":
+        return _megabytes(text, value)
+    if found := _CORES.fullmatch(text):
+        amount = decimal.Decimal(found[1])
+        if resource == "cpu":
+            return _number(amount if found[2] else amount * 1000)
+        if not found[2]:
+            return _number(amount)
+    raise ValueError(
+        f"{value!r} is not an amount of CPU such as 8, 0.5 or 500m (or {UNLIMITED})."
+        if resource == "cpu"
+        else f"{value!r} is not a number such as 2 or 0.5{f' (or {UNLIMITED})' if resource else ''}."
+    )
+
+
+def _megabytes(text: str, value: t.Any) -> int | float:
+    if found := _BYTES.fullmatch(text):
+        return _number(decimal.Decimal(found[1]) * _UNITS[found[2]] / _MEGABYTE)
+    if text == "0":
+        return 0
+    raise ValueError(f"{value!r} is not an amount of memory such as 64Gi, 512Mi or 10G (or {UNLIMITED}).")
+
+
+def to_users(resource: str, value: int | float | None) -> t.Any:
+    """Return an amount of the API in the unit that users write; None is zero to the API."""
+    if value is None or value == 0:
+        return 0
+    if value < 0:
+        return UNLIMITED
+    amount = decimal.Decimal(str(value))
+    if resource == "cpu":
+        return _number(amount / 1000) if amount % 1000 == 0 else f"{amount.normalize():f}m"
+    if resource == "memory":
+        size = round(amount * _MEGABYTE)
+        unit = next((unit for unit in ("Pi", "Ti", "Gi", "Mi", "P", "T", "G", "M", "Ki") if size % _UNITS[unit] == 0), "k")
+        return f"{_number(decimal.Decimal(size) / _UNITS[unit])}{unit}"
+    return _number(amount)
+
+
+def used_to_users(resource: str, amount: str | int) -> t.Any:
+    """Return a quantity of a queue's status in the unit that users write.
+
+    The status counts in cores and bytes, where the spec counts in milli-CPU and megabytes.
+    """
+    per_unit = {"cpu": decimal.Decimal(1000), "memory": 1 / decimal.Decimal(_MEGABYTE)}.get(resource, decimal.Decimal(1))
+    return to_users(resource, _number(quantity(amount) * per_unit))
+
+
+def _number(value: decimal.Decimal) -> int | float:
+    return int(value) if value == value.to_integral_value() else float(value)

@@ -1,0 +1,66 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of the adapter to the host's files; those of reading and replacing them are the journal's."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import (
+    list_directory,
+    make_directories,
+    remove_empty,
+    remove_tree,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+
+
+def test_directories_that_exist_keep_their_mode(tmp_path: pathlib.Path) -> None:
+    tmp_path.chmod(0o755)
+    wanted = tmp_path / "a" / "b"
+    assert make_directories(str(wanted), 0o700) == [str(tmp_path / "a"), str(wanted)]
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path, tmp_path / "a", wanted)] == [0o755, 0o700, 0o700]
+    wanted.chmod(0o750)
+    assert make_directories(str(wanted), 0o700) == []
+    assert wanted.stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../other", "a/b", "a/..", "/"])
+def test_a_tree_is_only_removed_directly_below_its_parent(tmp_path: pathlib.Path, name: str) -> None:
+    parent = tmp_path / "kind"
+    (parent / "a" / "b").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(TenancyError, match=f"is not a directory in {parent}, and is not removed"):
+        remove_tree(f"{parent}/{name}", str(parent))
+    assert (parent / "a" / "b").is_dir()
+    assert (tmp_path / "other").is_dir()
+
+
+def test_a_tree_is_removed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "c").mkdir()
+    remove_tree(str(tmp_path / "a"), str(tmp_path))
+    remove_tree(str(tmp_path / "a"), str(tmp_path))
+    assert list_directory(str(tmp_path)) == ["c"]
+    assert list_directory(str(tmp_path / "a")) == []
+
+
+def test_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "a").symlink_to(tmp_path / "theirs")
+    with pytest.raises(TenancyError, match="cannot be removed"):
+        remove_tree(str(tmp_path / "a"), str(tmp_path))
+    assert (tmp_path / "theirs").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [("top/a/b", []), ("top/a", ["top", "top/a", "top/a/b"]), ("top/../other", ["other", "top", "top/a", "top/a/b"])],
+)
+def test_only_what_is_empty_and_below_the_top_is_removed(tmp_path: pathlib.Path, path: str, left: list[str]) -> None:
+    (tmp_path / "top" / "a" / "b").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    remove_empty(f"{tmp_path}/{path}", f"{tmp_path}/top")
+    assert sorted(str(found.relative_to(tmp_path)) for found in tmp_path.rglob("*")) == sorted({*left, "other"})

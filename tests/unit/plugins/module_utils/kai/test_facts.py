@@ -1,0 +1,98 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+    FACTS,
+    HAZARDS,
+    LINES,
+    UPGRADE_NOTES,
+    facts_of,
+    hazards_of,
+    upgrade_notes,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import parse_version
+
+# All releases, and the one after the last of each line.
+EVERY = [(*line.first[:2], patch) for line in LINES for patch in range(line.first[2], line.last[2] + 2)]
+
+
+def test_lines_are_in_order_and_have_a_source():
+    assert [line.first for line in LINES] == sorted({line.first for line in LINES})
+    assert all(line.first[:2] == line.last[:2] and line.first <= line.last and line.source for line in LINES)
+    # Releases follow the newest one, whatever its number.
+    assert not LINES[-1].ended
+
+
+@pytest.mark.parametrize("rows", FACTS.values(), ids=FACTS)
+def test_every_fact_is_known_from_the_first_version_on_and_changes_with_each_row(rows):
+    assert rows[0].since == (0, 0, 0)
+    assert [row.since for row in rows] == sorted({row.since for row in rows})
+    assert all(row.source for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("fact", "version", "value"),
+    [
+        ("operator", (0, 8, 5), False),
+        ("operator", (0, 9, 0), True),
+        ("cdi_key", (0, 9, 3), None),
+        ("cdi_key", (0, 9, 4), "binder.cdi"),
+        ("queue_levels", (0, 12, 99), 2),
+        ("queue_levels", (0, 13, 0), None),
+        ("tag_prefix", (7, 0, 0), ""),
+    ],
+)
+def test_a_fact_holds_up_to_its_next_row(fact, version, value):
+    assert facts_of(version)[fact] == value
+
+
+@pytest.mark.parametrize("hazard", HAZARDS, ids=lambda hazard: hazard.source)
+def test_every_hazard_is_reported_of_its_releases_and_no_others(hazard):
+    text = f"{hazard.text} ({hazard.source})"
+    others = [row for row in HAZARDS if row is not hazard and f"{row.text} ({row.source})" == text]
+    for version in EVERY:
+        if not any(row.since <= version < row.fixed for row in others):
+            assert (text in hazards_of(version)) == (hazard.since <= version < hazard.fixed)
+
+
+@pytest.mark.parametrize(
+    ("last", "fixed"), [((0, 9, 15), (0, 9, 16)), ((0, 12, 18), (0, 12, 19)), ((0, 14, 0), (0, 14, 1)), ((0, 12, 23), (0, 14, 9))]
+)
+def test_a_hazard_ends_with_the_release_that_fixes_it(last, fixed):
+    assert hazards_of(last)
+    assert not any("reservation" in hazard for hazard in hazards_of(fixed))
+
+
+def test_hazards_name_their_source():
+    assert any("#104" in hazard for hazard in hazards_of((0, 12, 0)))
+    assert hazards_of((0, 16, 8)) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sources"),
+    [
+        ("v0.8.5", "v0.9.20", ["#549"]),
+        ("v0.8.5", "v0.13.1", ["#549", "release notes"]),
+        ("v0.12.0", "v0.13.1", ["release notes"]),
+        ("v0.13.1", "v0.12.0", ["see queue_levels"]),
+        ("v0.13.4", "v0.14.0", ["values.yaml: prometheus"]),
+        ("v0.14.9", "v0.15.3", ["values.yaml"]),
+        ("v0.15.3", "v0.16.9", ["values.yaml: admission"]),
+        ("v0.16.0", "v0.16.9", []),
+    ],
+)
+def test_upgrade_notes(before, after, sources):
+    notes = upgrade_notes(parse_version(before), parse_version(after))
+    assert [any(f"({source}" in note for note in notes) for source in sources] == [True] * len(sources)
+    assert bool(notes) == bool(sources)
+
+
+def test_every_upgrade_note_is_of_some_pair_of_releases_and_has_a_source():
+    pairs = [(line.first, other.last) for line in LINES for other in LINES]
+    for note in UPGRADE_NOTES:
+        assert note.source
+        assert any(f"{note.text} ({note.source})" in upgrade_notes(*pair) for pair in pairs)

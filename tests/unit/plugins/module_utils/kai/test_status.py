@@ -1,0 +1,145 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CLUSTER_POLICY_CRD, WEBHOOKS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import (
+    Parts,
+    conditions,
+    established,
+    is_kai_crd,
+    is_kubernetes_tested,
+    is_of_chart,
+    is_supported,
+    is_unauthorised,
+    missing,
+    unavailable,
+    unready,
+    without_ca,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
+
+
+def config(generation=2, observed=2, **conditions):
+    reported = [{"type": name, "status": status, "observedGeneration": observed} for name, status in conditions.items()]
+    return {"kind": "Config", "metadata": {"name": "kai-config", "generation": generation}, "status": {"conditions": reported}}
+
+
+READY = {"Deployed": "True", "Available": "True", "DependenciesFulfilled": "True"}
+
+
+def test_conditions():
+    assert unready([config(**READY)]) == []
+    assert "is not Deployed" in unready([config(observed=1, **READY)])[0]
+    assert "is not Available" in unready([config(**READY | {"Available": "False"})])[0]
+    assert "not reported yet" in unready([config()])[0]
+
+
+def deployment(available=1, updated=1, replicas=1, observed=1):
+    status = {
+        "availableReplicas": available,
+        "updatedReplicas": updated,
+        "replicas": replicas,
+        "observedGeneration": observed,
+    }
+    return {"metadata": {"name": "binder", "generation": 1}, "spec": {"replicas": 1}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("deployments", "phrases"),
+    [
+        ([deployment()], []),
+        ([], ["Deployment binder does not exist"]),
+        ([deployment(available=0)], ["Deployment binder has 0 of 1 pods available"]),
+        ([deployment(observed=0)], ["Deployment binder has 0 of 1 pods available"]),
+        ([deployment(replicas=2)], ["Deployment binder still has old pods"]),
+    ],
+)
+def test_deployments(deployments, phrases):
+    assert unavailable(["binder"], deployments) == phrases
+
+
+def test_webhooks_without_ca():
+    webhook = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "kai-binder"}, "webhooks": [{"clientConfig": {}}]}
+    assert without_ca([webhook]) == ["MutatingWebhookConfiguration kai-binder has no CA yet"]
+    assert without_ca([webhook | {"webhooks": [{"clientConfig": {"caBundle": "x"}}]}]) == []
+    assert without_ca([webhook | {"metadata": {"name": "other"}}]) == []
+
+
+def rolled_out(version):
+    return [deployment() | {"metadata": {"name": name, "generation": 1}} for name in release(version).deployments]
+
+
+def test_what_a_release_with_an_operator_needs():
+    of, shard = release("v0.13.1"), config(**READY) | {"kind": "SchedulingShard"}
+    complete = Parts(config(**READY), [shard], [], rolled_out("v0.13.1"))
+    assert missing(of, complete) == []
+    assert [row["object"] for row in conditions(complete)] == ["Config kai-config"] * 3 + ["SchedulingShard kai-config"] * 3
+    phrases = missing(of, Parts(None, [config(observed=1, **READY)], [], rolled_out("v0.13.1")[1:]))
+    assert [phrase.partition(" ")[0] for phrase in phrases] == ["Config", "Config", "Deployment"]
+    assert phrases[0] == "Config kai-config does not exist"
+
+
+def test_what_a_release_without_an_operator_needs():
+    kind, name = WEBHOOKS[-1]
+    webhook = {"kind": kind, "metadata": {"name": name}, "webhooks": [{"clientConfig": {}}]}
+    assert missing(release("v0.8.5"), Parts(None, [], [], rolled_out("v0.8.5"))) == []
+    assert missing(release("v0.8.5"), Parts(None, [], [webhook], rolled_out("v0.8.5"))) == [f"{kind} {name} has no CA yet"]
+
+
+def test_crds_are_established_by_their_condition():
+    def crd(name, status):
+        return {"metadata": {"name": name}, "status": {"conditions": [{"type": "Established", "status": status}]}}
+
+    assert established({"a", "b"}, [crd("a", "True"), crd("b", "True"), crd("c", "False")]) == (True, "")
+    assert established({"a", "b", "c"}, [crd("a", "True"), crd("b", "False")]) == (None, "b, c not established")
+
+
+def test_a_pod_is_unauthorised_once_its_account_was_made_anew():
+    def made(minute):
+        return {"metadata": {"creationTimestamp": f"2026-11-22T12:{minute:02}:00Z"}}
+
+    assert is_unauthorised(made(1), made(2))
+    assert not is_unauthorised(made(2), made(2))
+    assert not is_unauthorised(made(2), None)
+
+
+def test_what_came_with_the_chart():
+    def item(name, release="kai-scheduler", namespace="kai-scheduler"):
+        notes = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
+        return {"metadata": {"name": name, "annotations": notes}}
+
+    assert is_of_chart(item("kai-binder"))
+    assert is_of_chart({"metadata": {"name": "kai-topology-migration"}})
+    assert not is_of_chart(item("kai-binder", namespace="other"))
+    assert not is_of_chart({"metadata": {"name": "cluster-admin"}})
+
+
+def test_a_cluster_policy_that_others_made_is_theirs():
+    assert is_kai_crd(CLUSTER_POLICY_CRD)
+    assert not is_kai_crd({"metadata": {"name": CLUSTER_POLICY_CRD["metadata"]["name"]}})
+    assert is_kai_crd({"metadata": {"name": "queues.scheduling.run.ai"}})
+
+
+@pytest.mark.parametrize(
+    ("version", "today", "supported"),
+    [
+        ("v0.13.1", "2026-11-21", False),
+        ("v0.12.0", "2026-12-31", True),
+        ("v0.12.0", "2027-01-01", False),
+        ("v0.19.0", "2030-01-01", True),
+    ],
+)
+def test_support_ends_with_its_month(version, today, supported):
+    assert is_supported(release(version), datetime.date.fromisoformat(today)) is supported
+
+
+@pytest.mark.parametrize(("kubernetes", "tested"), [("v1.35.4", True), ("v1.36.1+k3s1", True), ("v1.37.0", False), ("odd", None)])
+def test_versions_of_kubernetes_that_upstream_tests(kubernetes, tested):
+    assert is_kubernetes_tested(release("v0.16.8"), kubernetes) is tested
+    assert is_kubernetes_tested(release("v0.12.0"), kubernetes) is None

@@ -1,0 +1,171 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LINES, RETRACTED, dotted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import (
+    parse_installed,
+    parse_version,
+    refuse_deeper_queues,
+    release,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+OLD, NEW = "ghcr.io/nvidia/kai-scheduler", "ghcr.io/kai-scheduler/kai-scheduler"
+
+
+@pytest.mark.parametrize(
+    ("version", "registry", "chart_version"),
+    [
+        ("v0.7.11", OLD, "v0.7.11"),
+        ("v0.9.15", OLD, "v0.9.15"),
+        ("v0.9.16", NEW, "v0.9.16"),
+        ("v0.10.2", OLD, "v0.10.2"),
+        ("v0.12.0", OLD, "v0.12.0"),
+        ("0.12.18", NEW, "v0.12.18"),
+        ("v0.13.0", OLD, "v0.13.0"),
+        ("v0.13.1", NEW, "v0.13.1"),
+        ("v0.18.6", NEW, "0.18.6"),
+    ],
+)
+def test_where_it_comes_from(version, registry, chart_version):
+    found = release(version)
+    assert (found.registry, found.chart_version) == (registry, chart_version)
+    assert found.chart == f"oci://{registry}/kai-scheduler"
+    assert found.known
+
+
+@pytest.mark.parametrize(
+    ("version", "shape"),
+    [
+        ("v0.8.5", (False, False, False, 2, "scheduler")),
+        ("v0.9.2", (True, False, True, 2, "scheduler")),
+        ("v0.10.2", (True, True, True, 2, "kai-scheduler-default")),
+        ("v0.12.0", (True, True, False, 2, "kai-scheduler-default")),
+        ("v0.13.1", (True, True, False, None, "kai-scheduler-default")),
+    ],
+)
+def test_shape(version, shape):
+    found = release(version)
+    assert (found.operator, found.shard, found.needs_cluster_policy, found.queue_levels, found.scheduler) == shape
+
+
+@pytest.mark.parametrize(
+    ("version", "long_term", "end", "kubernetes"),
+    [
+        ("v0.9.20", True, "2026-09", None),
+        ("v0.12.0", True, "2026-12", None),
+        ("v0.13.1", False, "2026-03", None),
+        ("v0.14.9", True, "2027-03", ((1, 31), (1, 35))),
+        ("v0.16.8", True, "2027-06", ((1, 28), (1, 36))),
+    ],
+)
+def test_support(version, long_term, end, kubernetes):
+    found = release(version)
+    assert (found.long_term, found.end_of_support, found.kubernetes) == (long_term, end, kubernetes)
+
+
+@pytest.mark.parametrize(
+    ("version", "restart"),
+    [("v0.9.4", False), ("v0.12.0", True), ("v0.12.22", False), ("v0.13.1", True), ("v0.14.6", False), ("v0.15.2", True)],
+)
+def test_restart_after_upgrade(version, restart):
+    assert release(version).restart_after_upgrade is restart
+
+
+@pytest.mark.parametrize("version", ["v0.19.0", "v0.21.0", "v1.0.0", "v0.14.99", "v0.12.24", "v0.17.1"])
+def test_newer_ones_are_taken_for_the_newest(version):
+    assert not release(version).known
+
+
+@pytest.mark.parametrize(
+    ("version", "what"),
+    [
+        ("latest", "not a version of KAI Scheduler"),
+        ("v0.13", "not a version of KAI Scheduler"),
+        ("v0.20.1", "retracted"),
+        ("v0.11.0", "there is no KAI Scheduler"),
+        ("v0.6.23", "there is no KAI Scheduler"),
+        (
+            "v0.9.100",
+            r"there is no KAI Scheduler v0\.9\.100: the last release of its line is v0\.9\.20\. Known are v0\.7\.0-13, ",
+        ),
+        ("v0.13.5", r"the last release of its line is v0\.13\.4"),
+    ],
+)
+def test_refused(version, what):
+    with pytest.raises(TenancyError, match=f"version: .*{what}"):
+        release(version)
+
+
+def release_or_refusal(text):
+    try:
+        return release(text), ""
+    except TenancyError as exc:
+        return None, exc.message
+
+
+def check(version):
+    """A version gives a release that holds together, or is refused with the known ones."""
+    text = dotted(version)
+    line = next((line for line in LINES if line.first[:2] == version[:2]), None)
+    exists = line.first <= version <= line.last if line else False
+    found, refusal = release_or_refusal(text)
+    if found is None:
+        assert not exists
+        assert refusal.startswith("version: ")
+        assert "Known are v0.7.0-13, " in refusal
+        return
+    assert found.known == exists
+    assert found.version == f"v{text}"
+    assert found.scheduler in found.deployments
+    assert version[:2] not in RETRACTED
+    assert not (line and line.ended and not exists)
+
+
+EDGES = sorted({0, 1, 99, 100, 101, 10**9 - 1} | {line.last[2] + extra for line in LINES for extra in (0, 1)})
+
+
+@pytest.mark.parametrize(("major", "minor"), [*((0, minor) for minor in range(26)), (1, 0)])
+def test_every_version_is_a_release_or_refused_at_the_edges_of_each_line(major, minor):
+    for patch in EDGES:
+        check((major, minor, patch))
+
+
+@given(
+    st.tuples(st.integers(0, 1), st.integers(0, 30) | st.integers(0, 10**9 - 1), st.integers(0, 120) | st.integers(0, 10**9 - 1))
+)
+def test_every_version_is_a_release_or_refused(version):
+    check(version)
+
+
+@given(st.text("v.0123456789- ") | st.text())
+def test_every_text_is_a_version_or_refused(text):
+    found, refusal = release_or_refusal(text)
+    assert found or refusal.startswith("version: ")
+
+
+def test_a_version_is_read_with_and_without_its_v():
+    assert parse_version("v0.13.1") == parse_version("0.13.1") == (0, 13, 1)
+    assert release("0.13.01").version == "v0.13.1"
+
+
+def test_an_installed_chart_of_other_making_is_named():
+    assert parse_installed("0.18.6") == (0, 18, 6)
+    with pytest.raises(TenancyError, match=r"0\.0\.0-dev is installed, which is no release of KAI Scheduler"):
+        parse_installed("0.0.0-dev")
+
+
+def test_queues_deeper_than_a_release_schedules():
+    queues = [
+        {"metadata": {"name": name}, "spec": {"parentQueue": parent}} for name, parent in (("a", ""), ("b", "a"), ("c", "b"))
+    ]
+    refuse_deeper_queues(release("v0.13.1"), queues)
+    refuse_deeper_queues(release("v0.12.0"), queues[:2])
+    with pytest.raises(TenancyError, match=r"on 2 levels only, and these are deeper: c\."):
+        refuse_deeper_queues(release("v0.12.0"), queues)

@@ -1,0 +1,72 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RENAMED
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import parse_version, release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, ignored_values
+
+# The keys of values that the templates of each chart read, as found in upstream's repository at these tags.
+READ = json.loads((Path(__file__).parent / "values_keys.json").read_text())
+RECORDED = sorted({version for versions in READ.values() for version in versions}, key=parse_version)
+
+
+def paths(values, prefix=""):
+    for key, value in values.items():
+        yield from paths(value, f"{prefix}{key}.") if isinstance(value, dict) else [f"{prefix}{key}"]
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_every_chart_reads_what_is_rendered(version):
+    of = release(version)
+    rendered = [
+        chart_values(of, gpu_sharing, cdi) for gpu_sharing in (True, False) for cdi in ((None, True) if of.cdi_key else (None,))
+    ]
+    assert [path for values in rendered for path in paths(values) if version not in READ.get(path, [])] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "extra"),
+    [
+        ("v0.9.6", {}),
+        ("v0.9.7", {"global": {"resourceReservation": {"runtimeClassName": "nvidia"}}}),
+        ("v0.13.1", {"operator": {"qps": 5}, "topologyMigration": {"enabled": False}}),
+        ("v0.16.8", {"binder": {"runtimeClassName": "nvidia"}, "topologyMigration": {"enabled": False}}),
+    ],
+)
+def test_values_for_shared_gpus(version, extra):
+    of = release(version)
+    base = {"registry": of.registry, "gpuSharing": True}
+    assert chart_values(of, True) == extra | {"global": base | extra.get("global", {})}
+    always = {key: extra[key] for key in ("operator", "topologyMigration") if key in extra}
+    assert chart_values(of, False) == always | {"global": base | {"gpuSharing": False}}
+
+
+def test_renamed_values_are_not_read_any_more_and_the_new_ones_are():
+    for path, gone, new in RENAMED:
+        readers = {version for key, versions in READ.items() if f"{key}.".startswith(f"{path}.") for version in versions}
+        assert not [version for version in readers if parse_version(version) >= gone], path
+        assert new is None or "v0.17.0" in READ[new.partition(",")[0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "version", "ignored"),
+    [
+        ({"binder": {"cdi": True}}, "v0.9.20", []),
+        (
+            {"binder": {"cdi": False}},
+            "v0.13.1",
+            ["values.binder.cdi: is not read by v0.13.1. Use binder.cdiEnabled, from 0.12.11 on."],
+        ),
+        ({"webhookmanager": {"resources": {}}}, "v0.9.2", ["values.webhookmanager: is not read by v0.9.2. Nothing replaces it."]),
+        ({"scheduler": "odd"}, "v0.13.1", []),
+    ],
+)
+def test_values_that_are_ignored(values, version, ignored):
+    assert ignored_values(values, release(version)) == ignored

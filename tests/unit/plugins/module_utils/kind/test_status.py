@@ -1,0 +1,127 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of what Docker, the nodes and nvkind show of a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import subprocess
+import typing as t
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import status
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu, Inside, LiveNode
+
+LISTING = """GPU 0: NVIDIA H200 (UUID: GPU-0000)
+  MIG 1g.18gb     Device  0: (UUID: MIG-aaaa)
+GPU 1: NVIDIA H200 (UUID: GPU-0001)
+"""
+
+
+def test_gpus_come_with_the_minors_of_the_driver() -> None:
+    assert status.parse_gpus(LISTING, {"GPU-0001": 7}) == [Gpu(0, "GPU-0000", 0), Gpu(1, "GPU-0001", 7)]
+
+
+@pytest.mark.parametrize(
+    ("information", "minor"),
+    [
+        ("Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-00ab-1\nDevice Minor: \t 3\n", ("GPU-00ab-1", 3)),
+        ("GPU UUID: \t GPU-????????-????\nDevice Minor: \t 3\n", None),
+    ],
+)
+def test_minors_are_read_from_the_driver(information: str, minor: tuple[str, int] | None) -> None:
+    assert status.parse_minor(information) == minor
+
+
+def test_nodes_are_read_from_docker() -> None:
+    mounts = {"/etc/containerd/certs.d": "/certs", "/var": "/v", "/var/run/nvidia-container-devices/GPU-0001": "/dev/null"}
+    container = {
+        "Name": "/lab-worker",
+        "Config": {"Image": "kindest/node:v1", "Labels": {"io.x-k8s.kind.cluster": "lab", "io.x-k8s.kind.role": "worker"}},
+        "State": {"Status": "exited"},
+        "Mounts": [{"Source": source, "Destination": place} for place, source in mounts.items()],
+    }
+    assert status.parse_nodes([container]) == [
+        LiveNode("lab-worker", "worker", "kindest/node:v1", False, frozenset({"GPU-0001"}), "/certs")
+    ]
+
+
+FATAL = """Creating cluster "lab" ...
+ERROR: failed to create cluster: node(s) already exist for a cluster with the name "lab"
+
+Command Output: none
+F0609 11:51:50.123456    4242 main.go:46] Error: creating cluster: executing command: exit status 1
+goroutine 1 [running]:
+k8s.io/klog/v2.stacks()
+"""
+
+
+def test_nvkinds_messages_come_without_its_stacks() -> None:
+    assert status.nvkind_error(FATAL) == (
+        'failed to create cluster: node(s) already exist for a cluster with the name "lab"; '
+        "creating cluster: executing command: exit status 1"
+    )
+    assert status.nvkind_error("something else\nthe last line\n\n") == "the last line"
+    assert status.nvkind_error("") == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "meaning"),
+    [
+        ("creating cluster: adding config to cluster: writing configmap: %!w(<nil>)", "loses the cause"),
+        (
+            "installing container toolkit on node 'n': running script on n: executing command: exit status 100",
+            "from the internet",
+        ),
+        ("patching /proc/driver/nvidia on node 'n': removing device nodes n: exit status 1", "hides the GPUs"),
+    ],
+)
+def test_what_nvkind_hides_is_explained(message: str, meaning: str) -> None:
+    explained = status.nvkind_error(f"F0609 11:51:50.123456    4242 main.go:46] Error: {message}\n")
+    assert explained.startswith(message)
+    assert meaning in explained
+
+
+def test_a_node_shows_its_state(tmp_path: pathlib.Path) -> None:
+    """The script runs here, where it finds nothing of a node, and still answers."""
+    file = tmp_path / "file"
+    file.write_text("x")
+    done = subprocess.run(
+        ["bash", "-e", "-s", "--", str(file), str(tmp_path / "none")],
+        input=status.INSPECT,
+        text=True,
+        check=True,
+        capture_output=True,
+    )
+    assert status.parse_inside(done.stdout).files == {str(file): hashlib.sha256(b"x").hexdigest()}
+    assert status.parse_inside(f"minor 3\nstate joined\nstate up\nstate cdi\n{LISTING}") == Inside(
+        {}, frozenset({3}), ["GPU-0000", "GPU-0001"], frozenset({"joined", "up", "cdi"})
+    )
+
+
+def test_the_gpus_inside_have_to_be_those_assigned() -> None:
+    gpus = [Gpu(0, "GPU-0000", 0), Gpu(1, "GPU-0001", 1)]
+
+    def check(*uuids: str) -> None:
+        status.check_gpus("lab-worker", gpus, Inside({}, frozenset(), list(uuids), frozenset()))
+
+    check("GPU-0001", "GPU-0000")
+    with pytest.raises(TenancyError, match="GPUs GPU-0000, GPU-0001, but sees GPU-0000"):
+        check("GPU-0000")
+    with pytest.raises(TenancyError, match=r"sees none\. Docker's default runtime"):
+        check()
+
+
+def test_unready_nodes_are_named_with_their_reason() -> None:
+    def node(name: str, ready: str) -> dict[str, t.Any]:
+        conditions = [{"type": "Ready", "status": ready, "message": "no network"}]
+        return {"metadata": {"name": name}, "status": {"conditions": conditions}}
+
+    live = [node("lab-control-plane", "True"), node("lab-worker", "False")]
+    assert status.unready(live, ["lab-control-plane", "lab-worker", "lab-worker2"]) == [
+        "lab-worker is not ready: no network",
+        "lab-worker2 has not joined",
+    ]

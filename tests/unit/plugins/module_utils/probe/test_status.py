@@ -1,0 +1,57 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import (
+    concluded,
+    record,
+    termination_message,
+    untolerated,
+)
+
+DEDICATED = {"key": "team", "value": "ml", "effect": "NoSchedule"}
+EVICTING = {"key": "broken", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "left"),
+    [
+        ([], ["team=ml:NoSchedule", "broken:NoExecute"]),
+        ([{"operator": "Exists"}], []),
+        ([{"operator": "Exists", "effect": "NoSchedule"}], ["broken:NoExecute"]),
+        ([{"key": "team", "operator": "Exists"}], ["broken:NoExecute"]),
+        ([{"key": "team", "value": "ml"}, {"key": "broken"}], []),
+        ([{"key": "team", "operator": "Equal", "value": "web"}, {"key": "broken", "value": ""}], ["team=ml:NoSchedule"]),
+        ([{"key": "team", "operator": "Gt", "value": "ml"}, {"key": "broken"}], ["team=ml:NoSchedule"]),
+        ([{"key": "team", "value": "ml", "effect": "NoExecute"}, {"key": "broken"}], ["team=ml:NoSchedule"]),
+    ],
+)
+def test_taints_that_keep_pods_away(tolerations, left):
+    taints = [DEDICATED, EVICTING, {"key": "busy", "effect": "PreferNoSchedule"}]
+    assert untolerated({"spec": {"taints": taints}}, tolerations) == left
+    assert untolerated({"spec": {}}, tolerations) == []
+
+
+def test_the_message_of_a_container_that_ended():
+    def pod(state):
+        return {"status": {"containerStatuses": [{"state": state}]}}
+
+    assert termination_message(pod({"terminated": {"message": " GPU 0\n"}})) == "GPU 0"
+    assert termination_message(pod({"running": {}})) == ""
+    assert termination_message({"status": {}}) == ""
+
+
+def test_seconds_of_a_record_are_rounded():
+    assert record("page", "passed", "", 1.25)["seconds"] == 1.2
+
+
+def test_the_end_of_a_probe():
+    passed, failed = {"name": "a", "verdict": "passed", "reason": ""}, {"name": "b", "verdict": "failed", "reason": "no page"}
+    assert concluded([passed], 1.5) == {"changed": False, "results": [passed], "seconds": 1.5}
+    with pytest.raises(TenancyError, match=r"1 of 2 checks failed\. b: no page") as caught:
+        concluded([passed, failed], 0.0)
+    assert caught.value.details["results"] == [passed, failed]

@@ -1,0 +1,112 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import (
+    overcommitted_quotas,
+    parse,
+    refuse_queues_in_use,
+)
+
+TREE = [
+    {
+        "name": "ml",
+        "gpu": {"quota": 4, "limit": 4},
+        "children": [
+            {"name": "training", "gpu": {"quota": 3, "limit": 4, "over_quota_weight": 2}},
+            {"name": "notebooks", "gpu": {"quota": 1, "limit": 2}, "priority": 50},
+        ],
+    }
+]
+FLAT = [
+    {"name": "training", "parent": "ml", "gpu": {"quota": 3, "limit": 4, "over_quota_weight": 2}},
+    {"name": "notebooks", "parent": "ml", "gpu": {"quota": 1, "limit": 2}, "priority": 50},
+    {"name": "ml", "gpu": {"quota": 4, "limit": 4}},
+]
+
+
+def problems(data, levels=None, version="v0.12.0"):
+    with pytest.raises(TenancyError) as caught:
+        parse(data, levels, version)
+    return caught.value.details["problems"]
+
+
+def test_tree_and_flat_list_say_the_same():
+    assert parse(TREE) == parse(FLAT)
+    assert list(parse(FLAT)) == ["ml", "training", "notebooks"]
+
+
+@pytest.mark.parametrize(
+    ("data", "where", "what"),
+    [
+        ({"name": "q"}, "queues", "must be a list"),
+        (["q"], "queues[0]", "must be a dictionary with a name"),
+        ([{"name": "Q"}], "queues.Q", "not a name Kubernetes accepts"),
+        ([{"name": "q" * 64}], f"queues.{'q' * 64}", "not a name Kubernetes accepts"),
+        ([{"name": "a", "children": [{"name": "a"}]}], "queues.a.a", "two queues a"),
+        ([{"name": "q", "gpus": 1}], "queues.q.gpus", "Allowed: name, parent"),
+        ([{"name": "q", "gpu": 4}], "queues.q.gpu", "dictionary of quota, limit, over_quota_weight"),
+        ([{"name": "q", "gpu": {"max": 4}}], "queues.q.gpu.max", "Allowed: quota"),
+        ([{"name": "q", "gpu": {"quota": True}}], "queues.q.gpu.quota", "not a number"),
+        ([{"name": "q", "gpu": {"limit": -1}}], "queues.q.gpu.limit", "Write unlimited"),
+        ([{"name": "q", "gpu": {"over_quota_weight": "unlimited"}}], "queues.q.gpu.over_quota_weight", "not a number"),
+        ([{"name": "q", "gpu": {"quota": 4, "limit": 2}}], "queues.q.gpu.limit", "2 is below the quota, 4"),
+        ([{"name": "q", "gpu": {"quota": "unlimited", "limit": 2}}], "queues.q.gpu.limit", "below the quota, unlimited"),
+        ([{"name": "q", "cpu": {"quota": "8 cores"}}], "queues.q.cpu.quota", "not an amount of CPU"),
+        ([{"name": "q", "memory": {"quota": 64}}], "queues.q.memory.quota", "such as 64Gi"),
+        ([{"name": "q", "priority": "high"}], "queues.q.priority", "whole number"),
+        ([{"name": "q", "display_name": 5}], "queues.q.display_name", "quote it"),
+        ([{"name": "q", "preempt_min_runtime": "5"}], "queues.q.preempt_min_runtime", "not a duration"),
+        ([{"name": "q", "reclaim_min_runtime": "-5m"}], "queues.q.reclaim_min_runtime", "not a duration"),
+        ([{"name": "q", "parent": "p"}], "queues.q.parent", "no queue p here"),
+        ([{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}], "queues.a.parent", "circle"),
+        ([{"name": "a", "children": [{"name": "b", "parent": "a"}]}], "queues.a.b.parent", "only outside"),
+    ],
+)
+def test_refused(data, where, what):
+    assert any(problem.startswith(f"{where}: ") and what in problem for problem in problems(data))
+
+
+def test_everything_wrong_is_reported_at_once():
+    assert len(problems([{"name": "q", "gpu": {"quota": -1}, "cpu": {"limit": "x"}, "colour": "red"}])) == 3
+
+
+def test_levels():
+    assert parse(TREE, 2)
+    assert parse([{"name": "q"}], None)
+    assert "no child" in problems([{"name": "q"}], 2)[0]
+    deep = [{"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]}]
+    assert problems(deep, 2) == ["queues.c: is on level 3, but KAI Scheduler v0.12.0 knows 2 levels only."]
+
+
+@pytest.mark.parametrize(
+    ("own", "children", "sums"),
+    [
+        (3, [1, 2], None),
+        (2, [1, 2], "sum up to 3, its own is 2"),
+        ("unlimited", ["unlimited"], None),
+        (8, ["unlimited"], "sum up to unlimited, its own is 8"),
+        (0, [0, 0.5], "sum up to 0.5, its own is 0"),
+    ],
+)
+def test_quotas_of_children_above_their_parents(own, children, sums):
+    tree = [
+        {"name": "r", "gpu": {"quota": own}, "children": [{"name": f"c{n}", "gpu": {"quota": q}} for n, q in enumerate(children)]}
+    ]
+    problems = overcommitted_quotas(parse(tree))
+    assert problems == ([f"queues.r.gpu.quota: the quotas of its children {sums}."] if sums else [])
+
+
+def test_queues_in_use_are_named_with_ten_pods_at_most():
+    refuse_queues_in_use({})
+    with pytest.raises(TenancyError) as caught:
+        refuse_queues_in_use({"b": [f"ns/p{n:02}" for n in range(12)], "a": ["ns/x"]})
+    assert caught.value.problems == [
+        f"queues.b: is not removed, because pods in it have not ended: {', '.join(f'ns/p{n:02}' for n in range(10))} and 2 more.",
+        "queues.a: is not removed, because pods in it have not ended: ns/x.",
+    ]
+    assert caught.value.message.endswith("remove the queues all the same with force.")

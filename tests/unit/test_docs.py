@@ -1,0 +1,87 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the pages say of variables, files and tests is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
+from ansible_collections.kubegpu.tenancy.tools import inventory_page
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+INVENTORIES = [ROOT / "inventories/existing_cluster/hosts.yml", ROOT / "inventories/gpu_host/hosts.yml"]
+
+# Groups of the inventory, and the example of a variable that is refused.
+NO_VARIABLES = {"kubegpu_clusters", "kubegpu_labs", "kubegpu_tenats"}
+FOLDERS = "changelogs|docs|faults|inventories|meta|molecule|playbooks|plugins|requirements|roles|tests|tools"
+FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]+|Makefile|pyproject.toml)(?:::\w+)?`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+
+in_every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+def blocks(page: Path) -> list[dict]:
+    """The inventories that a page shows."""
+    found = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)]
+    return [block for block in found if isinstance(block, dict) and "kubegpu_clusters" in block]
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them from headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_schema_of_the_inventory_is_current():
+    text = inventory_page.PAGE.read_text()
+    assert inventory_page.page(text) == text, "make docs writes it"
+
+
+def test_a_page_without_its_marks_is_refused():
+    with pytest.raises(ValueError, match="are missing"):
+        inventory_page.page("# The inventory\n")
+
+
+@pytest.mark.parametrize("source", [ROOT / "README.md", ROOT / "docs/inventory.md", *INVENTORIES], ids=str)
+def test_inventories_that_are_shown_are_accepted(source):
+    shown = blocks(source) if source.suffix == ".md" else [yaml.safe_load(source.read_text())]
+    assert shown
+    for inventory in shown:
+        for host, variables in inventory["kubegpu_clusters"]["hosts"].items():
+            assert desired_state(variables, host).tenants
+
+
+@in_every_page
+def test_variables_exist(page):
+    named = set(re.findall(r"(?<![\w/])kubegpu_[a-z_]+", page.read_text()))
+    assert named - NO_VARIABLES - {*facts.CLUSTER, *facts.INTERNAL} == set()
+
+
+@in_every_page
+def test_files_exist(page):
+    named = FILE.findall(page.read_text())
+    assert [name for name in named if not any((folder / name).exists() for folder in (ROOT, ROOT / "tests"))] == []
+
+
+@in_every_page
+def test_tests_exist(page):
+    named = re.findall(r"`((?:faults|tests)/[\w./-]+\.py)::(\w+)`", page.read_text())
+    files = {file: (ROOT / "tests" / file.removeprefix("tests/")).read_text() for file, _test in named}
+    assert [f"{file}::{test}" for file, test in named if f"def {test}(" not in files[file]] == []
+
+
+@in_every_page
+def test_links_lead_somewhere(page):
+    dead = []
+    for file, anchor in LINK.findall(page.read_text()):
+        target = (page.parent / file).resolve() if file else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(f"{file}#{anchor}")
+    assert dead == []

@@ -1,0 +1,188 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the collection's code is laid out; import-linter (pyproject.toml) holds which part may import which."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PLUGINS = Path(__file__).parents[2] / "plugins"
+FILES = {str(path.relative_to(PLUGINS)): path for path in sorted(PLUGINS.rglob("*.py"))}
+SOURCES = {name: path.read_text() for name, path in FILES.items()}
+TREES = {name: ast.parse(source) for name, source in SOURCES.items()}
+SUBJECTS = sorted(
+    {name.split("/")[1] for name in FILES if name.startswith("module_utils/_")} - {"_adapters", "_common", "_kernel"}
+)
+
+MOST_LOGIC, MOST_LINES = 100, 40
+
+# What a subject's files are called, so that the same thing is found under the same name everywhere.
+FILE_NAMES = {"facts", "lifecycle", "plan", "status", "validation", "values"}
+# What a subject holds besides.
+FURTHER_FILES = {
+    "_desired": {"model"},  # the types of the desired state
+    "_vcluster": {"classes", "control_plane", "inventory"},
+}
+
+# To go: code that does not keep to the rules yet. An entry that is no longer needed gives a warning.
+TO_GO = {
+    "logic": {
+        "modules/device_plugin.py",
+        "modules/docker_runtime.py",
+        "modules/nvkind_cluster.py",
+        "modules/vcluster.py",
+        "modules/vcluster_kubeconfig.py",
+    },
+    "functions": {
+        "action/lab_artifacts.py run",
+        "module_utils/_nodes/status.py ledger",
+        "module_utils/_vcluster/facts.py tenant_values",
+        "modules/nvkind_cluster.py main",
+        "modules/vcluster.py present",
+        "plugin_utils/_lab_recipe.py recipe",
+    },
+    "_module": {
+        "modules/device_plugin.py",
+        "modules/vcluster.py",
+    },
+    "files": {"_docker_runtime/daemon_json", "_vcluster/found"},
+}
+
+DOCUMENTS = {"ARGUMENT_SPEC", "DOCUMENTATION", "EXAMPLES", "RETURN"}
+
+
+def remaining(rule: str, offenders: set[str]) -> set[str]:
+    """Return the offenders that are not known to go."""
+    if over := TO_GO[rule] - offenders:
+        warnings.warn(f"{rule}: no longer needed in TO_GO: {', '.join(sorted(over))}", stacklevel=2)
+    return offenders - TO_GO[rule]
+
+
+def lines(node: ast.AST) -> int:
+    """Count a node's source lines without the docstrings in it."""
+    decorators = getattr(node, "decorator_list", [])
+    count = node.end_lineno - min([node.lineno, *(decorator.lineno for decorator in decorators)]) + 1
+    return count - sum(below.end_lineno - below.lineno + 1 for below in docstrings(node))
+
+
+def docstrings(node: ast.AST) -> Iterator[ast.Expr]:
+    for below in ast.walk(node):
+        first = below.body[0] if isinstance(below, ast.ClassDef | ast.FunctionDef | ast.Module) and below.body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            yield first
+
+
+def is_logic(node: ast.stmt) -> bool:
+    """Tell whether a statement of a module is more than documentation, specification and imports."""
+    if isinstance(node, ast.If | ast.Try):
+        # Imports for type checking only, and those of libraries that may be missing.
+        handled = [below for handler in getattr(node, "handlers", []) for below in handler.body]
+        return any(is_logic(below) for below in [*node.body, *node.orelse, *handled])
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return not any(isinstance(target, ast.Name) and target.id in DOCUMENTS for target in targets)
+    return not isinstance(node, ast.Import | ast.ImportFrom | ast.Pass)
+
+
+def logic(tree: ast.Module) -> int:
+    documents = set(docstrings(tree))
+    return sum(lines(node) for node in tree.body if node not in documents and is_logic(node))
+
+
+def imports(name: str) -> set[str]:
+    """Return what a file imports, also within functions and for type checking."""
+    found: set[str] = set()
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_a_module_holds_little_logic():
+    counted = {name: logic(tree) for name, tree in TREES.items() if name.startswith("modules/")}
+    assert not remaining("logic", {name for name, count in counted.items() if count > MOST_LOGIC}), (
+        f"A module has at most {MOST_LOGIC} lines; what does more is its subject's lifecycle.py. {counted}"
+    )
+
+
+def test_functions_are_short():
+    long = set()
+    for name, tree in TREES.items():
+        source = SOURCES[name].splitlines()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and lines(node) > MOST_LINES:
+                near = source[node.lineno - 2 : node.lineno]
+                if not any(re.search(r"# long: \S", line) for line in near):
+                    long.add(f"{name} {node.name}")
+    assert not remaining("functions", long), f"Split it, or say why not: # long: REASON, on the line of its def or before. {long}"
+
+
+def test_nothing_reaches_into_a_module_object():
+    offenders = {
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "_module"
+    }
+    assert not remaining("_module", offenders)
+
+
+@pytest.mark.parametrize("folder", ["module_utils", "plugin_utils"])
+def test_private_code_says_so(folder):
+    kind = folder.removesuffix("s").replace("_", " ")
+    banner = f"# Note that this {kind} is PRIVATE to the collection: it may change in any release."
+    assert not [name for name in FILES if name.startswith(folder) and banner not in SOURCES[name].splitlines()[:8]]
+
+
+def test_there_is_nothing_but_private_code_to_import():
+    assert not [name for name in FILES if re.match(r"(module|plugin)_utils/[^_]", name)]
+    assert not [name for name in FILES if name.endswith("__init__.py")]
+
+
+def test_the_same_thing_has_the_same_file_name_in_every_subject():
+    offenders = set()
+    for name in FILES:
+        root, subject, *rest = name.removesuffix(".py").split("/")
+        if (
+            root == "module_utils"
+            and subject in SUBJECTS
+            and "/".join(rest) not in FILE_NAMES | FURTHER_FILES.get(subject, set())
+        ):
+            offenders.add(f"{subject}/{'/'.join(rest)}")
+    assert not remaining("files", offenders), f"Known are {sorted(FILE_NAMES)}; {FURTHER_FILES}"
+
+
+CORE = "ansible_collections.kubernetes.core."
+# What import-linter cannot tell from urllib.parse, or from other collections, and who may import it.
+RESERVED = {
+    CORE: {
+        # The module class and the authentication options.
+        "module_utils/_kernel/module.py": {
+            f"{CORE}plugins.module_utils.args_common",
+            f"{CORE}plugins.module_utils.args_common.AUTH_ARG_SPEC",
+            f"{CORE}plugins.module_utils.k8s.core",
+            f"{CORE}plugins.module_utils.k8s.core.AnsibleK8SModule",
+        }
+    },
+    "urllib.request": {},
+}
+
+
+@pytest.mark.parametrize("prefix", RESERVED)
+def test_adapters_alone_reach_beyond_the_process(prefix):
+    offenders = {
+        name: reserved
+        for name in FILES
+        if not name.startswith("module_utils/_adapters/")
+        and (reserved := {found for found in imports(name) if found.startswith(prefix)} - RESERVED[prefix].get(name, set()))
+    }
+    assert not offenders

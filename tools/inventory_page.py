@@ -1,0 +1,77 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the tables of docs/inventory.md from the schema of the desired state; `make docs` runs it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import CLUSTER, Field, Fields
+
+PAGE = Path(__file__).parents[1] / "docs/inventory.md"
+# Between these lines of the page nothing is written by hand.
+BEGIN = "<!-- begin: written by make docs from plugins/module_utils/_desired/facts.py -->\n"
+END = "<!-- end -->\n"
+
+TYPES = {str: "string", int: "whole number", bool: "boolean", dict: "dictionary", list: "list"}
+
+
+def page(current: str) -> str:
+    """Return the text of the page with its tables written anew.
+
+    :raises ValueError: where the lines around the tables are missing.
+    """
+    head, begin, rest = current.partition(BEGIN)
+    _tables, end, tail = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{PAGE.name}: the lines {BEGIN.strip()!r} and {END.strip()!r} are missing.")
+    return "".join([head, begin, "\n", tables(), "\n", end, tail])
+
+
+def tables() -> str:
+    """Return a section for the variables of a cluster, and one for each dictionary in them."""
+    return "\n".join([_section("Variables of a cluster", "Variable", CLUSTER), *_nested("", CLUSTER)])
+
+
+def _nested(outer: str, fields: Fields) -> list[str]:
+    """Return the sections of the dictionaries below a path, each before those inside it."""
+    sections = []
+    for name, field in fields.items():
+        if field.fields:
+            path = outer + name + ("[]" if field.kind is list else "")
+            sections += [_section(f"`{path}`", "Key", field.fields), *_nested(f"{path}.", field.fields)]
+    return sections
+
+
+def _section(title: str, column: str, fields: Fields) -> str:
+    rows = [f"| `{name}` | {_kind(field)} | {_default(field)} | {_text(field)} |" for name, field in fields.items()]
+    return "\n".join([f"### {title}", "", f"| {column} | Type | Default | Meaning |", "|---|---|---|---|", *rows, ""])
+
+
+def _kind(field: Field) -> str:
+    """Return the type of a value, or the only values there are."""
+    if field.choices:
+        *others, last = [f"`{choice}`" for choice in field.choices]
+        return f"{', '.join(others)} or {last}"
+    return f"{TYPES[field.kind]} of dictionaries" if field.fields and field.kind is list else TYPES[field.kind]
+
+
+def _default(field: Field) -> str:
+    if field.required:
+        return "required"
+    if field.default is None:
+        return "none"
+    shown = str(field.default).lower() if field.kind is bool else str(field.default)
+    return f"`{shown}`" if field.default or field.kind in (bool, int) else "empty"
+
+
+def _text(field: Field) -> str:
+    """Return what a field means, with its choices marked and with links to pages."""
+    text = re.sub(r"docs/(\w+\.md)", r"[\1](\1)", field.doc).replace("<", r"\<").replace("|", r"\|")
+    return re.sub(rf"(?<![\w-])({'|'.join(field.choices)})(?![\w-])", r"`\1`", text) if field.choices else text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
