@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on the controller, which has the inventory's variables, and needs no cluster."""
+"""Read and check the desired state on the controller, which has the inventory's variables; no cluster is asked."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Return the desired state of the inventory host, or fail with everything that is wrong with it."""
         super().run(tmp, task_vars)
         _result, args = self.validate_argument_spec(argument_spec={"variables": {"type": "dict"}})
         known = task_vars or {}
@@ -40,4 +41,5 @@ class ActionModule(ActionBase):
         return result
 
     def _templated(self, variables: dict[str, t.Any], wanted: t.Callable[[str], bool]) -> dict[str, t.Any]:
+        """Return the variables that are wanted, with templates in them filled in."""
         return {key: self._templar.template(value) for key, value in variables.items() if wanted(key)}

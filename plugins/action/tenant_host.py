@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible.builtin.add_host runs once for all hosts of a play; tenants are added by each cluster."""
+"""Make a tenant a host of the inventory, for each host of a play, where ansible.builtin.add_host runs once for all of them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Return the host as Ansible's strategy plugins take it, which add it to the inventory."""
         super().run(tmp, task_vars)
         _result, args = self.validate_argument_spec(
             argument_spec={

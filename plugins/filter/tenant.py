@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 
 
 def tenant(given: t.Any) -> dict[str, t.Any]:
     """Return a tenant with every key.
 
-    :raises AnsibleFilterError: with everything that is wrong with it.
+    :raises TenancyError: with everything that is wrong with it, which Ansible shows.
     """
-    try:
-        return tenants_from([given])[0].data()
-    except TenancyError as exc:
-        raise AnsibleFilterError(exc.message) from exc
+    return tenants_from([given])[0].data()
 
 
 class FilterModule:

@@ -12,13 +12,15 @@ author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Adds the host C(CLUSTER/TENANT) to the inventory for the rest of the run, where C(CLUSTER) is the inventory host that the task
     runs for. Its variable C(kubegpu_cluster) has that name.
-  - Other than M(ansible.builtin.add_host), it runs for each host of a play.
+  - Unlike M(ansible.builtin.add_host), it runs for each host of a play.
+  - As with that module, Ansible counts a task as changed that adds a host or changes its variables, although nothing outside of the run
+    changes. Set C(changed_when) to V(false) where that matters.
 extends_documentation_fragment:
   - kubegpu.tenancy._attributes
 attributes:
   diff_mode:
     support: none
-    details: The module changes nothing.
+    details: Nothing outside of the run changes.
 options:
   name:
     description:
@@ -44,6 +46,7 @@ EXAMPLES = r"""
     name: "{{ item.name }}"
     groups: [kubegpu_tenants]
     variables: {kubegpu_tenant: "{{ item }}"}
+  changed_when: false
   loop: "{{ plan.cluster.tenants }}"
 """
 

@@ -2,7 +2,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Assign a cluster's nodes to its tenants."""
+"""Module kubegpu.tenancy.tenant_nodes."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ description:
   - Tenants without C(gpu_nodes) share the nodes without GPUs. Control-plane nodes count only where there are no others.
   - Nodes labelled for a tenant that is not listed are left alone and are not free, because that tenant's pods may still
     run there. Whether it shares them is read from its virtual cluster. Use O(state=absent) after the tenant was removed.
+  - A node is written only as it was read. Where somebody else changes it meanwhile, it is read again and tried once more. It is
+    refused where another run gave it to another tenant.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
@@ -27,7 +29,7 @@ options:
   tenants:
     description:
       - The cluster's tenants, as C(kubegpu_tenants) lists them or M(kubegpu.tenancy.tenancy_plan) returns them. Those whose
-        C(state) is V(absent) give up their nodes.
+        C(state) is V(absent) give up their nodes once their virtual clusters are gone. Check mode takes that for granted.
       - With O(state=absent) only their names matter, and without it all tenants are meant.
     type: list
     elements: dict
@@ -56,7 +58,7 @@ EXAMPLES = r"""
 - name: Assign nodes
   kubegpu.tenancy.tenant_nodes:
     kubeconfig: /etc/kubegpu/lab/cluster.yml
-    tenants: "{{ plan.tenants }}"
+    tenants: "{{ plan.cluster.tenants }}"
 
 - name: Give up the nodes of a removed tenant
   kubegpu.tenancy.tenant_nodes:
@@ -83,17 +85,10 @@ problems:
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import assign, plain, relabel, retaint
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim
-
-Data = dict[str, t.Any]
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import Assignment, live_claims
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import assign, plain, without
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict"},
@@ -103,55 +98,23 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 
 def reconcile(run: Run) -> Result:
-    present = run.params["state"] == "present"
+    """Decide which nodes each tenant gets, and label and taint them."""
     nodes = [plain(node) for node in run.kube.list("v1", "Node")]
-    if not present:
-        tenants = run.params["tenants"]
-        write(run, nodes, {}, None if tenants is None else {tenant["name"] for tenant in tenants}, [])
+    if run.params["state"] == "absent":
+        named = run.params["tenants"]
+        Assignment(run, {}, None if named is None else {tenant["name"] for tenant in named}).write(nodes)
         return run.result()
-    tenants = [tenant for tenant in tenants_from(run.params["tenants"]) if tenant.state != "absent"]
-    assigned = assign(tenants, nodes, unlisted_claims(run, nodes, tenants))
-    # Of tenants that are listed as absent, nothing runs any more when this is called for them.
-    names = {tenant["name"] for tenant in run.params["tenants"]}
-    acted_on = names & set(run.params["only"]) if run.params["only"] else names
-    dedicated = [tenant.name for tenant in tenants if tenant.trust == "zero"]
-    write(run, nodes, {name: theirs for name, theirs in assigned.items() if name in acted_on}, acted_on, dedicated)
+    tenants = tenants_from(run.params["tenants"])
+    live = live_claims(run.kube, nodes, tenants)
+    acted_on = {tenant.name for tenant in tenants if not run.params["only"] or tenant.name in run.params["only"]}
+    absent = {tenant.name for tenant in tenants if tenant.state == "absent"}
+    # One that could not be removed keeps its nodes, because its pods run there. Check mode predicts that it is removed.
+    gone = {name for name in absent & acted_on if run.check_mode or name not in live}
+    assigned = assign(tenants, [without(node, gone) for node in nodes], live)
+    dedicated = {tenant.name for tenant in tenants if tenant.trust == "zero"}
+    acted_on -= absent - gone
+    Assignment(run, {name: theirs for name, theirs in assigned.items() if name in acted_on}, acted_on, dedicated).write(nodes)
     return run.result(assignments=assigned)
-
-
-def unlisted_claims(run: Run, nodes: list[Data], tenants: t.Sequence[Tenant]) -> dict[str, Claim]:
-    """Read what tenants that are not listed may take of the nodes they are on, from their virtual clusters."""
-    listed = {tenant.name for tenant in tenants}
-    names = {owner for node in nodes for owner in owners(node["labels"])} - listed
-    if not names:
-        return {}
-    live = {name.partition("/")[2]: config for name, config in configs(run.kube).items()}
-    return {name: claim(name, live[name]) for name in names if name in live}
-
-
-def write(
-    run: Run, nodes: list[Data], assigned: dict[str, list[str]], names: t.Container[str] | None, dedicated: list[str]
-) -> None:
-    """Give the nodes their labels and taints; what was changed meanwhile is not overwritten."""
-    labels, taints = relabel(nodes, assigned, names), retaint(nodes, assigned, names, dedicated)
-    for node in nodes:
-        name = node["name"]
-        body: Data = {"metadata": {"labels": labels[name]}} if name in labels else {}
-        if name in taints:
-            # A patch replaces the whole list: it counts only for the node as it was read.
-            body = {"metadata": body.get("metadata", {}) | {"resourceVersion": node["version"]}, "spec": {"taints": taints[name]}}
-        if not body:
-            continue
-        after = {"labels": node["labels"] | labels.get(name, {}), "taints": taints.get(name, node["taints"])}
-        run.change(name, _ownership(node), _ownership(after))
-        if not run.check_mode:
-            run.kube.patch("v1", "Node", name, body)
-
-
-def _ownership(node: Data) -> list[str]:
-    """List whose a node is, and for whom it is tainted."""
-    taints = [f"taint {DEDICATED_TAINT}={taint['value']}" for taint in node["taints"] if taint["key"] == DEDICATED_TAINT]
-    return owners({key: value for key, value in node["labels"].items() if value is not None}) + taints
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
     VCluster,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import NODE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
@@ -48,9 +49,11 @@ class Problems(list[str]):
     """What is wrong, each with the variable's path."""
 
     def add(self, path: str, text: str) -> None:
+        """Add one problem with its path."""
         self.append(f"{path}: {text}")
 
     def raise_if_any(self, what: str) -> None:
+        """Raise TenancyError once for all problems; without any, go on."""
         if self:
             count = "1 problem" if len(self) == 1 else f"{len(self)} problems"
             raise TenancyError("\n".join([f"{count} in {what}, nothing was changed:", *self]), problems=list(self))
@@ -107,6 +110,7 @@ def plain(value: t.Any) -> t.Any:
 
 
 def did_you_mean(key: t.Any, known: t.Iterable[str]) -> str:
+    """Return a question that names the closest known name; empty where none is close."""
     close = difflib.get_close_matches(str(key), known, n=1)
     return f" Did you mean {close[0]}?" if close else ""
 
@@ -128,11 +132,11 @@ def desired_state(variables: Data, host: str) -> Cluster:
     provider = given["kubegpu_cluster_provider"]
     made = provider != "existing"
     kubeconfig = given["kubegpu_kubeconfig"]
-    name = str(variables.get("nvkind_cluster_name") or facts.CLUSTER_NAME)
+    name = _cluster_name(variables.get("nvkind_cluster_name", facts.CLUSTER_NAME), problems) if made else ""
     if not made and not kubeconfig:
         problems.add("kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is.")
     shared = given[SHARED_SCHEDULER]
-    gpus = variables.get("lab_gpus")
+    gpus = _lab_gpus(variables.get("lab_gpus"), problems)
     tenants = _tenants(given[TENANTS], problems)
     scheduler = _shared_scheduler(tenants, shared, problems)
     layout = _layout(variables.get(WORKERS) or [], problems) if made else None
@@ -176,16 +180,37 @@ def _variables(variables: Data, problems: Problems) -> Data:
     return given
 
 
+def _cluster_name(name: t.Any, problems: Problems) -> str:
+    """Return the name of a cluster that is made; folders are named after it."""
+    if not problems.typed(name, str, "nvkind_cluster_name"):
+        return ""
+    try:
+        check_cluster_name(name)
+    except TenancyError as exc:
+        problems.extend(f"nvkind_cluster_{problem}" for problem in exc.problems)
+    return str(name)
+
+
+def _lab_gpus(gpus: t.Any, problems: Problems) -> int | None:
+    """Return the number of a lab's GPU devices; None for a host that is no lab. The command line knows no numbers."""
+    number = int(gpus) if isinstance(gpus, str) and gpus.isdecimal() else gpus
+    return number if number is not None and problems.typed(number, int, "lab_gpus") else None
+
+
 def _only(names: list[t.Any], problems: Problems) -> list[str]:
-    for index, name in enumerate(names):
-        if problems.typed(name, str, f"kubegpu_only[{index}]") and not _NAME.fullmatch(name):
+    """Return the names of the tenants to act on, each once."""
+    right = [name for index, name in enumerate(names) if problems.typed(name, str, f"kubegpu_only[{index}]")]
+    for index, name in enumerate(right):
+        if not _NAME.fullmatch(name):
             problems.add(f"kubegpu_only[{index}]", f"{name!r} is not the name of a tenant.")
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(right))
 
 
 def _check_proxy(proxy: str, problems: Problems) -> None:
-    if proxy:
-        problems.ask("kubegpu_kubeconfig_proxy", lambda: vc.check_proxy("address", proxy))
+    try:
+        vc.check_proxy("kubegpu_kubeconfig_proxy", proxy)
+    except TenancyError as exc:
+        problems.extend(exc.problems)
 
 
 def tenants_from(given: t.Any) -> list[Tenant]:
@@ -266,9 +291,9 @@ def _gpu_nodes(given: Data, path: str, problems: Problems) -> GpuNodes:
     for key in ("names", "labels"):
         if key in chosen and not chosen[key]:
             problems.add(f"{path}.{key}", "is empty.")
-    names = chosen.get("names", [])
+    names = [name for index, name in enumerate(chosen.get("names", [])) if problems.typed(name, str, f"{path}.names[{index}]")]
     for index, name in enumerate(names):
-        if problems.typed(name, str, f"{path}.names[{index}]") and name in names[:index]:
+        if name in names[:index]:
             problems.add(f"{path}.names[{index}]", f"{name} stands here twice.")
     for label, value in chosen.get("labels", {}).items():
         problems.typed(value, str, f"{path}.labels.{label}")
@@ -324,6 +349,8 @@ def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, proble
     for key in ("version", "chart"):
         if not getattr(scheduler, key):
             problems.add(f"{here}.{key}", f"is missing: {scheduler.name} is not kai, so its chart has to be given.")
+    if scheduler.gpu_sharing:
+        problems.add(f"{here}.gpu_sharing", f"is KAI Scheduler's; what {scheduler.name} is to do, its values say.")
     if tree:
         problems.add(f"{path}.queues", f"are KAI Scheduler's; {scheduler.name} does not know them.")
 

@@ -5,7 +5,8 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """Assign a host cluster's nodes to its tenants: which node is whose, and which labels and taints have to change for that.
 
-Nodes are plain data: dictionaries of ``name``, ``gpus`` (number of devices), ``labels`` and ``taints``.
+Nodes are plain data: dictionaries of ``name``, ``gpus`` (number of devices), ``labels``, ``taints`` and ``version`` (that of the
+resource).
 """
 
 from __future__ import annotations
@@ -30,15 +31,30 @@ Data = dict[str, t.Any]
 WAY_OUT = "`ansible-playbook kubegpu.tenancy.cleanup -e kubegpu_only={}` removes it, or list it again."
 
 
+REMOVAL = "a run that acts on it removes it, or says why it cannot."
+
+
 def plain(node: Data) -> Data:
     """Return what an assignment needs to know of a Node. Capacity counts, because allocatable drops while a GPU is unhealthy."""
     return {
         "name": node["metadata"]["name"],
         "gpus": int(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)),
-        "labels": node["metadata"].get("labels", {}),
+        "labels": node["metadata"].get("labels") or {},
         "taints": node["spec"].get("taints") or [],
         "version": node["metadata"].get("resourceVersion"),
     }
+
+
+def ownership(node: Data) -> list[str]:
+    """Return whose a node is, and for whom it is tainted, as a module's diff shows it."""
+    taints = [f"taint {DEDICATED_TAINT}={taint.get('value', '')}" for taint in node["taints"] if taint["key"] == DEDICATED_TAINT]
+    return owners(node["labels"]) + taints
+
+
+def without(node: Data, tenants: t.Collection[str]) -> Data:
+    """Return a node as if it did not belong to some tenants."""
+    labels = {label: value for label, value in node["labels"].items() if label not in {NODE_LABEL + name for name in tenants}}
+    return node | {"labels": labels}
 
 
 def has_gpus(node: Data) -> bool:
@@ -47,38 +63,38 @@ def has_gpus(node: Data) -> bool:
 
 
 def assign(tenants: t.Sequence[Tenant], nodes: list[Data], unlisted: t.Mapping[str, Claim] | None = None) -> dict[str, list[str]]:
-    """Decide which nodes each tenant gets, as names in order.
+    """Decide which nodes each tenant gets, as names in order; those that are to be absent get none.
 
-    A node stays with the tenant it is labelled for. A node labelled for a tenant that is not listed is not free: that tenant's
-    pods may still run on it.
+    A node stays with the tenant it is labelled for. A node labelled for a tenant that is not listed, or to be absent, is not free:
+    that tenant's pods may still run on it.
 
-    :arg tenants: those that are there or are to be made.
+    :arg tenants: all that are listed.
     :arg nodes: all of the cluster's.
-    :arg unlisted: claims of tenants that are not listed, by name, as the cluster knows them.
+    :arg unlisted: claims of tenants that are not listed or to be absent, by name, as the cluster knows them.
     :raises TenancyError: with all ``problems``, where there are too few nodes or two tenants claim one.
     """
     problems = Problems()
     by_name = {node["name"]: node for node in sorted(nodes, key=lambda node: str(node["name"]))}
-    listed = {tenant.name: tenant for tenant in tenants}
+    # By their paths in the desired state.
+    present = {f"{TENANTS}[{index}]": tenant for index, tenant in enumerate(tenants) if tenant.state != "absent"}
+    listed = {tenant.name for tenant in present.values()}
+    absent = {tenant.name for tenant in tenants} - listed
     # Whose each node with GPUs is, as it turns out.
     claims = {
         name: [owner for owner in owners(node["labels"]) if owner not in listed]
         for name, node in by_name.items()
         if has_gpus(node)
     }
-    for index, tenant in enumerate(tenants):
-        for name in _fixed(tenant, by_name, list(claims), f"{TENANTS}[{index}].gpu_nodes", problems):
+    for path, tenant in present.items():
+        for name in _fixed(tenant, by_name, list(claims), f"{path}.gpu_nodes", problems):
             claims[name].append(tenant.name)
-    _count(tenants, by_name, claims, problems)
-    known = dict(unlisted or {}) | {tenant.name: _claim(tenant) for tenant in tenants}
+    _count(present, by_name, claims, absent, problems)
+    known = dict(unlisted or {}) | {tenant.name: _claim(tenant) for tenant in present.values()}
     for name, claimants in claims.items():
         if why := _refusal([known.get(claimant, Claim(claimant, own_scheduler=True)) for claimant in claimants], by_name[name]):
-            problems.add(
-                TENANTS, f"node {name} would belong to {' and '.join(claimants)}: {why}.{_way_out(set(claimants) - set(listed))}"
-            )
-    assigned = {
-        tenant.name: _assigned(tenant, f"{TENANTS}[{index}]", by_name, claims, problems) for index, tenant in enumerate(tenants)
-    }
+            way_out = _way_out(set(claimants) - listed, absent)
+            problems.add(TENANTS, f"node {name} would belong to {' and '.join(claimants)}: {why}.{way_out}")
+    assigned = {tenant.name: _assigned(tenant, path, by_name, claims, problems) for path, tenant in present.items()}
     problems.raise_if_any("the assignment of nodes")
     return assigned
 
@@ -109,40 +125,48 @@ def _refusal(claims: list[Claim], node: Data) -> str:
     return conflict(node["gpus"], claims)
 
 
-def _way_out(names: t.Iterable[str]) -> str:
-    """Return what to do about tenants that are on the cluster and not listed; empty without any."""
-    return "".join(f" {name} is not listed: {WAY_OUT.format(name)}" for name in sorted(names))
+def _way_out(names: t.Iterable[str], absent: t.Container[str]) -> str:
+    """Return what to do about tenants that are on the cluster and not to be there; empty without any.
+
+    :arg absent: names of those that are listed as absent.
+    """
+    return "".join(
+        f" {name} is to be absent and still there: {REMOVAL}"
+        if name in absent
+        else f" {name} is not listed: {WAY_OUT.format(name)}"
+        for name in sorted(names)
+    )
 
 
-def _count(tenants: t.Sequence[Tenant], nodes: dict[str, Data], claims: dict[str, list[str]], problems: Problems) -> None:
-    """Claim for the tenants that only say how many: first everybody keeps what is theirs, then gaps are filled."""
-    counted = {index: tenant for index, tenant in enumerate(tenants) if tenant.gpu_nodes.count}
-    kept: dict[int, list[str]] = {}
-    for index, tenant in counted.items():
+def _count(
+    tenants: dict[str, Tenant], nodes: dict[str, Data], claims: dict[str, list[str]], absent: t.Container[str], problems: Problems
+) -> None:
+    """Claim for the tenants that only say how many: first everybody keeps what is theirs, then gaps are filled.
+
+    :arg tenants: by their paths in the desired state.
+    """
+    counted = {path: tenant for path, tenant in tenants.items() if tenant.gpu_nodes.count}
+    kept: dict[str, list[str]] = {}
+    for path, tenant in counted.items():
         held = [name for name in claims if tenant.name in owners(nodes[name]["labels"])]
         # Undisputed ones first.
-        kept[index] = sorted(held, key=lambda name: bool(claims[name]))[: tenant.gpu_nodes.count]
-        for name in kept[index]:
+        kept[path] = sorted(held, key=lambda name: bool(claims[name]))[: tenant.gpu_nodes.count]
+        for name in kept[path]:
             claims[name].append(tenant.name)
-    for index, tenant in counted.items():
+    listed = {tenant.name for tenant in tenants.values()}
+    for path, tenant in counted.items():
         free = [name for name, claimants in claims.items() if not claimants]
-        missing = (tenant.gpu_nodes.count or 0) - len(kept[index])
+        missing = (tenant.gpu_nodes.count or 0) - len(kept[path])
         for name in free[:missing]:
             claims[name].append(tenant.name)
         if missing > len(free):
-            listed = {other.name for other in tenants}
             others = {owner for name in claims for owner in owners(nodes[name]["labels"])} - listed
+            held_by = f" Nodes are held by {', '.join(sorted(others))}.{_way_out(others, absent)}" if others else ""
             problems.add(
-                f"{TENANTS}[{index}].gpu_nodes.count",
-                f"{tenant.name} needs {tenant.gpu_nodes.count} nodes with GPUs; {len(kept[index])} are its own, "
-                f"{len(free)} of all {len(claims)} are free.{_held_by(others)}",
+                f"{path}.gpu_nodes.count",
+                f"{tenant.name} needs {tenant.gpu_nodes.count} nodes with GPUs; {len(kept[path])} are its own, "
+                f"{len(free)} of all {len(claims)} are free.{held_by}",
             )
-
-
-def _held_by(names: set[str]) -> str:
-    if not names:
-        return ""
-    return f" Nodes are held by {', '.join(sorted(names))}.{_way_out(names)}"
 
 
 def _fixed(tenant: Tenant, nodes: dict[str, Data], with_gpus: list[str], path: str, problems: Problems) -> list[str]:

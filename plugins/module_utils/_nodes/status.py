@@ -3,15 +3,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Whose GPUs are whose: pure bookkeeping over a host cluster's nodes and pods.
+"""Judge whose GPUs are whose, by a host cluster's nodes and pods. Pure.
 
-A virtual cluster's own API never subtracts what other tenants use of a node's GPUs; the host cluster's pods do tell.
+A virtual cluster's own API never subtracts what other tenants use of a node's GPUs; the host cluster's pods show it.
 """
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+import itertools
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, NODE_LABEL, RESERVATION_APP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import conflict
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
@@ -21,8 +25,24 @@ Object = dict[str, t.Any]
 
 
 def owners(labels: t.Mapping[str, str]) -> list[str]:
-    """List the tenants that a node with these labels belongs to."""
+    """Return the tenants that a node with these labels belongs to, sorted."""
     return sorted(key.removeprefix(NODE_LABEL) for key, value in labels.items() if key.startswith(NODE_LABEL) and value == "true")
+
+
+@dataclasses.dataclass(frozen=True)
+class Holding:
+    """GPUs that a pod keeps from others.
+
+    :ivar pod: as "namespace/name"; ``tenant`` and ``node``, empty without one.
+    :ivar gpus: devices.
+    :ivar reserved: they are held for pods that share a GPU.
+    """
+
+    pod: str
+    tenant: str
+    node: str
+    gpus: int
+    reserved: bool
 
 
 def ledger(
@@ -33,97 +53,116 @@ def ledger(
     clusters: dict[str, Object],
     resource: str = GPU_RESOURCE,
 ) -> Object:
-    """Who is offered, asks for and holds which GPUs; all counts are GPU devices.
+    """Return who is offered, asks for and holds which GPUs; all counts are GPU devices.
 
     :arg nodes: Node objects of the host cluster; pods, namespaces and quotas (ResourceQuota) alike. Finished pods hold nothing.
     :arg clusters: configuration of each virtual cluster, by "namespace/name".
-    :returns: C(nodes) and C(tenants), one row each in name order, and C(overlaps), sentences about GPUs with more than one owner.
+    :returns: ``nodes`` and ``tenants``, one row each in name order, and ``overlaps``, sentences about GPUs with more than one owner.
     """
-    tenant_of = {item["metadata"]["name"]: (item["metadata"].get("labels") or {}).get(TENANT_LABEL, "") for item in namespaces}
-    owned_by = {node["metadata"]["name"]: owners(node["metadata"].get("labels") or {}) for node in nodes}
-    names = sorted({*filter(None, tenant_of.values()), *(tenant for found in owned_by.values() for tenant in found)})
-    offered = {node["metadata"]["name"]: int(node["status"].get("allocatable", {}).get(resource, 0)) for node in nodes}
-    by_node = {name: {"allocatable": count, "in_use": 0} for name, count in offered.items()}
-    by_tenant = {name: {"requested": 0, "reserved": 0, "in_use": 0} for name in names}
-    overlaps = collisions(nodes, clusters, resource)
-    for pod in pods:
-        gpus = held(pod, resource)
-        if not gpus:
-            continue
-        where, tenant = pod["spec"].get("nodeName", ""), tenant_of.get(pod["metadata"]["namespace"], "")
-        mine = by_tenant.get(tenant, {"requested": 0, "reserved": 0, "in_use": 0})
-        mine["requested"] += gpus
-        if where not in by_node:
-            continue
-        mine["in_use"] += gpus
-        mine["reserved"] += gpus if (pod["metadata"].get("labels") or {}).get("app") == RESERVATION_APP else 0
-        by_node[where]["in_use"] += gpus
-        if owned_by[where] and tenant not in owned_by[where]:
-            who = f"tenant {tenant}" if tenant else "no tenant"
-            pod_name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            overlaps.append(
-                f"pod {pod_name} of {who} holds {gpus} GPUs of node {where}, which is {' and '.join(owned_by[where])}'s"
-            )
-    overlaps += [
-        f"node {name} has {row['allocatable']} GPUs, and its pods hold {row['in_use']}"
-        for name, row in sorted(by_node.items())
-        if row["in_use"] > row["allocatable"]
+    tenant_of = {item["metadata"]["name"]: labels_of(item).get(TENANT_LABEL, "") for item in namespaces}
+    owned_by = {node["metadata"]["name"]: owners(labels_of(node)) for node in nodes}
+    holdings = [holding for pod in pods if (holding := _holding(pod, tenant_of, resource)).gpus]
+    in_use = collections.Counter(dict.fromkeys(owned_by, 0))
+    for holding in holdings:
+        in_use[holding.node] += holding.gpus
+    by_node = [
+        {"node": name, "tenants": owned_by[name], "allocatable": _offered(node, resource), "in_use": in_use[name]}
+        for name, node in sorted((node["metadata"]["name"], node) for node in nodes)
     ]
     bounds = _bounds(quotas, tenant_of, resource)
+    names = sorted({*filter(None, tenant_of.values()), *itertools.chain.from_iterable(owned_by.values())})
     return {
-        "nodes": [{"node": name, "tenants": owned_by[name]} | row for name, row in sorted(by_node.items())],
+        "nodes": by_node,
         "tenants": [
-            {
-                "tenant": name,
-                "nodes": sorted(node for node, found in owned_by.items() if name in found),
-                "promised": sum(offered[node] for node, found in owned_by.items() if name in found),
-                "quota": bounds.get(name),
-            }
-            | by_tenant[name]
-            for name in names
+            _tenant_row(name, by_node, [one for one in holdings if one.tenant == name], bounds.get(name)) for name in names
         ],
-        "overlaps": overlaps,
+        "overlaps": [*collisions(nodes, clusters, resource), *_trespasses(holdings, owned_by), *_overbooked(by_node)],
     }
 
 
+def _holding(pod: Object, tenant_of: t.Mapping[str, str], resource: str) -> Holding:
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    reserved = labels_of(pod).get("app") == RESERVATION_APP
+    node = pod["spec"].get("nodeName", "")
+    return Holding(f"{namespace}/{name}", tenant_of.get(namespace, ""), node, held(pod, resource), reserved)
+
+
+def _offered(node: Object, resource: str) -> int:
+    return int(node["status"].get("allocatable", {}).get(resource, 0))
+
+
+def _tenant_row(name: str, by_node: list[Object], holdings: list[Holding], quota: int | None) -> Object:
+    """Return a tenant's row. A pod that is not placed, or on a node that is gone, asks for GPUs and holds none."""
+    theirs = [row for row in by_node if name in row["tenants"]]
+    existing = {row["node"] for row in by_node}
+    placed = [holding for holding in holdings if holding.node in existing]
+    return {
+        "tenant": name,
+        "nodes": [row["node"] for row in theirs],
+        "promised": sum(row["allocatable"] for row in theirs),
+        "quota": quota,
+        "requested": sum(holding.gpus for holding in holdings),
+        "reserved": sum(holding.gpus for holding in placed if holding.reserved),
+        "in_use": sum(holding.gpus for holding in placed),
+    }
+
+
+def _trespasses(holdings: list[Holding], owned_by: t.Mapping[str, list[str]]) -> list[str]:
+    """Return a sentence for each pod that holds GPUs of others' nodes."""
+    return [
+        f"pod {holding.pod} of {f'tenant {holding.tenant}' if holding.tenant else 'no tenant'} holds {holding.gpus} GPUs of node "
+        f"{holding.node}, which is {' and '.join(whose)}'s"
+        for holding in holdings
+        if (whose := owned_by.get(holding.node)) and holding.tenant not in whose
+    ]
+
+
+def _overbooked(by_node: list[Object]) -> list[str]:
+    return [
+        f"node {row['node']} has {row['allocatable']} GPUs, and its pods hold {row['in_use']}"
+        for row in by_node
+        if row["in_use"] > row["allocatable"]
+    ]
+
+
 def held(pod: Object, resource: str = GPU_RESOURCE) -> int:
-    """GPUs that a pod keeps from others; none once it has ended."""
+    """Return the GPU devices that a pod keeps from others; none once it has ended."""
     return 0 if pod.get("status", {}).get("phase") in ("Succeeded", "Failed") else gpus_of(pod["spec"], resource)
 
 
 def collisions(nodes: list[Object], clusters: dict[str, Object], resource: str = GPU_RESOURCE) -> list[str]:
-    """Nodes whose GPUs two virtual clusters would book, each without seeing the other; a sentence each.
+    """Return a sentence for each node whose GPUs two virtual clusters would book, each without seeing the other.
 
-    :arg clusters: values or configuration of each, by the name that is told.
+    :arg clusters: values or configuration of each, by the name that the sentences give it.
     """
-    told = []
+    sentences = []
     for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
-        gpus, labels = int(node["status"].get("allocatable", {}).get(resource, 0)), node["metadata"].get("labels") or {}
-        claims = [claim(name, config) for name, config in sorted(clusters.items()) if uses(config, labels)]
+        gpus = _offered(node, resource)
+        claims = [claim(name, config) for name, config in sorted(clusters.items()) if uses(config, labels_of(node))]
         if why := conflict(gpus, claims):
-            told.append(f"node {node['metadata']['name']} with {gpus} GPUs: {why}")
-    return told
+            sentences.append(f"node {node['metadata']['name']} with {gpus} GPUs: {why}")
+    return sentences
 
 
 def _bounds(quotas: list[Object], tenant_of: dict[str, str], resource: str) -> dict[str, int]:
-    """GPUs that a tenant's pods may ask for at most, where a quota of the host cluster says so."""
-    found: dict[str, int] = {}
+    """Return the GPU devices that tenants' pods may ask for at most, by tenant, where a quota of the host cluster says so."""
+    bounds: dict[str, int] = {}
     for quota in quotas:
         tenant, hard = tenant_of.get(quota["metadata"]["namespace"], ""), quota.get("spec", {}).get("hard") or {}
         if tenant and f"requests.{resource}" in hard:
             bound = int(hard[f"requests.{resource}"])
-            found[tenant] = min(bound, found.get(tenant, bound))
-    return found
+            bounds[tenant] = min(bound, bounds.get(tenant, bound))
+    return bounds
 
 
 def gpus_of(spec: dict[str, t.Any], resource: str = GPU_RESOURCE) -> int:
-    """Whole GPUs a pod holds: its containers' sum, or one init container's need where that is larger."""
+    """Return the whole GPU devices that a pod holds: its containers' sum, or one init container's need where that is larger."""
 
-    def of(container: dict[str, t.Any]) -> int:
+    def limit(container: dict[str, t.Any]) -> int:
         return int((container.get("resources") or {}).get("limits", {}).get(resource, 0))
 
     return max(
-        sum(of(container) for container in spec.get("containers", [])),
-        *(of(container) for container in spec.get("initContainers") or []),
+        sum(limit(container) for container in spec.get("containers", [])),
+        *(limit(container) for container in spec.get("initContainers") or []),
         0,
     )

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Who may use the GPUs of one node side by side.
+"""Judge which tenants may use the GPUs of one node together.
 
 The scheduler of a virtual cluster sees the whole node, and never subtracts what other tenants hold of its extended
 resources (pkg/controllers/resources/nodes of vCluster). Between such schedulers only quotas of the host cluster arbitrate.
@@ -31,9 +31,11 @@ class Claim:
 
 
 def conflict(gpus: int, claims: t.Sequence[Claim]) -> str:
-    """Why a node with so many GPU devices cannot have all of these tenants; empty when it can.
+    """Return why a node cannot have all of these tenants; empty when it can.
 
     Every bound may be used up on one node, so on each node all of them together have to fit.
+
+    :arg gpus: devices of the node.
     """
     own = [claim.tenant for claim in claims if claim.own_scheduler]
     if len(claims) < 2 or not own or not gpus:
@@ -49,8 +51,8 @@ def conflict(gpus: int, claims: t.Sequence[Claim]) -> str:
         return f"{_and([claim.tenant for claim in claims])} do not see each other's pods, and no quota bounds {_and(unbounded)}"
     bounds = sum(claim.bound or 0 for claim in claims)
     if bounds > gpus:
-        told = _and([f"{claim.tenant} {claim.bound}" for claim in claims])
-        return f"{told} may hold {bounds} GPUs together, and the node has {gpus}"
+        each = _and([f"{claim.tenant} {claim.bound}" for claim in claims])
+        return f"{each} may hold {bounds} GPUs together, and the node has {gpus}"
     return ""
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
-from ansible.template import Templar
+from ansible.template import Templar, trust_as_template
 from ansible_collections.kubegpu.tenancy.plugins.action.tenancy_plan import ActionModule
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import VCLUSTER_VERSION
 
@@ -53,6 +53,32 @@ def test_all_problems_are_reported():
 @pytest.mark.parametrize(("provider", "failed"), [({}, True), (EXISTING, False)])
 def test_only_a_cluster_that_is_made_has_a_layout(provider, failed):
     assert call(**provider, kubegpu_tenants=[TENANT]).get("failed", False) is failed
+
+
+def test_templates_are_filled_in_on_the_way():
+    found = call(
+        kubegpu_tenants=trust_as_template("{{ teams }}"),
+        teams=[{"name": "web", "trust": trust_as_template("{{ level }}")}],
+        level="partial",
+        kai_scheduler_values={"a": trust_as_template("{{ level }}")},
+    )
+    assert found["cluster"]["tenants"][0]["trust"] == "partial"
+    assert found["role_variables"] == {"kai_scheduler_values": {"a": "partial"}}
+
+
+def test_what_stands_for_a_tenant_is_no_desired_state():
+    found = call(kubegpu_cluster="dc1", kubegpu_tenant=TENANT, kubegpu_observed={"name": "ml"}, _kubegpu_due=["change"])
+    assert found["cluster"]["tenants"] == []
+
+
+def test_what_is_returned_is_what_is_documented():
+    documented = yaml.safe_load(
+        (ROOT / "plugins/modules/tenancy_plan.py").read_text().partition('RETURN = r"""')[2].rpartition('"""')[0]
+    )
+    assert call().keys() - documented.keys() == {"changed"}
+    assert call()["cluster"].keys() == documented["cluster"]["contains"].keys()
+    (tenant,) = documented["cluster"]["contains"]["tenants"]["sample"]
+    assert call(kubegpu_tenants=[{"name": "web", "trust": "partial"}])["cluster"]["tenants"] == [tenant]
 
 
 def test_one_version_of_vcluster():

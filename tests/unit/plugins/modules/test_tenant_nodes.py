@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
+import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes
@@ -111,11 +114,138 @@ def test_only_the_tenants_that_are_named_are_acted_on():
     assert call(kube, tenants=gone)["diff"] == {"before": {"w2": ["ml"]}, "after": {"w2": []}}
 
 
-def test_a_taint_that_somebody_else_added_meanwhile_is_not_lost():
+def meanwhile(kube, *bodies, node="w2"):
+    """Have somebody else change a node between each reading and the writing that follows it."""
+    changes = iter(bodies)
+    patch = kube.patch
+
+    def conflicting(api_version, kind, name, body, namespace=None):
+        if name == node and (change := next(changes, None)):
+            patch(api_version, kind, name, change)
+        return patch(api_version, kind, name, body, namespace)
+
+    kube.patch = conflicting
+
+
+ZERO = (TENANTS[0] | {"trust": "zero"}, TENANTS[1])
+OTHER = {"key": "other", "effect": "NoExecute"}
+OWN = {"key": "kubegpu.tenancy/dedicated", "value": "ml", "effect": "NoSchedule"}
+
+
+def test_what_somebody_else_changed_meanwhile_is_not_lost():
     kube = Nodes(w1=0, w2=4)
-    read = kube.list("v1", "Node")
-    kube.patch("v1", "Node", "w2", {"spec": {"taints": [{"key": "other", "effect": "NoExecute"}]}})
-    kube.list = lambda *_args, **_more: read
-    with pytest.raises(TenancyError) as caught:
-        call(kube, tenants=(TENANTS[0] | {"trust": "zero"}, TENANTS[1]))
+    meanwhile(kube, {"spec": {"taints": [OTHER]}})
+    result = call(kube, tenants=ZERO)
+    assert kube.node("w2")["spec"]["taints"] == [OTHER, OWN]
+    assert kube.labels()["w2"] == ["ml"]
+    assert result["diff"]["after"]["w2"] == ["ml", "taint kubegpu.tenancy/dedicated=ml"]
+    assert not call(kube, tenants=ZERO)["changed"]
+
+
+def test_a_node_that_somebody_else_changes_again_and_again_is_an_error():
+    kube = Nodes(w1=0, w2=4)
+    meanwhile(kube, {"metadata": {"labels": {"a": "1"}}}, {"metadata": {"labels": {"a": "2"}}})
+    with pytest.raises(TenancyError, match="node w2: somebody else changed it twice") as caught:
+        call(kube)
     assert caught.value.details["status"] == 409
+    assert kube.labels()["w2"] == []
+    # What was written to other nodes stays, and the next run goes on from there.
+    assert kube.labels()["w1"] == ["web"]
+    assert call(kube)["diff"]["after"] == {"w2": ["ml"]}
+
+
+def test_a_node_that_another_run_gave_away_meanwhile_is_not_booked_twice():
+    kube = Nodes(w1=0, w2=4)
+    meanwhile(kube, {"metadata": {"labels": {f"{LABEL}theirs": "true"}}})
+    with pytest.raises(TenancyError, match="node w2: another run gave it to theirs meanwhile"):
+        call(kube)
+    assert kube.labels()["w2"] == ["theirs"]
+
+
+def test_giving_up_a_node_does_not_depend_on_who_gets_it():
+    kube = Nodes(w1=0, w2=4)
+    call(kube)
+    meanwhile(kube, {"metadata": {"labels": {f"{LABEL}theirs": "true"}}})
+    call(kube, "absent", [{"name": "ml"}])
+    assert kube.labels()["w2"] == ["theirs"]
+
+
+def test_a_node_that_became_as_wanted_meanwhile_counts_as_changed():
+    kube = Nodes(w1=0, w2=4)
+    meanwhile(kube, {"metadata": {"labels": {f"{LABEL}ml": "true"}}})
+    assert call(kube)["diff"]["after"]["w2"] == ["ml"]
+
+
+def test_a_node_that_was_removed_meanwhile_is_an_error():
+    kube = Nodes(w1=0, w2=4)
+    kube.fail("patch", "Node", TenancyError("Changing Node w1 failed", status=409))
+    kube.get = lambda *_args: None
+    with pytest.raises(TenancyError, match="node w1: it was removed from the cluster meanwhile"):
+        call(kube)
+
+
+def test_other_errors_are_passed_on():
+    kube = Nodes(w1=0, w2=4)
+    kube.fail("patch", "Node", TenancyError("Changing Node w1 failed: forbidden", status=403))
+    with pytest.raises(TenancyError, match="forbidden"):
+        call(kube)
+
+
+# --- tenants that are to be absent -------------------------------------------------------------------------------
+
+MOVE = (TENANTS[0] | {"state": "absent"}, {"name": "new", "trust": "high", "gpu_nodes": {"count": 1}}, TENANTS[1])
+
+
+def virtual_cluster(name):
+    config = yaml.safe_dump({"controlPlane": {"distro": {"k8s": {"scheduler": {"enabled": True}}}}})
+    metadata = {"name": f"vc-config-{name}", "namespace": f"tenant-{name}", "labels": {"app": "vcluster"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "data": {"config.yaml": b64encode(config.encode()).decode()},
+    }
+
+
+def test_the_nodes_of_a_tenant_that_is_to_be_absent_are_free_once_it_is_gone():
+    kube = Nodes(w1=0, w2=4)
+    call(kube)
+    kube.put(virtual_cluster("ml"))
+    # Before it is removed, check mode sees that all tenants can have their nodes.
+    assert call(kube, tenants=MOVE, check_mode=True)["diff"]["after"] == {"w2": ["new"]}
+    kube.drop("v1", "Secret", "vc-config-ml", "tenant-ml")
+    assert call(kube, tenants=MOVE)["diff"] == {"before": {"w2": ["ml"]}, "after": {"w2": ["new"]}}
+
+
+def test_a_tenant_that_could_not_be_removed_keeps_its_nodes():
+    kube = Nodes(w1=0, w2=4, w3=4)
+    call(kube)
+    kube.put(virtual_cluster("ml"))
+    assert call(kube, tenants=MOVE)["assignments"] == {"new": ["w3"], "web": ["w1"]}
+    assert kube.labels() == {"w1": ["web"], "w2": ["ml"], "w3": ["new"]}
+    assert not call(kube, tenants=MOVE)["changed"]
+
+
+def test_a_refusal_says_how_to_get_the_nodes_of_tenants_that_are_still_there():
+    kube = Nodes(w1=0, w2=4)
+    call(kube)
+    kube.put(virtual_cluster("ml"))
+    with pytest.raises(TenancyError) as caught:
+        call(kube, tenants=MOVE)
+    assert caught.value.problems == [
+        (
+            "kubegpu_tenants[1].gpu_nodes.count: new needs 1 nodes with GPUs; 0 are its own, 0 of all 1 are free. Nodes are held by ml. "
+            "ml is to be absent and still there: a run that acts on it removes it, or says why it cannot."
+        )
+    ]
+    # A run that does not act on it does not count on its nodes.
+    with pytest.raises(TenancyError, match="ml is to be absent and still there"):
+        call(kube, tenants=MOVE, only=["new"], check_mode=True)
+    with pytest.raises(TenancyError, match=r"ml is not listed: `ansible-playbook .* -e kubegpu_only=ml` removes it"):
+        call(kube, tenants=MOVE[1:])
+
+
+def test_problems_have_the_paths_of_the_inventory():
+    with pytest.raises(TenancyError) as caught:
+        call(Nodes(w1=0), tenants=(MOVE[0], {"name": "b", "trust": "high", "gpu_nodes": {"names": ["n9"]}}))
+    assert caught.value.problems[0].startswith("kubegpu_tenants[1].gpu_nodes.names[0]: n9 is not a node of the cluster")

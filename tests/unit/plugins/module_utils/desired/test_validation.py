@@ -295,6 +295,46 @@ def test_only_some_tenants():
     assert refused(kubegpu_only=["Web"]) == ["kubegpu_only[0]: 'Web' is not the name of a tenant."]
 
 
+def test_names_that_are_no_text_are_refused_and_nothing_more():
+    assert refused(kubegpu_only=[{"name": "web"}, 1]) == [
+        "kubegpu_only[0]: must be a string, not a dictionary.",
+        "kubegpu_only[1]: must be a string, not 1; quote it.",
+    ]
+    twice = [{"name": name, "trust": "high", "gpu_nodes": {"names": [{"a": 1}, 7]}} for name in ("a", "b")]
+    assert len(problems(twice)) == 4
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../etc", "a/b", "network", "A", None, 5])
+def test_the_name_of_a_cluster_is_one_of_which_folders_can_be_made(name):
+    (problem,) = refused(nvkind_cluster_name=name)
+    assert problem.startswith("nvkind_cluster_name: ")
+    # Where the cluster exists, nothing is named after it.
+    existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/x"}
+    assert desired_state(existing | {"nvkind_cluster_name": name}, "dc1").tenants_folder == "~/.kube/kubegpu/dc1/tenants"
+
+
+def test_the_folders_of_a_cluster_have_its_name():
+    cluster = desired_state({"nvkind_cluster_name": "dc1.gpu"}, "host")
+    assert (cluster.kubeconfig, cluster.tenants_folder) == ("/etc/kubegpu/dc1.gpu/cluster.yml", "/etc/kubegpu/dc1.gpu/tenants")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"), [(8, []), ("8", []), (4, ["8 GPUs, the host has 4"]), ("many", ["a whole number"])]
+)
+def test_the_gpus_of_a_lab(gpus, expected):
+    variables = {"nvkind_workers": WORKERS, "lab_gpus": gpus}
+    found = refused(**variables) if expected else [desired_state(variables, "lab")][1:]
+    assert len(found) == len(expected)
+    assert all(text in problem for text, problem in zip(expected, found, strict=True))
+
+
+def test_fractions_of_gpus_are_kai_schedulers():
+    volcano = {"name": "volcano", "version": "1.12.0", "chart": "volcano", "gpu_sharing": True}
+    assert problems([WEB | {"scheduler": volcano}]) == [
+        f"{TENANTS}[0].scheduler.gpu_sharing: is KAI Scheduler's; what volcano is to do, its values say."
+    ]
+
+
 def test_an_absent_tenant_claims_nothing():
     gone = {"name": "gone", "trust": "high", "state": "absent", "gpu_nodes": {"labels": {"a": "b"}}}
     other = {"name": "b", "trust": "high", "gpu_nodes": {"labels": {"a": "b"}}}
@@ -316,7 +356,7 @@ def test_booleans_of_the_command_line():
 
 def test_a_proxy_is_one_that_clients_speak_to():
     (problem,) = refused(kubegpu_kubeconfig_proxy="socks5://127.0.0.1:1080")
-    assert problem.startswith("kubegpu_kubeconfig_proxy.address: 'socks5://127.0.0.1:1080' is a SOCKS proxy")
+    assert problem.startswith("kubegpu_kubeconfig_proxy: 'socks5://127.0.0.1:1080' is a SOCKS proxy")
 
 
 def test_every_field_of_the_schema_is_documented():

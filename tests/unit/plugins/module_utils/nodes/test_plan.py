@@ -9,7 +9,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT, NODE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import assign, relabel, retaint
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
+    assign,
+    ownership,
+    plain,
+    relabel,
+    retaint,
+    without,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
 from hypothesis import given
 from hypothesis import strategies as st
@@ -235,3 +242,31 @@ def refused_with(tenants, nodes, unlisted):
     with pytest.raises(TenancyError) as caught:
         assign(tenants, nodes, unlisted)
     return caught.value.problems
+
+
+def test_what_an_assignment_needs_to_know_of_a_node():
+    live = {
+        "metadata": {"name": "n1", "labels": None},
+        "spec": {},
+        "status": {"capacity": {"nvidia.com/gpu": "4"}, "allocatable": {}},
+    }
+    # While a GPU is unhealthy, allocatable drops.
+    assert plain(live) == {"name": "n1", "gpus": 4, "labels": {}, "taints": [], "version": None}
+
+
+def test_whose_a_node_is():
+    taints = [{"key": DEDICATED_TAINT, "value": "a", "effect": "NoSchedule"}, {"key": DEDICATED_TAINT, "effect": "NoExecute"}]
+    mine = node("n1", 4, "a", "b", other="x") | {"taints": [*taints, {"key": "other", "effect": "NoSchedule"}]}
+    mine["labels"][f"{NODE_LABEL}c"] = None
+    assert ownership(mine) == ["a", "b", f"taint {DEDICATED_TAINT}=a", f"taint {DEDICATED_TAINT}="]
+    assert ownership(without(mine, {"a", "z"}))[0] == "b"
+    assert without(mine, ()) == mine
+
+
+def test_tenants_that_are_to_be_absent_get_nothing_and_hold_what_is_theirs():
+    tenants = tenants_from([{"name": "a", "trust": "high", "state": "absent"}, sharing("b", 2), {"name": "c", "trust": "high"}])
+    assert assign(tenants, [node("n1", 4), node("n2")]) == {"b": ["n1"], "c": ["n2"]}
+    (problem,) = refused(tenants, [node("n1", 4, "a"), node("n2")])
+    assert "a is to be absent and still there" in problem
+    # As one that is not listed: what it may take is known by its virtual cluster.
+    assert assign(tenants, [node("n1", 4, "a"), node("n2")], {"a": Claim("a", True, bound=2)})["b"] == ["n1"]

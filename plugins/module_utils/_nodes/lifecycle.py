@@ -1,0 +1,118 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Give nodes to tenants: read what tenants on them may take, and write labels and taints."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import ownership, plain, relabel, retaint
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+
+Data = dict[str, t.Any]
+
+
+def live_claims(kube: Kube, nodes: list[Data], tenants: t.Sequence[Tenant]) -> dict[str, Claim]:
+    """Read what tenants may take of the nodes they are on that are not listed, or listed as absent, from their virtual clusters.
+
+    :arg nodes: all of the host cluster's, as plan.plain returns them.
+    :arg tenants: those that are listed.
+    :returns: by name; tenants without a virtual cluster are left out.
+    """
+    staying = {tenant.name for tenant in tenants if tenant.state != "absent"}
+    names = {owner for node in nodes for owner in owners(node["labels"])} - staying
+    if not names:
+        return {}
+    live = {name.partition("/")[2]: config for name, config in configs(kube).items()}
+    return {name: claim(name, live[name]) for name in names if name in live}
+
+
+class Assignment:
+    """The labels and taints by which nodes belong to tenants.
+
+    :arg assigned: names of nodes by tenant.
+    :arg names: of the tenants whose labels and taints may change; None for everybody's.
+    :arg dedicated: names of the tenants whose nodes are tainted.
+    """
+
+    def __init__(
+        self, run: Run, assigned: dict[str, list[str]], names: t.Container[str] | None, dedicated: t.Container[str] = ()
+    ) -> None:
+        self.run = run
+        self.assigned = assigned
+        self.names = names
+        self.dedicated = dedicated
+
+    def write(self, nodes: list[Data]) -> None:
+        """Bring nodes to what is assigned.
+
+        :arg nodes: as plan.plain returns them.
+        :raises TenancyError: for a node that is given to another tenant, removed, or changed again and again meanwhile.
+        """
+        for node in nodes:
+            after = self._after(node)
+            if after is None:
+                continue
+            if not self.run.check_mode and not self._patched(node, after):
+                after = self._patched_again(node)
+            self.run.change(node["name"], ownership(node), ownership(after))
+
+    def _after(self, node: Data) -> Data | None:
+        """Return a node as it is to be, with None for each label that is to go; None where nothing changes."""
+        labels = relabel([node], self.assigned, self.names).get(node["name"])
+        taints = retaint([node], self.assigned, self.names, self.dedicated).get(node["name"])
+        if labels is None and taints is None:
+            return None
+        return node | {"labels": node["labels"] | (labels or {}), "taints": node["taints"] if taints is None else taints}
+
+    def _patched(self, before: Data, after: Data) -> bool:
+        """Write what differs, for the node as it was read only; False where it is another one by now."""
+        labels = {key: value for key, value in after["labels"].items() if value != before["labels"].get(key, "")}
+        body: Data = {"metadata": {"resourceVersion": before["version"], "labels": labels}}
+        if after["taints"] != before["taints"]:
+            # A patch replaces the whole list.
+            body["spec"] = {"taints": after["taints"]}
+        try:
+            self.run.kube.patch("v1", "Node", before["name"], body)
+        except TenancyError as exc:
+            if exc.details.get("status") == 409:
+                return False
+            raise
+        return True
+
+    def _patched_again(self, node: Data) -> Data:
+        """Read a node that somebody else changed, write it once more, and return it as it is then."""
+        found = self.run.kube.get("v1", "Node", node["name"])
+        if found is None:
+            raise TenancyError(f"node {node['name']}: it was removed from the cluster meanwhile. Run this again.", status=404)
+        live = plain(found)
+        after = self._after(live)
+        if after is None:
+            return live
+        gets = set(owners(after["labels"])) - set(owners(live["labels"]))
+        others = sorted(set(owners(live["labels"])) - set(owners(node["labels"])))
+        if gets and others:
+            raise TenancyError(
+                f"node {node['name']}: another run gave it to {', '.join(others)} meanwhile. Run this again: nodes are then assigned "
+                "anew.",
+                status=409,
+            )
+        if not self._patched(live, after):
+            raise TenancyError(
+                f"node {node['name']}: somebody else changed it twice while its tenants were written to it. Run this again when "
+                "nothing else changes its labels or taints.",
+                status=409,
+            )
+        return after
