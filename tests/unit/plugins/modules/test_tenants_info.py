@@ -12,7 +12,8 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import plan as queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_record, tenants_info
@@ -29,7 +30,7 @@ class Host:
         self.folder, self.tenants = folder, [desired(name, **more) for name in names]
         self.kube = InMemoryApi([one for name in names for one in on_host(name)] + list(objects))
         self.asked: list[str] = []
-        self.queues = [queues.manifest(queue) for queue in queues.parse([{"name": "q"}]).values()]
+        self.queues = [manifest(queue) for queue in parse([{"name": "q"}]).values()]
         monkeypatch.setattr(tenants_info, "ask", self.ask)
         for tenant in tenants_from(self.tenants):
             (folder / f"{tenant.name}.yml").write_text(yaml.safe_dump(kubeconfig(tenant.name)))

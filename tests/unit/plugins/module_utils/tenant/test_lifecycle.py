@@ -10,7 +10,8 @@ import datetime
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import plan as queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
     QUEUES_PATH,
@@ -108,7 +109,7 @@ def test_without_a_secret_none_leads_anywhere(secret):
 # --- queues ------------------------------------------------------------------------------------------------------
 
 (TENANT,) = tenants_from([desired("ml", queues=[{"name": "a", "children": [{"name": "b"}]}])])
-QUEUES = [queues.manifest(queue) for queue in queues.parse(list(TENANT.queues)).values()]
+QUEUES = [manifest(queue) for queue in parse(list(TENANT.queues)).values()]
 
 
 def compared(items):
