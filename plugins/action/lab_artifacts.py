@@ -16,6 +16,16 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import
 
 display = Display()
 
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "cache": {"type": "path", "required": True},
+    "role_files": {"type": "path", "required": True},
+    "versions": {"type": "dict", "required": True},
+    "lab": {"type": "dict", "required": True},
+    "source": {"type": "str", "choices": ["auto", "build", "pull"], "default": "auto"},
+    "mirror": {"type": "str", "default": ""},
+    "host_image": {"type": "path"},
+}
+
 
 class ActionModule(ActionBase):
     """See the module's documentation."""
@@ -25,17 +35,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        _result, args = self.validate_argument_spec(
-            argument_spec={
-                "cache": {"type": "path", "required": True},
-                "role_files": {"type": "path", "required": True},
-                "versions": {"type": "dict", "required": True},
-                "lab": {"type": "dict", "required": True},
-                "source": {"type": "str", "choices": ["auto", "build", "pull"], "default": "auto"},
-                "mirror": {"type": "str", "default": ""},
-                "host_image": {"type": "path"},
-            }
-        )
+        _result, args = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         name = args["lab"]["name"]
         try:
             parts = recipe(args["versions"], args["lab"])

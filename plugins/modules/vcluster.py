@@ -247,7 +247,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network import plan as network_probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.lifecycle import probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import IMAGE, NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import Ask
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CHART, REPOSITORY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster
@@ -281,8 +282,8 @@ def reconcile(run: Run, ask: Ask = ask) -> Result:
         return find_chart(params["chart_source"], CHART, version, Chart(CHART, version, REPOSITORY))
 
     def probe_network(tenant: str) -> tuple[bool, list[dict[str, t.Any]]]:
-        image = {"image": params["probe_image"]} if params["probe_image"] else {}
-        return network_probe.look(run.kube, f"{network_probe.NAME}-{tenant}"[:63].rstrip("-"), **image)
+        # Several tenants are made at once, each with a probe of its own.
+        return probe(run.kube, f"{NAME}-{tenant}"[:63].rstrip("-"), params["probe_image"] or IMAGE, run.deadline)
 
     cluster = VirtualCluster(run, ask, chart, probe_network)
     return {"present": cluster.present, "paused": cluster.paused, "absent": cluster.absent}[params["state"]]()

@@ -162,6 +162,7 @@ def _binary(path: str, program: Program, binary: str) -> File:
     return File(path, f"program:{program.id}/{binary}", 0o755)
 
 
+# long: one list of everything that a lab is made of, in which each part names those it is made from.
 def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     """The lab's parts for these versions.
 

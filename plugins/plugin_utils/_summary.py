@@ -34,7 +34,7 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
     :arg hostvars: Ansible's, in which the playbooks left their results; ``groups``, Ansible's as well.
     """
     tenants = []
-    for host in dict.fromkeys([*groups.get("kubegpu_leaving", ()), *groups.get("kubegpu_tenants", ())]):
+    for host in dict.fromkeys([*groups.get("kubegpu_leaving", ()), *groups.get("kubegpu_due", ())]):
         # An inventory plugin may know tenants, too, that no playbook worked on.
         if "kubegpu_tenant" in hostvars[host]:
             tenants.append(_tenant_report(hostvars[host]))

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,7 +71,7 @@ def test_a_tenant_without_room_is_refused_at_once_with_the_way_out(life: Lab) ->
 
 def test_what_is_not_listed_is_named_and_removed_only_when_asked(life: Lab) -> None:
     said = life.site(variables(ML))
-    assert "web is, made by this collection, and not listed any more" in said
+    assert "web: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away." in said
     assert (FOLDER / life.name / "tenants" / "web.yml").exists()
 
 
@@ -87,7 +89,7 @@ def test_check_mode_says_what_would_be(life: Lab) -> None:
     row = next(line for line in said.splitlines() if line.strip().startswith("web "))
     assert " absent " in row
     assert "2 of 2" not in row
-    assert "web: to do (change, verify)" in said
+    assert "web: to be made and verified" in said
 
 
 def test_a_reset_makes_a_tenant_anew(life: Lab) -> None:
@@ -96,6 +98,14 @@ def test_a_reset_makes_a_tenant_anew(life: Lab) -> None:
     row = next(line for line in said.splitlines() if line.strip().startswith("team-ml ") and "2 of 2" in line)
     assert " running " in row
     assert "web " not in said.rpartition("TASK [Show the summary]")[2].partition("PLAY RECAP")[0]
+
+
+def test_adapters_see_what_their_doubles_show(life: Lab) -> None:
+    """Of Kubernetes and of Helm, 3 and 4: the contract that unit tests rest on, on a real API server."""
+    contract = Path(__file__).parents[1] / "contract"
+    environment = os.environ | {"KUBEGPU_CONTRACT_KUBECONFIG": str(FOLDER / life.name / "cluster.yml")}
+    done = subprocess.run(["pytest", "--quiet", contract], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:]
 
 
 def test_one_broken_cluster_does_not_stop_the_other(life: Lab, tmp_path: Path) -> None:

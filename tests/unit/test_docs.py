@@ -58,6 +58,16 @@ def test_inventories_that_are_shown_are_accepted(source):
             assert desired_state(variables, host).tenants
 
 
+def test_the_changelog_names_every_module_plugin_and_role():
+    releases = yaml.safe_load((ROOT / "changelogs/changelog.yaml").read_text())["releases"].values()
+    parts = [part for release in releases for part in (release.get("plugins", {}), release.get("objects", {}))]
+    named = {item["name"] for release in releases for item in release.get("modules", [])}
+    named |= {item["name"] for part in parts for items in part.values() for item in items}
+    plugins = [path.stem for folder in ("filter", "inventory", "modules") for path in (ROOT / "plugins" / folder).iterdir()]
+    written = {*plugins, *(path.name for path in (ROOT / "roles").iterdir())} - {"__pycache__"}
+    assert written - named == set(), "antsibull-changelog adds it to the release that is to come"
+
+
 @in_every_page
 def test_variables_exist(page):
     named = set(re.findall(r"(?<![\w/])kubegpu_[a-z_]+", page.read_text()))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,38 +30,7 @@ FURTHER_FILES = {
     "_vcluster": {"classes", "control_plane", "inventory"},
 }
 
-# To go: code that does not keep to the rules yet. An entry that is no longer needed gives a warning.
-TO_GO = {
-    "logic": {
-        "modules/device_plugin.py",
-        "modules/docker_runtime.py",
-        "modules/nvkind_cluster.py",
-        "modules/vcluster.py",
-        "modules/vcluster_kubeconfig.py",
-    },
-    "functions": {
-        "action/lab_artifacts.py run",
-        "module_utils/_nodes/status.py ledger",
-        "module_utils/_vcluster/facts.py tenant_values",
-        "modules/nvkind_cluster.py main",
-        "modules/vcluster.py present",
-        "plugin_utils/_lab_recipe.py recipe",
-    },
-    "_module": {
-        "modules/device_plugin.py",
-        "modules/vcluster.py",
-    },
-    "files": {"_docker_runtime/daemon_json", "_vcluster/found"},
-}
-
 DOCUMENTS = {"ARGUMENT_SPEC", "DOCUMENTATION", "EXAMPLES", "RETURN"}
-
-
-def remaining(rule: str, offenders: set[str]) -> set[str]:
-    """Return the offenders that are not known to go."""
-    if over := TO_GO[rule] - offenders:
-        warnings.warn(f"{rule}: no longer needed in TO_GO: {', '.join(sorted(over))}", stacklevel=2)
-    return offenders - TO_GO[rule]
 
 
 def lines(node: ast.AST) -> int:
@@ -109,7 +77,7 @@ def imports(name: str) -> set[str]:
 
 def test_a_module_holds_little_logic():
     counted = {name: logic(tree) for name, tree in TREES.items() if name.startswith("modules/")}
-    assert not remaining("logic", {name for name, count in counted.items() if count > MOST_LOGIC}), (
+    assert not {name for name, count in counted.items() if count > MOST_LOGIC}, (
         f"A module has at most {MOST_LOGIC} lines; what does more is its subject's lifecycle.py. {counted}"
     )
 
@@ -123,7 +91,7 @@ def test_functions_are_short():
                 near = source[node.lineno - 2 : node.lineno]
                 if not any(re.search(r"# long: \S", line) for line in near):
                     long.add(f"{name} {node.name}")
-    assert not remaining("functions", long), f"Split it, or say why not: # long: REASON, on the line of its def or before. {long}"
+    assert not long, f"Split it, or say why not: # long: REASON, on the line of its def or before. {long}"
 
 
 def test_nothing_reaches_into_a_module_object():
@@ -133,7 +101,7 @@ def test_nothing_reaches_into_a_module_object():
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "_module"
     }
-    assert not remaining("_module", offenders)
+    assert not offenders
 
 
 @pytest.mark.parametrize("folder", ["module_utils", "plugin_utils"])
@@ -158,7 +126,7 @@ def test_the_same_thing_has_the_same_file_name_in_every_subject():
             and "/".join(rest) not in FILE_NAMES | FURTHER_FILES.get(subject, set())
         ):
             offenders.add(f"{subject}/{'/'.join(rest)}")
-    assert not remaining("files", offenders), f"Known are {sorted(FILE_NAMES)}; {FURTHER_FILES}"
+    assert not offenders, f"Known are {sorted(FILE_NAMES)}; {FURTHER_FILES}"
 
 
 CORE = "ansible_collections.kubernetes.core."

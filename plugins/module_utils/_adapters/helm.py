@@ -22,7 +22,6 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import NOT_FOUND, UPGRADE_ARGUMENTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import UNFINISHED as UNFINISHED  # noqa: PLC0414
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.validation import UNKNOWN_KEYS, error_message, violations
 
 try:
@@ -51,7 +50,7 @@ class Runner(t.Protocol):
 class Release:
     """A revision of a Helm release, as recorded in the cluster.
 
-    :ivar status: deployed, failed, superseded, uninstalled, or one of UNFINISHED.
+    :ivar status: deployed, failed, superseded, uninstalled, or one of UNFINISHED in _helm/facts.py.
     :ivar values: the values that were given, without the chart's defaults.
     """
 

@@ -18,11 +18,9 @@ import tempfile
 import threading
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import Failure, classify, message_of, repeat
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import K8SClient, get_api_client
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
 
@@ -54,22 +52,6 @@ _NO_LOG_YET = re.compile(r"is waiting to start|is not available|is terminated|pr
 _MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, ssl.SSLError)
 
 Result = t.TypeVar("Result")
-
-
-# To go when no module calls it any more: the kernel makes modules.
-def kube_module(argument_spec: dict[str, t.Any], **kwargs: t.Any) -> AnsibleK8SModule:
-    """Return an AnsibleK8SModule with kubernetes.core's authentication options and check mode."""
-    return AnsibleK8SModule(
-        module_class=AnsibleModule, argument_spec=AUTH_ARG_SPEC | argument_spec, supports_check_mode=True, **kwargs
-    )
-
-
-# To go, too.
-def finish(module: AnsibleK8SModule, result: Object) -> None:
-    """End a module with its result, whose ``warnings`` are shown as ansible-core wants them."""
-    for warning in result.pop("warnings", []):
-        module.warn(warning)
-    module.exit_json(**result)
 
 
 def ask(kubeconfig: Object, path: str, timeout: float = 5) -> Object:

@@ -34,11 +34,3 @@ def differences(before: Values, after: Values, path: str = "values") -> list[Cha
         elif old != new or (key in before) != (key in after):
             changes.append((f"{path}.{key}", old, new))
     return changes
-
-
-# To go when no module calls it any more: Run.result.
-def outcome(changes: list[Change], **more: t.Any) -> Values:
-    """Return what a module returns for its changes."""
-    before = {what: old for what, old, _new in changes if old is not None}
-    after = {what: new for what, _old, new in changes if new is not None}
-    return {"changed": bool(changes), "diff": {"before": before, "after": after}} | more

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TRUST_PROFILES
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
 
 PREFIX = "kubegpu_"
 TENANTS = "kubegpu_tenants"
@@ -24,8 +24,6 @@ KAI = "kai"
 PROVIDERS = ("nvkind", "existing")
 TENANT_STATES = ("present", "paused", "absent")
 UNLISTED = ("keep", "remove")
-
-VCLUSTER_VERSION = "0.36.1"
 
 # Folder of everything this collection keeps about clusters on their hosts, one sub-folder a cluster.
 STATE_FOLDER = "/etc/kubegpu"
@@ -74,7 +72,7 @@ GPU_NODES: Fields = _NODES | {
 NODE_CHOICES = tuple(_NODES)
 
 VCLUSTER: Fields = {
-    "version": Field(str, "Version of vCluster's chart and image.", VCLUSTER_VERSION),
+    "version": Field(str, "Version of vCluster's chart and image.", DEFAULT_VERSION),
     "kubernetes_version": Field(
         str, "Kubernetes version of the virtual cluster, such as v1.35.4; empty for the chart's own.", ""
     ),

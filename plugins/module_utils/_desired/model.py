@@ -11,6 +11,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION
 
 Data = dict[str, t.Any]
 
@@ -40,7 +41,7 @@ class GpuNodes:
 class VCluster:
     """A tenant's virtual cluster."""
 
-    version: str = facts.VCLUSTER_VERSION
+    version: str = DEFAULT_VERSION
     kubernetes_version: str = ""
     values: Data = dataclasses.field(default_factory=dict)
 

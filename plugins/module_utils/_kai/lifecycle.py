@@ -216,6 +216,10 @@ class Installation:
         # A hook's Job that was left behind would be in the way of the next one.
         for job in self.kube.list("batch/v1", "Job", facts.NAMESPACE):
             self.kube.delete("batch/v1", "Job", job["metadata"]["name"], facts.NAMESPACE)
+        if self.kube.get("v1", "Namespace", facts.NAMESPACE) is None:
+            # By the label others know that this installation is owned by this collection.
+            metadata = {"name": facts.NAMESPACE, "labels": OWNED_LABELS}
+            self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         self.helm_release.apply(self.chart, self.values, self.run.deadline)
 
     def _scheduler_pods(self) -> list[Object]:

@@ -105,10 +105,3 @@ def _pod(name: str, settings: Settings, labels: dict[str, str], spec: Object, no
 def client_name(path: str) -> str:
     """Return the name of a path's client."""
     return f"client-{path.replace('_', '-')}"
-
-
-def look(kube: t.Any, namespace: str = NAME, image: str = IMAGE) -> tuple[bool, list[Object]]:
-    """Call ``probe`` of this package's lifecycle, which is the one to use."""
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.lifecycle import probe  # noqa: PLC0415
-
-    return probe(kube, namespace, image=image)

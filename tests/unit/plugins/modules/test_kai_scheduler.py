@@ -165,7 +165,11 @@ def test_install():
         "x": 1,
     }
     assert result["diff"]["after"]["version"] == "v0.12.0"
-    assert cluster.calls == [*(f"apply CustomResourceDefinition {name}" for name in kai.CRDS), "upgrade"]
+    assert cluster.calls == [
+        *(f"apply CustomResourceDefinition {name}" for name in kai.CRDS),
+        "create Namespace kai-scheduler",
+        "upgrade",
+    ]
 
 
 def test_second_run_changes_nothing(installed):

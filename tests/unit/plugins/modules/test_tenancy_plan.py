@@ -12,7 +12,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.kubegpu.tenancy.plugins.action.tenancy_plan import ActionModule
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import VCLUSTER_VERSION
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION
 
 ROOT = Path(__file__).parents[4]
 TENANT = {"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}}
@@ -83,4 +83,4 @@ def test_what_is_returned_is_what_is_documented():
 
 def test_one_version_of_vcluster():
     module = yaml.safe_load((ROOT / "plugins/modules/vcluster.py").read_text().split('"""')[3])
-    assert VCLUSTER_VERSION in str(module["options"]["version"])
+    assert DEFAULT_VERSION in str(module["options"]["version"])

@@ -62,7 +62,7 @@ class Inventory:
         } | host
         return self
 
-    def worked(self, tenant="ml", cluster="gpu1", group="kubegpu_tenants", **variables):
+    def worked(self, tenant="ml", cluster="gpu1", group="kubegpu_due", **variables):
         """Have a tenant that the run worked on."""
         host = f"{cluster}/{tenant}"
         self.groups.setdefault(group, []).append(host)
@@ -328,7 +328,7 @@ def test_failures_of_a_cluster_and_of_its_tenants_are_its_own():
 
 def test_a_tenant_that_only_an_inventory_plugin_knows():
     inventory = Inventory().cluster()
-    inventory.groups["kubegpu_tenants"] = ["gpu1/other"]
+    inventory.groups["kubegpu_due"] = ["gpu1/other"]
     inventory.hostvars["gpu1/other"] = {"kubegpu_cluster": "gpu1", "kubegpu_observed": {"name": "other"}}
     assert inventory.reports() == Inventory().cluster().reports()
 

@@ -19,7 +19,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernet
     Kube,
     _proxy_url,
     ask,
-    finish,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import CONCURRENCY, concurrently
@@ -416,16 +415,3 @@ def test_what_is_no_kubeconfig_is_the_clients_to_refuse(text, tmp_path):
     (tmp_path / "config").write_text(text)
     assert _proxy_url(str(tmp_path / "config"), None) is None
     assert _proxy_url(str(tmp_path / "gone"), None) is None
-
-
-def test_warnings_are_shown_one_by_one_and_not_returned():
-    shown = []
-
-    class Module:
-        warn = shown.append
-
-        def exit_json(self, **result):
-            shown.append(result)
-
-    finish(Module(), {"changed": True, "warnings": ["odd", "old"]})
-    assert shown == ["odd", "old", {"changed": True}]

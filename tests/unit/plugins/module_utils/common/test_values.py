@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge, differences, outcome
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge, differences
 
 
 def test_mappings_merge_and_everything_else_replaces():
@@ -18,12 +18,3 @@ def test_differences_are_leaves():
     after = {"a": {"b": 1, "c": 4}, "e": {"f": 5}}
     assert differences(before, after) == [("values.a.c", 2, 4), ("values.d", 3, None), ("values.e", None, {"f": 5})]
     assert differences(before, before) == []
-
-
-def test_an_outcome_names_what_changes():
-    assert outcome([("version", "1", "2"), ("namespace", None, "x"), ("pod", "present", None)], seconds=1) == {
-        "changed": True,
-        "diff": {"before": {"version": "1", "pod": "present"}, "after": {"version": "2", "namespace": "x"}},
-        "seconds": 1,
-    }
-    assert outcome([]) == {"changed": False, "diff": {"before": {}, "after": {}}}
