@@ -133,7 +133,7 @@ def test_a_name_is_taken_once(server, name):
 
 
 def test_names_are_generated(server, name):
-    first, second = (server.kube.create(config_map(server, "", generateName=f"{name}-") | {"data": {}}) for _ in "ab")
+    first, second = (server.kube.create(config_map(server, "", generateName=f"{name}-") | {"data": {}}) for _number in "ab")
     assert first["metadata"]["name"].startswith(f"{name}-")
     assert first["metadata"]["name"] != second["metadata"]["name"]
     assert get(server, first["metadata"]["name"])["metadata"]["generateName"] == f"{name}-"

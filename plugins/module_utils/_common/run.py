@@ -20,6 +20,7 @@ if t.TYPE_CHECKING:
 
 Params = t.Mapping[str, t.Any]
 Result = dict[str, t.Any]
+T = t.TypeVar("T")
 
 # Of a module without the option "timeout": its calls are bounded by their adapters.
 UNBOUNDED = 24 * 3600.0
@@ -32,6 +33,12 @@ class Step:
     what: str
     why: str
     take: t.Callable[[], object]
+
+
+def _given(adapter: T | None, what: str) -> T:
+    if adapter is None:
+        raise TypeError(f"This run has no adapter to {what}.")
+    return adapter
 
 
 class Run:
@@ -58,20 +65,19 @@ class Run:
         self.check_mode = check_mode
         self._kube = kube
         self._helm = helm
-        self.deadline = deadline or Deadline(params.get("timeout") or UNBOUNDED)
+        timeout = params.get("timeout")
+        self.deadline = deadline or Deadline(UNBOUNDED if timeout is None else timeout)
         self.changes: list[Change] = []
         self.steps: list[Result] = []
         self.warnings: list[str] = []
 
     @property
     def kube(self) -> Kube:
-        assert self._kube is not None, "this module does not ask for a Kubernetes API"  # noqa: S101
-        return self._kube
+        return _given(self._kube, "the API server")
 
     @property
     def helm(self) -> Helm:
-        assert self._helm is not None, "this module does not ask for Helm"  # noqa: S101
-        return self._helm
+        return _given(self._helm, "Helm")
 
     def change(self, what: str, before: t.Any, after: t.Any) -> None:
         """Record that ``what`` changes; None stands for absent."""

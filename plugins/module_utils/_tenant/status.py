@@ -219,7 +219,8 @@ def due(tenant: Tenant, wanted: str, live: Live, has_kubeconfig: bool, max_age: 
         leftovers += ["its kubeconfig"] if has_kubeconfig else []
         return Due((CHANGE,), (f"still there: {', '.join(leftovers)}",)) if leftovers else Due()
     if tenant.state == "paused":
-        return Due() if live.state == "paused" else Due((CHANGE,), (f"it is {live.state}, not paused",))
+        # Of one that was never made there is nothing to pause, and nothing to keep.
+        return Due() if live.state in ("paused", "absent") else Due((CHANGE,), (f"it is {live.state}, not paused",))
     if differing := _differing(wanted, live, has_kubeconfig):
         return Due((CHANGE, VERIFY), tuple(differing))
     doubt = _doubt(live.verified, max_age, now)
