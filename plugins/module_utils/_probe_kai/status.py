@@ -30,7 +30,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import NONE, Amount, Capacity, Check, Object, result
 
 # A verdict and its reason; without a verdict, what was observed so far.
-Verdict = tuple[str | None, str]
+Verdict: t.TypeAlias = "tuple[str | None, str]"
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 

@@ -109,8 +109,8 @@ versions = pytest.mark.parametrize("version", RECORDED)
 class Program:
     """Answers as a version of helm did; ``answers`` go before that, by command."""
 
-    def __init__(self, version, /, **answers):
-        recorded = RECORDED[version]
+    def __init__(self, recorded_version, /, **answers):
+        recorded = RECORDED[recorded_version]
         self.answers = SILENT | {"version": recorded["version"], "metadata": recorded["metadata"], "values": VALUES} | answers
         self.calls = []
         self.helm = Helm(self.run, "helm", "/etc/kubeconfig", "host")
