@@ -29,6 +29,11 @@ def test_site_is_killed(lab: Lab, task: str, seconds: float) -> None:
     lab.kill_site_at(task, seconds)
 
 
+def test_site_is_killed_and_its_workers_go_on(lab: Lab) -> None:
+    """The next run begins at once, beside what they still do on the host, and wins."""
+    lab.kill_site_at("Install or upgrade KAI Scheduler", 3, alone=True)
+
+
 def test_the_next_run_goes_on_from_there_and_the_one_after_changes_nothing(lab: Lab) -> None:
     said = lab.site()
     assert said.count("12 of 12") == 2

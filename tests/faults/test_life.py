@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, changed
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Lab, changed
 
 WORKERS = [{"gpus": [0, 1]}]
 BASE = {"lab_gpus": 2, "nvkind_workers": WORKERS}
@@ -109,25 +109,71 @@ def test_adapters_see_what_their_doubles_show(life: Lab) -> None:
 
 
 def test_one_broken_cluster_does_not_stop_the_other(life: Lab, tmp_path: Path) -> None:
-    inventory = tmp_path / "hosts.yml"
-    source = Path(__file__).parents[2] / "inventories" / "lab" / "group_vars"
-    (tmp_path / "group_vars").symlink_to(source)
-    broken = {"ansible_connection": "local", "kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/nowhere/cluster.yml"}
-    inventory.write_text(
-        yaml.safe_dump(
-            {
-                "kubegpu_clusters": {
-                    "hosts": {"broken": broken},
-                    "children": {"kubegpu_labs": {"hosts": {"lab": {"lab_name": life.name}}}},
-                }
-            }
-        )
-    )
-    said = life.play("site", variables(ML), inventory=str(inventory))
-    assert life.code != 0
-    summary = said.rpartition("TASK [Show the summary]")[2]
-    assert "broken" in summary
-    assert "/nowhere/cluster.yml" in summary
-    row = next(line for line in summary.splitlines() if " team-ml " in line and "lab " in line)
-    assert "2 of 2" in row
+    """Two labs in one inventory, one of which asks for a node image that does not exist; and a cluster that is not there."""
+    inventory, other = tmp_path / "hosts.yml", Lab("kubegpu-faults-life-b")
+    (tmp_path / "group_vars").symlink_to(Path(__file__).parents[2] / "inventories" / "lab" / "group_vars")
+    labs = {
+        "lab": {"lab_name": life.name},
+        "broken": {"lab_name": other.name, "nvkind_image": "127.0.0.1:5000/docker.io/kindest/node:none"},
+    }
+    nowhere = {"ansible_connection": "local", "kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/nowhere/x.yml"}
+    groups = {"hosts": {"nowhere": nowhere}, "children": {"kubegpu_labs": {"hosts": labs}}}
+    inventory.write_text(yaml.safe_dump({"kubegpu_clusters": groups}))
+    # Their names are those of the inventory.
+    command = ["ansible-playbook", "playbooks/site.yml", f"--inventory={inventory}", variables(ML)]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
+    finally:
+        other.play("cleanup")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert other.everything() == []
+    summary = said.rpartition("TASK [Show the summary]")[2].partition("TASK [Fail for what failed]")[0]
+    row = next(line for line in summary.splitlines() if line.split()[:2] == ["lab", "team-ml"])
+    assert "2 of 2" in row, summary
+    for cluster in ("broken", "nowhere"):
+        row = next(line for line in summary.splitlines() if line.split()[:2] == [cluster, "team-ml"])
+        assert "not reached" in row, summary
+        assert summary.count(f"FAILED {cluster}") == 1, summary
     assert "undefined" not in said
+
+
+def test_a_tenant_on_an_existing_cluster_by_its_kubeconfig_and_proxy(life: Lab, tmp_path: Path) -> None:
+    """The same cluster, by another inventory, from this machine: its kubeconfig lies anywhere and names a proxy."""
+    cache = Path(os.environ["KUBEGPU_CACHE"])
+    folder = tmp_path / "elsewhere"
+    folder.mkdir(mode=0o755)
+    kubeconfig = folder / "admin.conf"
+    kubeconfig.write_bytes((FOLDER / life.name / "cluster.yml").read_bytes())
+    inventory = tmp_path / "hosts.yml"
+    guest = {"name": "guest", "trust": "high", "vcluster": {"kubernetes_version": "v1.35.4"}}
+    host = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        "kubegpu_cluster_provider": "existing",
+        "kubegpu_kubeconfig": str(kubeconfig),
+        "kubegpu_charts": str(cache / "charts"),
+        "kubegpu_tenants": [guest],
+    }
+    inventory.write_text(yaml.safe_dump({"kubegpu_clusters": {"hosts": {"dc1": host}}}))
+    helm = next(cache.glob("programs/helm-v3.*/helm")).parent
+    environment = os.environ | {"PATH": f"{helm}:{os.environ['PATH']}"}
+
+    def play(book: str) -> str:
+        command = ["ansible-playbook", f"playbooks/{book}.yml", f"--inventory={inventory}"]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+        return done.stdout
+
+    before = sorted((path.name, path.stat().st_mode) for path in [folder, *folder.iterdir()])
+    said = play("site")
+    assert "2 of 2" in said
+    assert "team-ml: made by this collection, not listed any more, stays" in said
+    assert changed(play("site")) == 0
+    made = FOLDER / "dc1" / "tenants" / "guest.yml"
+    assert "proxy-url" in yaml.safe_load(made.read_text())["clusters"][0]["cluster"]
+    assert made.stat().st_mode & 0o777 == 0o600
+    play("cleanup")
+    assert not (FOLDER / "dc1").exists()
+    assert sorted((path.name, path.stat().st_mode) for path in [folder, *folder.iterdir()]) == before
+    assert changed(life.site(variables(ML))) == 0
