@@ -13,8 +13,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 TITLE = "# Benchmarks\n"
 
 
+def now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
 def today() -> str:
-    return f"`make bench` on {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {os.cpu_count()} cores"
+    return f"`make bench` on {now():%Y-%m-%d}, {os.cpu_count()} cores"
 
 
 def write_section(title: str, text: str) -> None:

@@ -1,0 +1,146 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long site.yml takes where all is as wanted, alone and with fifty more tenants, and how long a reset of a tenant takes.
+
+python tests/bench/rerun.py
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
+from report import now, today, write_section
+from switch import OLD, tenant
+
+MORE = 50
+ROUNDS = 3
+TENANTS_FOLDER = "/etc/kubegpu/kubegpu/tenants"
+# Of the bench: re-runs without the lab's own part.
+OPTIONS = "--skip-tags=lab"
+
+
+def seconds(lab: Lab, book: str, *args: str) -> float:
+    """The seconds of a playbook, which has to succeed."""
+    began = time.monotonic()
+    said = lab.play(book, *args)
+    if lab.code:
+        raise SystemExit(said[-6000:])
+    if book == "site" and changed(said):
+        raise SystemExit(f"it changed something: {said[-6000:]}")
+    return time.monotonic() - began
+
+
+def start_of_ansible() -> float:
+    """The seconds of a play that does nothing, on the machine it runs on."""
+    with tempfile.TemporaryDirectory() as folder:
+        book = Path(folder) / "nothing.yml"
+        book.write_text(yaml.safe_dump([{"name": "Do nothing", "hosts": "localhost", "gather_facts": False, "tasks": []}]))
+        began = time.monotonic()
+        subprocess.run(["ansible-playbook", str(book)], cwd=ROOT, check=True, capture_output=True)
+        return time.monotonic() - began
+
+
+def entry(number: int) -> dict[str, Any]:
+    return {"name": f"idle-{number:02}", "trust": "high", "vcluster": {"kubernetes_version": "v1.35.4"}}
+
+
+def objects(name: str, secret: dict[str, str]) -> list[dict[str, Any]]:
+    """What a host cluster shows of a tenant whose control plane needs no pod."""
+    namespace, labels = f"tenant-{name}", {"app": "vcluster", "release": name, "vcluster-name": name}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "none", "image": "none"}]}}
+    spec = {"replicas": 0, "serviceName": name, "selector": {"matchLabels": labels}, "template": pod}
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    owned = OWNED_LABELS | {TENANT_LABEL: name}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": owned}},
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata | {"name": f"vc-{name}"}, "data": secret},
+    ]
+
+
+def add_idle_tenants(lab: Lab, cluster: Cluster) -> None:
+    """Have fifty tenants that are as wanted, by the objects that show it."""
+    secret = {
+        key: base64.b64encode(key.encode()).decode() for key in ("certificate-authority", "client-certificate", "client-key")
+    }
+    kubeconfig = {
+        "clusters": [
+            {"name": "x", "cluster": {"server": "https://x", "certificate-authority-data": secret["certificate-authority"]}}
+        ],
+        "users": [{"name": "x", "user": {f"{key}-data": secret[key] for key in ("client-certificate", "client-key")}}],
+    }
+    text = json.dumps(kubeconfig)
+    node = next(
+        item["metadata"]["name"] for item in cluster.kube.list("v1", "Node") if "nvidia.com/gpu" not in item["status"]["capacity"]
+    )
+    idle = tenants_from([entry(number) for number in range(MORE)])
+    cluster.kube.patch(
+        "v1", "Node", node, {"metadata": {"labels": {f"tenant.kubegpu.tenancy/{one.name}": "true" for one in idle}}}
+    )
+    for one in idle:
+        for item in objects(one.name, secret):
+            cluster.kube.create(item)
+        lab.run("sh", "-c", f"umask 077; echo '{text}' > {TENANTS_FOLDER}/{one.name}.yml")
+    time.sleep(5)
+    for one in idle:
+        record(
+            cluster.kube, one.name, wanted(one, {}), [{"name": "page", "verdict": "passed", "reason": "", "seconds": 0}], now()
+        )
+
+
+def main() -> None:
+    workers = [{"gpus": [0, 1, 2, 3]}, {"gpus": [4, 5, 6, 7]}]
+    mine = [
+        tenant(OLD),
+        tenant("v0.13.1", "team-research"),
+        {"name": "web", "trust": "high", "vcluster": {"kubernetes_version": "v1.35.4"}},
+    ]
+    variables: dict[str, Any] = {"lab_gpus": 8, "nvkind_workers": workers, "kubegpu_tenants": mine}
+    lab = Lab("kubegpu-bench", f"--extra-vars={json.dumps(variables)}")
+    try:
+        said = lab.play("site")
+        if lab.code:
+            raise SystemExit(said[-6000:])
+        seconds(lab, "site")
+        nothing = min(start_of_ansible() for _round in range(ROUNDS))
+        alone = min(seconds(lab, "site", OPTIONS) for _round in range(ROUNDS)) - nothing
+        reset = seconds(lab, "reset", OPTIONS, "--extra-vars=kubegpu_only=team-ml")
+        add_idle_tenants(lab, Cluster(lab, Path(os.environ["KUBEGPU_CACHE"])))
+        all_of_them = f"--extra-vars={json.dumps({'kubegpu_tenants': mine + [entry(number) for number in range(MORE)]})}"
+        seconds(lab, "site", OPTIONS, all_of_them)
+        many = min(seconds(lab, "site", OPTIONS, all_of_them) for _round in range(ROUNDS)) - nothing
+    finally:
+        said = lab.play("cleanup")
+        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
+    lines = [
+        "| | seconds |",
+        "| --- | --- |",
+        f"| three tenants, two of them with KAI Scheduler, all as wanted | {alone:.1f} |",
+        f"| with {MORE} more tenants that are as wanted | {many:.1f} |",
+        f"| a tenant reset: removed with proof, made again with KAI Scheduler and queues, to a passed probe | {reset:.1f} |",
+    ]
+    print("\n".join(lines), flush=True)
+    write_section(
+        "Re-runs of site.yml",
+        f"{today()}. The first two are the best of {ROUNDS}, without the lab's own part and without the {nothing:.1f} seconds that Ansible "
+        "takes to start and do nothing. The reset is whole.\n\n" + "\n".join(lines),
+    )
+
+
+if __name__ == "__main__":
+    main()
