@@ -371,18 +371,18 @@ class Builder:
                 if code == 0:
                     return out.read().decode(errors="replace")
                 log.seek(0)
-                words = (log.read()[-3000:] + out.read()[-500:]).decode(errors="replace").strip()
+                output = (log.read()[-3000:] + out.read()[-500:]).decode(errors="replace").strip()
         finally:
             log_path.unlink(missing_ok=True)
             Path(f"{log_path}.out").unlink(missing_ok=True)
         raise TenancyError(
-            f"{self._step}: {' '.join(command[:3])} ended with code {code}.{self._disk_hint(words)} Its last words: {words}",
+            f"{self._step}: {' '.join(command[:3])} ended with code {code}.{self._disk_hint(output)} Its last output: {output}",
             rc=code,
         )
 
-    def _disk_hint(self, words: str) -> str:
+    def _disk_hint(self, output: str) -> str:
         free = shutil.disk_usage(self.cache).free // 2**20
-        if "no space left" not in words.lower() and free > 100:
+        if "no space left" not in output.lower() and free > 100:
             return ""
         return f" The disk of {self.cache} is full, {free} MiB are left. What was built stays, the next run goes on from there."
 

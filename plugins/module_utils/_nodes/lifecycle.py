@@ -23,6 +23,9 @@ if t.TYPE_CHECKING:
 
 Data = dict[str, t.Any]
 
+# How often a node is written that others change at the same time, and the seconds between, times the attempt.
+ATTEMPTS, PAUSE = 10, 0.1
+
 
 def live_claims(kube: Kube, nodes: list[Data], tenants: t.Sequence[Tenant]) -> dict[str, Claim]:
     """Read what tenants may take of the nodes they are on that are not listed, or listed as absent, from their virtual clusters.
@@ -93,26 +96,39 @@ class Assignment:
         return True
 
     def _patched_again(self, node: Data) -> Data:
-        """Read a node that somebody else changed, write it once more, and return it as it is then."""
+        """Read a node that somebody else changed, write it again, and return it as it is then.
+
+        Several tenants that are removed side by side each take their label off the same node.
+        """
+        for attempt in range(1, ATTEMPTS):
+            live = self._read_again(node)
+            after = self._after(live)
+            if after is None:
+                return live
+            _refuse_what_others_got(node, live, after)
+            if self._patched(live, after):
+                return after
+            self.run.deadline.sleep(PAUSE * attempt)
+        raise TenancyError(
+            f"node {node['name']}: somebody else changed it {ATTEMPTS} times while its tenants were written to it. Run this again when "
+            "nothing else changes its labels or taints.",
+            status=409,
+        )
+
+    def _read_again(self, node: Data) -> Data:
         found = self.run.kube.get("v1", "Node", node["name"])
         if found is None:
             raise TenancyError(f"node {node['name']}: it was removed from the cluster meanwhile. Run this again.", status=404)
-        live = plain(found)
-        after = self._after(live)
-        if after is None:
-            return live
-        gets = set(owners(after["labels"])) - set(owners(live["labels"]))
-        others = sorted(set(owners(live["labels"])) - set(owners(node["labels"])))
-        if gets and others:
-            raise TenancyError(
-                f"node {node['name']}: another run gave it to {', '.join(others)} meanwhile. Run this again: nodes are then assigned "
-                "anew.",
-                status=409,
-            )
-        if not self._patched(live, after):
-            raise TenancyError(
-                f"node {node['name']}: somebody else changed it twice while its tenants were written to it. Run this again when "
-                "nothing else changes its labels or taints.",
-                status=409,
-            )
-        return after
+        return plain(found)
+
+
+def _refuse_what_others_got(node: Data, live: Data, after: Data) -> None:
+    """Refuse to give a node to a tenant when another run gave it to others since it was read."""
+    gets = set(owners(after["labels"])) - set(owners(live["labels"]))
+    others = sorted(set(owners(live["labels"])) - set(owners(node["labels"])))
+    if gets and others:
+        raise TenancyError(
+            f"node {node['name']}: another run gave it to {', '.join(others)} meanwhile. Run this again: nodes are then assigned "
+            "anew.",
+            status=409,
+        )
