@@ -36,6 +36,7 @@ faults:
 	molecule test --scenario-name nvkind
 	molecule test --scenario-name device_plugin
 	molecule test --scenario-name tenant_schedulers
+	molecule test --scenario-name tenant_life
 
 bench:
 	tools/system up
