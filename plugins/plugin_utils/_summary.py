@@ -34,14 +34,20 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
     :arg hostvars: Ansible's, in which the playbooks left their results; ``groups``, Ansible's as well.
     """
     tenants = []
-    for host in dict.fromkeys([*groups.get("kubegpu_leaving", ()), *groups.get("kubegpu_due", ())]):
-        # An inventory plugin may know tenants, too, that no playbook worked on.
-        if "kubegpu_tenant" in hostvars[host]:
-            tenants.append(_tenant_report(hostvars[host]))
+    for group in ("kubegpu_leaving", "kubegpu_due"):
+        for host in groups.get(group, ()):
+            if _is_of_this_pass(hostvars[host], group, hostvars):
+                tenants.append(_tenant_report(hostvars[host]))
     return [
         _cluster_report(cluster, hostvars[cluster], {one["name"]: one for one in tenants if one["cluster"] == cluster})
         for cluster in groups.get("kubegpu_clusters", ())
     ]
+
+
+def _is_of_this_pass(variables: Mapping, group: str, hostvars: Mapping) -> bool:
+    """Tell whether a tenant was taken up by this pass of site.yml: its host stays in its groups for all that a run imports."""
+    current = hostvars.get(variables.get("kubegpu_cluster"), {}).get("_kubegpu_pass", "")
+    return bool(variables.get("_kubegpu_taken_up", "") == f"{current} {group}")
 
 
 def _tenant_report(variables: Mapping) -> Data:

@@ -101,7 +101,7 @@ class TestBuild:
     def test_a_programs_last_words_are_told(self, role_files):
         work = builder(role_files)
         work.cache.mkdir()
-        with pytest.raises(TenancyError, match=r"ended with code 3\. Its last words: no such thing") as failure:
+        with pytest.raises(TenancyError, match=r"ended with code 3\. Its last output: no such thing") as failure:
             work._run(["sh", "-c", "echo no such thing >&2; exit 3"])
         assert failure.value.details == {"rc": 3}
 

@@ -57,6 +57,7 @@ class Inventory:
         self.hostvars[name] = {
             "_kubegpu": desired_state(wanted, name).data(),
             "_kubegpu_plan": {"changed": False},
+            "_kubegpu_pass": 2,
             "_kubegpu_tenants": {"tenants": found, "unlisted": list(unlisted), "shared_scheduler": shared, "sharing": []},
             "_kubegpu_ledger": {"nodes": nodes, "overlaps": []},
         } | host
@@ -66,7 +67,11 @@ class Inventory:
         """Have a tenant that the run worked on."""
         host = f"{cluster}/{tenant}"
         self.groups.setdefault(group, []).append(host)
-        self.hostvars[host] = {"kubegpu_cluster": cluster, "kubegpu_tenant": {"name": tenant}} | variables
+        self.hostvars[host] = {
+            "kubegpu_cluster": cluster,
+            "kubegpu_tenant": {"name": tenant},
+            "_kubegpu_taken_up": f"2 {group}",
+        } | variables
         return self
 
     def without(self, cluster, *variables):
@@ -326,10 +331,11 @@ def test_failures_of_a_cluster_and_of_its_tenants_are_its_own():
     assert [report["failures"] for report in inventory.reports()] == [["gpu1/ml: a"], ["gpu2/left: b"]]
 
 
-def test_a_tenant_that_only_an_inventory_plugin_knows():
+@pytest.mark.parametrize("variables", [{}, {"_kubegpu_taken_up": "1 kubegpu_due"}, {"_kubegpu_taken_up": "2 kubegpu_leaving"}])
+def test_a_tenant_that_another_pass_took_up(variables):
     inventory = Inventory().cluster()
     inventory.groups["kubegpu_due"] = ["gpu1/other"]
-    inventory.hostvars["gpu1/other"] = {"kubegpu_cluster": "gpu1", "kubegpu_observed": {"name": "other"}}
+    inventory.hostvars["gpu1/other"] = {"kubegpu_cluster": "gpu1", "kubegpu_tenant": {"name": "other"}} | variables
     assert inventory.reports() == Inventory().cluster().reports()
 
 
