@@ -22,7 +22,7 @@ from report import today, write_section
 
 OLD, NEW = "v0.12.0", "v0.13.1"
 # The first of each has the node pull the release's images.
-WAY = ((OLD, "made"), (NEW, "upgrade, first"), (OLD, "way back, first"), (NEW, "upgrade"), (OLD, "way back"))
+WAY = ((OLD, "made"), (NEW, "upgrade, first"), (OLD, "downgrade, first"), (NEW, "upgrade"), (OLD, "downgrade"))
 
 
 def tenant(version: str, name: str = "team-ml") -> dict[str, Any]:
