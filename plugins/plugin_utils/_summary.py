@@ -46,7 +46,7 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
 
 def _is_of_this_pass(variables: Mapping, group: str, hostvars: Mapping) -> bool:
     """Tell whether a tenant was taken up by this pass of site.yml: its host stays in its groups for all that a run imports."""
-    current = hostvars.get(variables.get("kubegpu_cluster"), {}).get("_kubegpu_pass", "")
+    current = hostvars.get(str(variables.get("kubegpu_cluster", "")), {}).get("_kubegpu_pass", "")
     return bool(variables.get("_kubegpu_taken_up", "") == f"{current} {group}")
 
 
