@@ -116,7 +116,12 @@ def test_one_broken_cluster_does_not_stop_the_other(life: Lab, tmp_path: Path) -
         "lab": {"lab_name": life.name},
         "broken": {"lab_name": other.name, "nvkind_image": "127.0.0.1:5000/docker.io/kindest/node:none"},
     }
-    nowhere = {"ansible_connection": "local", "kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/nowhere/x.yml"}
+    nowhere = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        "kubegpu_cluster_provider": "existing",
+        "kubegpu_kubeconfig": "/nowhere/x.yml",
+    }
     groups = {"hosts": {"nowhere": nowhere}, "children": {"kubegpu_labs": {"hosts": labs}}}
     inventory.write_text(yaml.safe_dump({"kubegpu_clusters": groups}))
     # Their names are those of the inventory.
