@@ -11,13 +11,13 @@ import base64
 import functools
 import json
 import math
-import os
 import re
 import ssl
 import tempfile
 import threading
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import read_kubeconfig
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import Failure, classify, message_of, repeat
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
@@ -144,14 +144,8 @@ def _decoded(data: str) -> str:
 
 def _proxy_url(kubeconfig: str | Object, context: str | None) -> str | None:
     """Return the proxy a kubeconfig names for its cluster, as kubectl and helm take it; the Python client ignores it."""
-    config = kubeconfig
-    if isinstance(kubeconfig, str):
-        try:
-            with open(os.path.expanduser(kubeconfig), encoding="utf-8") as file:
-                config = yaml.safe_load(file)
-        except (OSError, yaml.YAMLError):
-            # The client says better what is wrong with it.
-            return None
+    # What is wrong with a file, the client says better.
+    config = read_kubeconfig(kubeconfig) if isinstance(kubeconfig, str) else kubeconfig
     if not isinstance(config, dict):
         return None
     wanted = context or config.get("current-context")

@@ -29,7 +29,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import NODE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
@@ -303,7 +303,7 @@ def _gpu_nodes(given: Data, path: str, problems: Problems) -> GpuNodes:
 def _vcluster(entry: Data, path: str, problems: Problems) -> VCluster:
     vcluster = VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, path))
     kubernetes = vcluster.kubernetes_version or None
-    selector = {NODE_LABEL + entry.get("name", ""): "true"}
+    selector = node_selector(entry.get("name", ""))
     own_scheduler = "scheduler" in entry and not entry["scheduler"].get("shared")
     trust = entry.get("trust", "high")
     problems.ask(

@@ -24,6 +24,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values i
 Object = dict[str, t.Any]
 
 
+def node_selector(tenant: str) -> dict[str, str]:
+    """Return the label by which a tenant's nodes are chosen."""
+    return {NODE_LABEL + tenant: "true"}
+
+
 def owners(labels: t.Mapping[str, str]) -> list[str]:
     """Return the tenants that a node with these labels belongs to, sorted."""
     return sorted(key.removeprefix(NODE_LABEL) for key, value in labels.items() if key.startswith(NODE_LABEL) and value == "true")

@@ -20,7 +20,6 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import NODE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, TIME, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
@@ -310,8 +309,3 @@ def _by_namespace(items: t.Iterable[Object]) -> dict[str, list[Object]]:
     for item in items:
         grouped.setdefault(item["metadata"]["namespace"], []).append(item)
     return grouped
-
-
-def node_selector(name: str) -> dict[str, str]:
-    """Return the label by which a tenant's nodes are chosen."""
-    return {NODE_LABEL + name: "true"}

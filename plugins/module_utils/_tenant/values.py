@@ -12,7 +12,8 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import digest, node_selector
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import digest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
 # Of a role's variables, these change how long something takes, not what is there in the end.

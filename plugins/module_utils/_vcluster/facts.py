@@ -30,8 +30,6 @@ NETWORK_ANNOTATION = "kubegpu.tenancy/network-policies"
 ENFORCED, UNENFORCED = "enforced", "unenforced"
 # Label of the namespace of a tenant whose pods a scheduler of the host cluster places, with that scheduler's name.
 HOST_SCHEDULER_LABEL = "kubegpu.tenancy/scheduler"
-# Taint of nodes that one tenant has for itself, with the tenant's name.
-DEDICATED_TAINT = "kubegpu.tenancy/dedicated"
 # Resource of a ResourceQuota that counts GPU devices.
 GPU_QUOTA = "requests.nvidia.com/gpu"
 

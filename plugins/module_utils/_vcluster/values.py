@@ -13,10 +13,10 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
     BOUNDED,
-    DEDICATED_TAINT,
     DEFAULT_VERSION,
     GPU_QUOTA,
     HOST_SCHEDULER_LABEL,

@@ -10,6 +10,7 @@ import datetime
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, RECORD_LABEL, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import (
     Due,
@@ -19,7 +20,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status imp
     due,
     fingerprint,
     gather,
-    node_selector,
     tag,
     verified,
 )
