@@ -28,15 +28,7 @@ test:
 	tests/run
 
 faults:
-	tools/system up
-	. tools/activate dev go
-	export PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH
-	pytest --exitfirst --verbose "$${ANSIBLE_COLLECTIONS_PATH%%:*}/ansible_collections/kubegpu/tenancy/tests/faults"
-	LAB_HOST_RELEASE=bookworm molecule test --scenario-name docker_nvidia_runtime
-	molecule test --scenario-name nvkind
-	molecule test --scenario-name device_plugin
-	molecule test --scenario-name tenant_schedulers
-	molecule test --scenario-name tenant_life
+	tests/faults/run
 
 bench:
 	tools/system up

@@ -161,7 +161,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker_s
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.lifecycle import Runtime
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import ModuleRun, run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import ModuleRun, run_host_module
 
 ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -182,7 +182,7 @@ def reconcile(run: ModuleRun) -> Result:
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC, cluster=False)
+    run_host_module(reconcile, ARGUMENT_SPEC)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
 
 ARGUMENT_SPEC = {
     "path": {"type": "path", "required": True},
@@ -118,7 +118,7 @@ def reconcile(run: Run) -> Result:
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC, cluster=False, required_if=[("state", "present", ["content"])])
+    run_host_module(reconcile, ARGUMENT_SPEC, required_if=[("state", "present", ["content"])])
 
 
 if __name__ == "__main__":

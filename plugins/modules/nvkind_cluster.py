@@ -233,7 +233,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import Files
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.host import Host, lock
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import ModuleRun, run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import ModuleRun, run_host_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.lifecycle import Cluster
 
 ARGUMENT_SPEC = {
@@ -273,7 +273,7 @@ def reconcile(run: ModuleRun) -> Result:
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC, cluster=False)
+    run_host_module(reconcile, ARGUMENT_SPEC)
 
 
 if __name__ == "__main__":

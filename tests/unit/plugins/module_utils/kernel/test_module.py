@@ -11,6 +11,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 
 SPEC = {"name": {"type": "str", "required": True}, "timeout": {"type": "int", "default": 7}}
@@ -30,7 +31,7 @@ def _shown(monkeypatch):
 def _outcome(capsys):
     """Run a module as Ansible does, and return its exit code and its result."""
 
-    def run(reconcile, verbosity=0, check_mode=False, options=None, **kwargs):
+    def run(reconcile, verbosity=0, check_mode=False, options=None, run_module=run_module, **kwargs):
         internal = {"_ansible_verbosity": verbosity, "_ansible_check_mode": check_mode, "_ansible_tracebacks_for": []}
         with patch_module_args({"name": "ml"} | (options or {}) | internal), pytest.raises(SystemExit) as caught:
             run_module(reconcile, SPEC, **kwargs)
@@ -115,7 +116,7 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_done(outcome):
         assert code == 1
         assert match in result["msg"]
     assert "chart_source" in outcome(reconcile, helm=True, options={"size": 1})[1]["msg"]
-    assert "kubeconfig" not in outcome(reconcile, cluster=False, options={"size": 1})[1]["msg"]
+    assert "kubeconfig" not in outcome(reconcile, run_module=run_host_module, options={"size": 1})[1]["msg"]
 
 
 def test_adapters_are_made_when_they_are_used_and_once(outcome, monkeypatch):
@@ -144,6 +145,6 @@ def test_programs_are_found_on_the_host(outcome):
     def reconcile(run):
         return run.result(found=[run.find_program("sh"), run.find_program("kubegpu-no-such-program")])
 
-    found = outcome(reconcile, cluster=False)[1]["found"]
+    found = outcome(reconcile, run_module=run_host_module)[1]["found"]
     assert found[0].endswith("/sh")
     assert found[1] is None
