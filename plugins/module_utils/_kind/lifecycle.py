@@ -62,6 +62,8 @@ class Cluster:
         self._scratch = os.path.join(self._making, "kubeconfig")
         # Exists while Docker has a network that it did not have before the first cluster of this collection.
         self._network = os.path.join(self._clusters, NETWORK_MARKER)
+        # What was seen inside nodes, as long as nothing was done since.
+        self._seen: dict[str, status.Inside] = {}
         # nvkind's error message, where it left a cluster that may be whole.
         self._engine_error = ""
 
@@ -105,6 +107,7 @@ class Cluster:
 
     def _change(self, what: str, why: str, change: Change, action: t.Callable[[], object]) -> None:
         """Record a change and take the step that makes it."""
+        self._seen.clear()
         self._run.change(*change)
         self._run.take(what, why, action)
 
@@ -131,9 +134,10 @@ class Cluster:
     def _differences(self, live: list[status.LiveNode], nodes: list[plan.Node]) -> str:
         """Return what only a new cluster can change, as text."""
         different = plan.layout_differences(nodes, live, self._params["image"], self._certs)
-        for node in live:
-            if node.running and "joined" not in self._inspect(node.name).states:
-                different.append((node.name, "not in the cluster", "joined"))
+        self._seen = {node.name: self._inspect(node.name) for node in live if node.running}
+        different += [
+            (name, "not in the cluster", "joined") for name, inside in self._seen.items() if "joined" not in inside.states
+        ]
         return "; ".join(f"{what} is {before}, wanted is {after}" for what, before, after in different)
 
     def _make(self, reason: str, exists: bool, nodes: list[plan.Node]) -> None:
@@ -262,7 +266,7 @@ class Cluster:
         """Wait for a node's services: one that was just started takes other nodes' GPUs away by itself before that."""
 
         def probe() -> tuple[status.Inside | None, str]:
-            inside = self._inspect(node)
+            inside = self._seen.pop(node, None) or self._inspect(node)
             return (inside, "") if "up" in inside.states else (None, "its services are still being started")
 
         return wait_for(f"{node} to start", probe, self._deadline())
