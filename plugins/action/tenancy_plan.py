@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 
 from ansible.plugins.action import ActionBase
@@ -12,6 +13,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import PREFIX, WORKERS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 
+ARGUMENT_SPEC = {
+    "variables": {"type": "dict"},
+    "running": {"type": "dict"},
+    "installs": {"type": "bool", "default": True},
+}
 # Variables of roles that the desired state is about as well.
 OF_ROLES = (WORKERS, "nvkind_cluster_name", "lab_gpus")
 # Roles that run for a tenant, on behalf of its cluster's host.
@@ -27,15 +33,19 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """Return the desired state of the inventory host, or fail with everything that is wrong with it."""
         super().run(tmp, task_vars)
-        _result, args = self.validate_argument_spec(argument_spec={"variables": {"type": "dict"}})
+        _result, args = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         known = task_vars or {}
         given = args["variables"]
         variables = given if given is not None else self._templated(known, lambda key: key.startswith(PREFIX) or key in OF_ROLES)
+        today = datetime.datetime.now(datetime.UTC).date()
+        host = str(known.get("inventory_hostname", "localhost"))
         try:
-            cluster = desired_state(variables, str(known.get("inventory_hostname", "localhost")))
+            cluster = desired_state(variables, host, today, args["running"], args["installs"])
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message} | exc.details
         result: dict[str, t.Any] = {"changed": False, "cluster": cluster.data()}
+        if unsupported := [f"{name}: {hazard}." for name, hazards in cluster.unsupported.items() for hazard in hazards]:
+            result["warnings"] = unsupported
         if given is None:
             result["role_variables"] = self._templated(known, lambda key: key.startswith(TENANT_ROLES))
         return result

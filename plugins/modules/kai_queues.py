@@ -64,7 +64,7 @@ options:
     default: kai-scheduler
   kai_version:
     description:
-      - Version of the KAI Scheduler that is to use the queues, such as V(v0.12.0).
+      - Version of the KAI Scheduler that is to use the queues, such as V(v0.16.8).
       - When given, the number of levels is checked. Releases before v0.13 schedule in queues on the second level only.
     type: str
   timeout:
@@ -84,7 +84,7 @@ EXAMPLES = r"""
 - name: Share four GPUs between training and notebooks
   kubegpu.tenancy.kai_queues:
     kubeconfig: /etc/kubegpu/dc1/team-ml.yml
-    kai_version: v0.12.0
+    kai_version: v0.16.8
     queues:
       - name: ml
         gpu: {quota: 4, limit: 4}

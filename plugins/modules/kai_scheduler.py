@@ -32,7 +32,8 @@ options:
     default: present
   version:
     description:
-      - Version of KAI Scheduler, such as V(v0.13.1). A version that never existed or was retracted is refused.
+      - Version of KAI Scheduler, such as V(v0.16.8). A version that never existed or was retracted is refused, and one with a
+        hazard that touches what is asked for, unless O(accept_hazards) names it.
       - Upstream supports no downgrade. For one, the newer release is removed and the older one installed, while queues, pod groups
         and pods stay. It is refused while there are queues on more levels than the older release schedules.
     type: str
@@ -41,6 +42,15 @@ options:
       - Whether pods can ask for fractions of a GPU.
     type: bool
     default: false
+  accept_hazards:
+    description:
+      - Names of hazards that are accepted. They are upstream's issues, and V(end-of-support). A refusal names those that touch.
+      - V(#1103) and V(#340) touch installations that share GPUs. V(#104) touches clusters with tenants of this collection.
+        V(end-of-support) touches all, but a release that is installed already and whose support ends is only warned of.
+      - Accepting one that does not touch is fine. What was accepted is noted on the namespace C(kai-scheduler).
+    type: list
+    elements: str
+    default: []
   cdi:
     description:
       - Whether the device plugin hands GPUs out by CDI, for fractions of a GPU. KAI Scheduler finds out by itself only from
@@ -72,19 +82,25 @@ EXAMPLES = r"""
 - name: Install KAI Scheduler with fractions of GPUs
   kubegpu.tenancy.kai_scheduler:
     kubeconfig: /etc/kubegpu/dc1/team-ml.yml
-    version: v0.12.0
+    version: v0.16.8
     gpu_sharing: true
 
 - name: Take chart and images from a mirror, and spread pods instead of packing them
   kubegpu.tenancy.kai_scheduler:
     kubeconfig: /etc/kubegpu/dc1/team-research.yml
-    version: v0.13.1
+    version: v0.16.8
     chart_source: oci://registry.example/charts
     values:
       global:
         registry: registry.example/kai-scheduler
       scheduler:
         placementStrategy: spread
+
+- name: Install a release that upstream corrects no more
+  kubegpu.tenancy.kai_scheduler:
+    kubeconfig: /etc/kubegpu/dc1/team-old.yml
+    version: v0.15.3
+    accept_hazards: [end-of-support]
 
 - name: Remove it with everything users made in it
   kubegpu.tenancy.kai_scheduler:
@@ -98,17 +114,23 @@ version:
   description: Version of KAI Scheduler.
   returned: when O(state=present)
   type: str
-  sample: v0.13.1
+  sample: v0.16.8
 known:
   description: Whether the table of releases knows the version. A newer one is treated as the newest known one.
   returned: when O(state=present)
   type: bool
 hazards:
-  description: What is known to go wrong with the version, and the source. Also in diffs.
+  description: What is known to go wrong with the version, each with the name that O(accept_hazards) takes. Also in diffs.
   returned: when O(state=present)
   type: list
   elements: str
-  sample: ["its pod webhook stops every pod of the cluster while it does not answer (#104, #227, #883)"]
+  sample: ["#104: its pod webhook stops every pod of the cluster while it does not answer"]
+accepted_hazards:
+  description: Names of those that touch what is asked for, and were accepted.
+  returned: when O(state=present)
+  type: list
+  elements: str
+  sample: []
 upgrade_notes:
   description: What is known to happen between the installed version and O(version), and what is done about it. Also in diffs.
   returned: when O(state=present)
@@ -135,7 +157,7 @@ steps:
       returned: not in check mode
   sample:
     - {step: apply the CRDs, why: helm installs them once and never changes them, seconds: 1.2}
-    - {step: upgrade to v0.13.1, why: "as asked, with all values", seconds: 9.7}
+    - {step: upgrade to v0.16.8, why: "as asked, with all values", seconds: 9.7}
 values:
   description: Values given to the chart.
   returned: when O(state=present)
@@ -152,31 +174,37 @@ last_seen:
   type: str
 """
 
+import datetime
+import typing as t
+
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, find_chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CHART, CRD, KUEUE_TOPOLOGIES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import Installation, absent
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import check_hazard_names
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, ignored_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 
-ARGUMENT_SPEC = {
+ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "version": {"type": "str"},
     "gpu_sharing": {"type": "bool", "default": False},
+    "accept_hazards": {"type": "list", "elements": "str", "default": []},
     "cdi": {"type": "bool"},
     "purge": {"type": "bool", "default": False},
     "timeout": {"type": "int", "default": 300},
 }
 
 
-def reconcile(run: Run) -> Result:
-    """Install, change or remove KAI Scheduler."""
+def reconcile(run: Run, today: datetime.date | None = None) -> Result:
+    """Install, change or remove KAI Scheduler; ``today`` decides whether a release is still supported."""
     params = run.params
     if params["state"] == "absent":
         return absent(run, params["purge"])
     release = find_release(params["version"])
+    check_hazard_names(params["accept_hazards"])
     if not release.known:
         run.warn(f"KAI Scheduler {release.version} is not in the table of releases, and was treated as the newest there.")
     for warning in ignored_values(params["values"], release):
@@ -185,7 +213,7 @@ def reconcile(run: Run) -> Result:
     chart = find_chart(params["chart_source"], CHART, release.chart_version, upstream)
     kueue = release.topology_migration and run.kube.get(*CRD, KUEUE_TOPOLOGIES) is not None
     values = deep_merge(chart_values(release, params["gpu_sharing"], params["cdi"], kueue), params["values"])
-    return Installation(run, release, chart, values).present()
+    return Installation(run, release, chart, values).present(today or datetime.datetime.now(datetime.UTC).date())
 
 
 def main() -> None:

@@ -53,7 +53,7 @@ version:
   description: Its version.
   returned: when installed
   type: str
-  sample: v0.13.1
+  sample: v0.16.8
 known:
   description: Whether the table of releases knows the version. A newer one is treated as the newest known one.
   returned: when installed
@@ -111,11 +111,17 @@ conditions:
   sample:
     - {object: Config kai-config, type: Available, status: "True", current: true, message: All operands are available}
 hazards:
-  description: What is known to go wrong with the version, and the source.
+  description: What is known to go wrong with the version, each with its name.
   returned: when installed
   type: list
   elements: str
-  sample: ["its pod webhook stops every pod of the cluster while it does not answer (#104, #227, #883)"]
+  sample: ["#104: its pod webhook stops every pod of the cluster while it does not answer"]
+accepted_hazards:
+  description: Names of those that touch what is installed, and were accepted when it was.
+  returned: when installed
+  type: list
+  elements: str
+  sample: []
 long_term:
   description: Whether its releases are supported for a year.
   returned: when installed
@@ -145,7 +151,8 @@ import json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import status
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import helm_release, read_parts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import asked_of, helm_release, read_parts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import hazards_on, touching
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import RECORD, REPORT_KEY
@@ -161,6 +168,9 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
     release = find_release(installed.chart_version)
     parts = read_parts(run.kube, release)
     missing = status.missing(release, parts)
+    today = today or datetime.datetime.now(datetime.UTC).date()
+    accepted = status.accepted_hazards(run.kube.get("v1", "Namespace", NAMESPACE))
+    touched = touching(release, asked_of(run.kube, release, installed.values), today)
     report = ((run.kube.get("v1", "ConfigMap", RECORD, NAMESPACE) or {}).get("data") or {}).get(REPORT_KEY)
     return {
         "changed": False,
@@ -173,10 +183,11 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
         "ready": installed.status == "deployed" and not missing,
         "missing": missing,
         "conditions": status.conditions(parts),
-        "hazards": list(release.hazards),
+        "hazards": [str(hazard) for hazard in hazards_on(release, today)],
+        "accepted_hazards": [hazard.name for hazard in touched if hazard.name in accepted],
         "long_term": release.long_term,
         "end_of_support": release.end_of_support,
-        "supported": status.is_supported(release, today or datetime.datetime.now(datetime.UTC).date()),
+        "supported": status.is_supported(release, today),
         "kubernetes_tested": status.is_kubernetes_tested(release, run.kube.version()),
         "last_probe": json.loads(report) if report else None,
     }

@@ -15,6 +15,8 @@ description:
   - Every variable whose name starts with C(kubegpu_) has to be a known one. They are listed in the collection's page
     C(docs/inventory.md).
   - It runs on the controller and asks no cluster.
+  - Releases of KAI Scheduler with hazards that touch what is asked for are refused, unless C(accept_hazards) names these. That
+    the support of a release has ended is a warning, because it may run already, and a refusal with O(running), which tells.
 extends_documentation_fragment:
   - kubegpu.tenancy._attributes
 attributes:
@@ -25,6 +27,16 @@ options:
   variables:
     description:
       - The variables of the desired state, by name. Those of the inventory host the task runs for, when omitted.
+    type: dict
+  installs:
+    description:
+      - Whether anything is going to be installed. A removal is refused for no hazard.
+    type: bool
+    default: true
+  running:
+    description:
+      - What M(kubegpu.tenancy.tenants_info) returned of the cluster, or an empty dictionary where there is none yet. With it,
+        releases without support are refused where they do not run already. C(kubegpu_only) leaves the other tenants out of that.
     type: dict
 seealso:
   - module: kubegpu.tenancy.tenant_nodes
@@ -38,6 +50,10 @@ EXAMPLES = r"""
 - name: Check what a pull request would make of it
   kubegpu.tenancy.tenancy_plan:
     variables: "{{ lookup('ansible.builtin.file', 'group_vars/kubegpu_clusters.yml') | from_yaml }}"
+
+- name: Check that everything could be made anew
+  kubegpu.tenancy.tenancy_plan:
+    running: {}
 
 - name: Show the tenants with a scheduler of their own
   ansible.builtin.debug:
@@ -109,6 +125,17 @@ cluster:
     accept_lost_pods:
       description: As in the inventory.
       type: bool
+    accepted_hazards:
+      description:
+        - Hazards that touch what is asked of KAI Schedulers and were accepted, by tenant. Those of the shared one are by
+          C(kubegpu_shared_scheduler).
+      type: dict
+      sample:
+        team-old: ["end-of-support: upstream has corrected nothing in it since the end of 2026-06"]
+    unsupported:
+      description: That the support of a release has ended, alike, where nobody accepted it and it may run already.
+      type: dict
+      sample: {}
 role_variables:
   description:
     - Variables of this collection's roles that are set for the inventory host, such as C(kai_scheduler_timeout), by name.

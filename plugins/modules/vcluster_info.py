@@ -127,7 +127,7 @@ vclusters:
       state: running
       reason: ""
       kubernetes_version: v1.35.4
-      scheduler: {name: kai, version: v0.13.1}
+      scheduler: {name: kai, version: v0.16.8}
       nodes: {tenant.kubegpu.tenancy/team-ml: "true"}
       backing_store: database embedded
       volumes: {data-team-ml-0: 5Gi}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
 
@@ -70,6 +71,16 @@ def _changes(variables: Mapping) -> Data:
     }
 
 
+def _hazards(desired: Mapping, name: str, done: Mapping) -> Data:
+    """Return the hazards of a tenant's KAI Scheduler, or of the shared one, those that were accepted apart.
+
+    :arg done: what the run did, by which more of them are known.
+    """
+    accepted, unsupported = (list(desired.get(key, {}).get(name) or []) for key in ("accepted_hazards", "unsupported"))
+    others = [hazard for hazard in [*unsupported, *(done.get("hazards") or [])] if hazard not in accepted]
+    return {"accepted_hazards": accepted, "hazards": list(dict.fromkeys(others))}
+
+
 def _registered(variables: Mapping, name: str) -> Mapping:
     """Return what a task registered; empty where it did not run."""
     found = variables.get(name) or {}
@@ -88,6 +99,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     failures += [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
     # Without a ledger the run did not get to its end: what was read of the tenants before may not hold any more.
     missing = NO_CLUSTER if live.get("skipped") else "" if ledger.get("nodes") is not None else NOT_REACHED
+    shared = _changes(variables)
     by_name = {} if missing else {item["name"]: item for item in live.get("tenants") or []}
     return {
         "cluster": cluster,
@@ -106,7 +118,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
         "unlisted": list(live.get("unlisted") or []),
         "unlisted_scheduler": None if desired.get("shared_scheduler") else live.get("shared_scheduler"),
         "removes_unlisted": desired.get("unlisted") == "remove" and not desired.get("only"),
-        "shared_scheduler": _changes(variables),
+        "shared_scheduler": shared | _hazards(desired, SHARED_SCHEDULER, shared),
         "overlaps": list(ledger.get("overlaps") or []),
     }
 
@@ -148,11 +160,10 @@ def _row(tenant: Mapping, live: Mapping, done: Mapping, variables: Mapping) -> D
         "results": _results(tenant, live, done),
         "failure": done.get("failure"),
         "seconds": done.get("seconds"),
-        "hazards": list(done.get("hazards") or []),
         "upgrade_notes": list(done.get("upgrade_notes") or []),
         "steps": list(done.get("steps") or []),
         "kubeconfig": f"{desired['kubeconfig_dir']}/tenants/{tenant['name']}.yml",
-    }
+    } | _hazards(desired, tenant["name"], done)
 
 
 def _results(tenant: Mapping, live: Mapping, done: Mapping) -> list[Data]:
@@ -265,7 +276,8 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     lines = [f"{prefix}{tenant['name']}: {line}" for tenant in cluster["tenants"] for line in _tenant_notes(tenant)]
     whose = {f"{prefix}{tenant['name']}": tenant for tenant in cluster["tenants"]}
     whose[f"shared scheduler{where}"] = cluster["shared_scheduler"]
-    lines += _grouped("hazard", whose, "hazards") + _grouped("upgrade note", whose, "upgrade_notes")
+    for kind in ("accepted hazard", "hazard", "upgrade note"):
+        lines += _grouped(kind, whose, f"{kind.replace(' ', '_')}s")
     lines += [f"{name}: step: {_step(step)}" for name, one in whose.items() for step in one["steps"]]
     lines += [f"{cluster['cluster']}: {overlap}" if several else overlap for overlap in cluster["overlaps"]]
     what = "is to be removed" if cluster["removes_unlisted"] else "stays; kubegpu_unlisted: remove takes it away"

@@ -32,7 +32,8 @@ def tenant(version: str, name: str = "team-ml") -> dict[str, Any]:
         "trust": "high",
         "gpu_nodes": {"count": 1},
         "vcluster": {"kubernetes_version": "v1.35.4"},
-        "scheduler": {"name": "kai", "version": version, "gpu_sharing": True},
+        # Of the two releases that the lab can build.
+        "scheduler": {"name": "kai", "version": version, "gpu_sharing": True, "accept_hazards": ["#1103", "end-of-support"]},
         "queues": [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": leaves}],
     }
 

@@ -70,6 +70,8 @@ class Scheduler(Cluster):
             "state": "present",
             "version": version,
             "gpu_sharing": True,
+            # Of the two releases that the lab can build.
+            "accept_hazards": ["#1103", "end-of-support"],
             "cdi": None,
             "values": {},
             "purge": False,

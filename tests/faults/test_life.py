@@ -65,6 +65,21 @@ def test_a_tenant_without_room_is_refused_at_once_with_the_way_out(life: Lab) ->
     assert said.count("FAILED") <= 1, "one failure, told once"
 
 
+def test_a_release_without_support_is_refused_where_it_does_not_run(life: Lab) -> None:
+    guest = WEB | {"name": "guest", "scheduler": {"name": "kai", "version": "v0.13.1"}}
+    said = " ".join(life.play("site", variables(ML, WEB, guest)).split())
+    assert life.code != 0
+    assert "kubegpu_tenants[2].scheduler.version: v0.13.1 is refused. end-of-support: " in said
+    assert "Give Docker NVIDIA's runtime" not in said, "it was refused only after work on the host"
+    # Nor is a tenant removed that would not be made again.
+    said = " ".join(
+        life.play("reset", variables(ML, WEB | {"scheduler": guest["scheduler"]}), "--extra-vars=kubegpu_only=web").split()
+    )
+    assert life.code != 0
+    assert "kubegpu_tenants[1].scheduler.version: v0.13.1 is refused. end-of-support: " in said
+    assert (FOLDER / life.name / "tenants" / "web.yml").exists()
+
+
 def test_what_is_not_listed_is_named_and_removed_only_when_asked(life: Lab) -> None:
     said = life.site(variables(ML))
     assert "web: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away." in said

@@ -1,11 +1,16 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Time for tests of what waits."""
+"""Time for tests: of what waits, and of what depends on the day."""
 
 from __future__ import annotations
 
+import datetime
+
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+
+# The day of tests that judge releases: none of them may depend on the day on which they run.
+TODAY = datetime.date(2026, 11, 22)
 
 
 class Clock:

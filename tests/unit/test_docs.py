@@ -12,6 +12,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tools import inventory_page
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ def test_inventories_that_are_shown_are_accepted(source):
     assert shown
     for inventory in shown:
         for host, variables in inventory["kubegpu_clusters"]["hosts"].items():
-            assert desired_state(variables, host).tenants
+            assert desired_state(variables, host, TODAY, running={}).tenants
 
 
 def test_the_changelog_names_every_module_plugin_and_role():

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import difflib
 import typing as t
 
 
@@ -35,6 +36,12 @@ def refuse(problems: t.Iterable[str]) -> None:
     """
     if distinct := list(dict.fromkeys(problems)):
         raise TenancyError("\n".join(distinct), problems=distinct)
+
+
+def did_you_mean(key: t.Any, known: t.Iterable[str]) -> str:
+    """Return a question that names the closest known name, a space in front; empty where none is close."""
+    close = difflib.get_close_matches(str(key), known, n=1)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 def check_all(*checks: t.Callable[[], object]) -> None:

@@ -83,6 +83,7 @@ RELEASE: Fields = {
     "name": Field(str, "kai, or the name of another scheduler, which its Helm release and namespace get.", required=True),
     "version": Field(str, "Version of the scheduler; of one that is not kai, version of its chart."),
     "gpu_sharing": Field(bool, "Whether pods may ask KAI Scheduler for fractions of a GPU.", False),
+    "accept_hazards": Field(list, "Names of hazards of KAI Scheduler's release that are accepted, see docs/kai.md.", []),
     "values": Field(dict, "Values for the scheduler's chart, merged over those of this collection.", {}),
 }
 SCHEDULER: Fields = RELEASE | {

@@ -56,6 +56,7 @@ class Scheduler:
     name: str
     version: str = ""
     gpu_sharing: bool = False
+    accept_hazards: list[str] = dataclasses.field(default_factory=list)
     values: Data = dataclasses.field(default_factory=dict)
     shared: bool = False
     chart: str = ""
@@ -118,6 +119,8 @@ class Cluster:
     :ivar workers: GPU devices of each worker node of a cluster that is made; None where the cluster exists.
     :ivar tenants: all that are listed; ``only``, the names of those to act on, empty for all of them.
     :ivar shared_scheduler: the host cluster's KAI Scheduler; None where none is wanted.
+    :ivar accepted_hazards: those that touch what is asked of KAI Schedulers and were accepted, by tenant, of the shared one by the
+        name of its variable; ``unsupported`` alike, the end of support that nobody accepted.
     """
 
     provider: str
@@ -133,6 +136,8 @@ class Cluster:
     unlisted: str
     accept_unenforced_network_policies: bool
     accept_lost_pods: bool
+    accepted_hazards: dict[str, list[str]]
+    unsupported: dict[str, list[str]]
 
     @property
     def selected(self) -> tuple[Tenant, ...]:

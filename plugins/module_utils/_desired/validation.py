@@ -12,11 +12,12 @@ checked strictly: nothing is converted.
 from __future__ import annotations
 
 import dataclasses
-import difflib
+import datetime
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all, did_you_mean
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TENANTS, WORKERS, Fields
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import (
@@ -28,6 +29,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
     VCluster,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Asked, Hazard
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
@@ -109,21 +112,21 @@ def plain(value: t.Any) -> t.Any:
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def did_you_mean(key: t.Any, known: t.Iterable[str]) -> str:
-    """Return a question that names the closest known name; empty where none is close."""
-    close = difflib.get_close_matches(str(key), known, n=1)
-    return f" Did you mean {close[0]}?" if close else ""
-
-
 # --- the whole of it ---------------------------------------------------------------------------------------------
 
 
-def desired_state(variables: Data, host: str) -> Cluster:
+def desired_state(
+    variables: Data, host: str, today: datetime.date, running: Data | None = None, installs: bool = True
+) -> Cluster:
     """Make the desired state of one cluster.
 
     :arg variables: of its inventory host, those that start with kubegpu_ and, where they are set, nvkind_workers,
         nvkind_cluster_name and lab_gpus; others are ignored.
     :arg host: name of the inventory host.
+    :arg today: decides which releases are still supported.
+    :arg running: what tenants_info found on the cluster, empty where there is none yet. With it, releases without support are
+        refused that do not run already; without it, what runs is not known, and they are not.
+    :arg installs: whether anything is going to be installed; a removal is refused for no hazard.
     :raises TenancyError: with all ``problems``.
     """
     problems = Problems()
@@ -143,6 +146,7 @@ def desired_state(variables: Data, host: str) -> Cluster:
     _check_layout(tenants, layout, gpus, problems)
     only = _only(given["kubegpu_only"], problems)
     _check_proxy(given["kubegpu_kubeconfig_proxy"], problems)
+    accepted, unsupported = _hazards(tenants, scheduler, only, today, running, problems) if installs else ({}, {})
     problems.raise_if_any("the desired state")
     return Cluster(
         provider=provider,
@@ -158,6 +162,8 @@ def desired_state(variables: Data, host: str) -> Cluster:
         unlisted=given["kubegpu_unlisted"],
         accept_unenforced_network_policies=given["kubegpu_accept_unenforced_network_policies"],
         accept_lost_pods=given["kubegpu_accept_lost_pods"],
+        accepted_hazards=accepted,
+        unsupported=unsupported,
     )
 
 
@@ -328,7 +334,7 @@ def _scheduler(entry: Data, path: str, problems: Problems) -> Scheduler | None:
     given = problems.mapping(entry["scheduler"], facts.SCHEDULER, here)
     scheduler = Scheduler(**(t.cast(Data, {"name": ""}) | given))
     if scheduler.shared:
-        for key in [key for key in given if key not in ("name", "shared") and given[key] not in ("", {}, False)]:
+        for key in [key for key in given if key not in ("name", "shared") and given[key] not in ("", {}, [], False)]:
             problems.add(f"{here}.{key}", f"a shared scheduler is the host cluster's; its release stands in {SHARED_SCHEDULER}.")
         problems.allowed(scheduler.name, (facts.KAI,), f"{here}.name")
         problems.ask(path, lambda: queues.parse(tree))
@@ -351,12 +357,15 @@ def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, proble
             problems.add(f"{here}.{key}", f"is missing: {scheduler.name} is not kai, so its chart has to be given.")
     if scheduler.gpu_sharing:
         problems.add(f"{here}.gpu_sharing", f"is KAI Scheduler's; what {scheduler.name} is to do, its values say.")
+    if scheduler.accept_hazards:
+        problems.add(f"{here}.accept_hazards", f"are KAI Scheduler's; none of {scheduler.name} are known.")
     if tree:
         problems.add(f"{path}.queues", f"are KAI Scheduler's; {scheduler.name} does not know them.")
 
 
 def _kai(scheduler: Scheduler, versioned: bool, tree: t.Any, here: str, path: str, problems: Problems) -> Scheduler:
     """Check a release of KAI Scheduler, and whether it can schedule these queues; return it with its version as upstream writes it."""
+    problems.ask(here, lambda: kai.check_hazard_names(scheduler.accept_hazards))
     if not versioned:
         problems.add(f"{here}.version", "is missing.")
         return scheduler
@@ -398,6 +407,58 @@ def _check_rivals(tenants: list[Tenant], problems: Problems) -> None:
                 problems.add(f"{path}.gpu_nodes.names", f"{', '.join(both)} is {claimed}")
             if mine.labels and mine.labels == theirs.labels:
                 problems.add(f"{path}.gpu_nodes.labels", f"the same nodes are {claimed}")
+
+
+# --- hazards of KAI Scheduler's releases --------------------------------------------------------------------------
+
+
+def _hazards(
+    tenants: list[Tenant],
+    shared: Scheduler | None,
+    only: list[str],
+    today: datetime.date,
+    running: Data | None,
+    problems: Problems,
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Refuse releases with hazards that touch what is asked of them and that nobody accepted, where they would be installed.
+
+    :returns: by tenant, the hazards that were accepted, and the end of support that nobody accepted and that is not refused.
+    """
+    accepted: dict[str, list[str]] = {}
+    unsupported: dict[str, list[str]] = {}
+    wanted = [
+        (f"{TENANTS}[{index}].scheduler", tenant.name, tenant.scheduler)
+        for index, tenant in enumerate(tenants)
+        if tenant.state == "present"
+    ]
+    for path, name, scheduler in [*wanted, (SHARED_SCHEDULER, SHARED_SCHEDULER, shared)]:
+        if scheduler is None or not scheduler.own_kai:
+            continue
+        left_alone = bool(only) and name not in only
+        for hazard in _touching(scheduler, path, today, left_alone or _runs(running, name, scheduler.version), problems):
+            kind = accepted if hazard.name in scheduler.accept_hazards else unsupported
+            kind.setdefault(name, []).append(str(hazard))
+    return accepted, unsupported
+
+
+def _touching(scheduler: Scheduler, path: str, today: datetime.date, installed: bool, problems: Problems) -> tuple[Hazard, ...]:
+    try:
+        release = kai.release(scheduler.version)
+    except TenancyError:
+        return ()  # A problem already.
+    values = deep_merge(chart_values(release, scheduler.gpu_sharing), scheduler.values)
+    asked = Asked(shares_gpus(values, release), others=path == SHARED_SCHEDULER)
+    accepted = scheduler.accept_hazards
+    return problems.ask(path, lambda: kai.refuse_hazards(release, asked, accepted, today, installed)) or ()
+
+
+def _runs(running: Data | None, name: str, version: str) -> bool:
+    """Tell whether a release may run on the cluster already, for a tenant or as the shared one; what is not known may."""
+    if running is None:
+        return True
+    found = {tenant["name"]: tenant["scheduler_version"] for tenant in running.get("tenants", []) if tenant["state"] != "absent"}
+    found[SHARED_SCHEDULER] = running.get("shared_scheduler") or "none"
+    return found.get(name, "none") in (None, "unknown", version)
 
 
 # --- the layout of a cluster that is made ------------------------------------------------------------------------

@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import did_you_mean
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 
 # What helm 3.18 and later, and helm 4, print of values that a chart's schema refuses, each with a JSON pointer.
@@ -57,8 +57,7 @@ def _unescaped(quoted: str) -> str:
 
 
 def _unknown(path: str, key: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"{path}.{key}: the chart has no such key." + (f" Did you mean {close[0]}?" if close else "")
+    return f"{path}.{key}: the chart has no such key.{did_you_mean(key, known)}"
 
 
 def _keys_at(values: t.Any, keys: list[str]) -> list[str]:

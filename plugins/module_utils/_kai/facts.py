@@ -225,25 +225,50 @@ FACTS: dict[str, tuple[Fact, ...]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Hazard:
-    """Something that goes wrong with the releases from ``since`` up to, but not including, ``fixed``."""
+class Asked:
+    """What is asked of a release, as far as hazards touch it.
 
+    :ivar gpu_sharing: whether pods share GPUs.
+    :ivar others: whether pods of others run in the cluster, as those of tenants in a host cluster.
+    """
+
+    gpu_sharing: bool = False
+    others: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Hazard:
+    """Something that goes wrong with the releases from ``since`` up to, but not including, ``fixed``.
+
+    :ivar name: by which it is accepted: upstream's first issue of it, or a few words.
+    :ivar touches: the field of Asked with which it goes wrong; empty where it always does.
+    """
+
+    name: str
     since: Version
     fixed: Version
+    touches: str
     text: str
     source: str
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
 
+
+_FAIL_CLOSED = "its pod webhook stops every pod of the cluster while it does not answer"
 _RESERVATION_RACE = (
     "when pods that share GPUs start at once, a GPU's reservation can be taken away while it is used, and the GPU is given twice"
 )
 HAZARDS: tuple[Hazard, ...] = (
-    Hazard(_EVER, (0, 13, 0), "its pod webhook stops every pod of the cluster while it does not answer", "#104, #227, #883"),
-    Hazard(_EVER, (0, 9, 16), _RESERVATION_RACE, "#1103"),
-    Hazard((0, 10, 0), (0, 12, 19), _RESERVATION_RACE, "#1103"),
-    Hazard((0, 13, 0), (0, 14, 1), _RESERVATION_RACE, "#1103; seen here with v0.13.1"),
-    Hazard(_EVER, (0, 9, 7), "GPU sharing needs nvidia as the default runtime of the nodes", "#340"),
+    Hazard("#104", _EVER, (0, 13, 0), "others", _FAIL_CLOSED, "#104, #227, #883"),
+    Hazard("#1103", _EVER, (0, 9, 16), "gpu_sharing", _RESERVATION_RACE, "#1103"),
+    Hazard("#1103", (0, 10, 0), (0, 12, 19), "gpu_sharing", _RESERVATION_RACE, "#1103"),
+    Hazard("#1103", (0, 13, 0), (0, 14, 1), "gpu_sharing", _RESERVATION_RACE, "#1103; seen here with v0.13.1"),
+    Hazard("#340", _EVER, (0, 9, 7), "gpu_sharing", "GPU sharing needs nvidia as the default runtime of the nodes", "#340"),
 )
+# The hazard of every release whose end_of_support is over.
+END_OF_SUPPORT = "end-of-support"
+HAZARD_NAMES = (*dict.fromkeys(hazard.name for hazard in HAZARDS), END_OF_SUPPORT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -335,6 +360,8 @@ CONTENT: tuple[tuple[str, str], ...] = (
 )
 BUILT_IN = {("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")}
 
+# Annotation of KAI's namespace: the names of the hazards that were accepted, with commas between them.
+ACCEPTED_ANNOTATION = "kubegpu.tenancy/accepted-hazards"
 # Name and namespace of the Secret that keeps the queues during a downgrade; a namespace that outlives KAI.
 EXPORT = ("kubegpu-kai-export", "kube-system")
 # Enough of NVIDIA's CRD for an operator that lists its objects.
@@ -372,12 +399,12 @@ class Release:
 
     :ivar number: for comparison with others.
     :ivar known: False for a release newer than those in LINES.
-    :ivar hazards: what is known to go wrong with it, with the source.
+    :ivar hazards: what is known to go wrong with it, whatever the day.
     """
 
     number: Version
     known: bool
-    hazards: tuple[str, ...]
+    hazards: tuple[Hazard, ...]
     chart: str
     tag_prefix: str
     operator: bool
@@ -427,9 +454,9 @@ def facts_of(version: Version) -> dict[str, t.Any]:
     return {name: next(row.value for row in reversed(rows) if row.since <= version) for name, rows in FACTS.items()}
 
 
-def hazards_of(version: Version) -> tuple[str, ...]:
-    """Return what is known to go wrong with one version, with the source."""
-    return tuple(f"{hazard.text} ({hazard.source})" for hazard in HAZARDS if hazard.since <= version < hazard.fixed)
+def hazards_of(version: Version) -> tuple[Hazard, ...]:
+    """Return what is known to go wrong with one version, whatever the day."""
+    return tuple(hazard for hazard in HAZARDS if hazard.since <= version < hazard.fixed)
 
 
 def upgrade_notes(before: Version, after: Version) -> list[str]:

@@ -8,22 +8,30 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import functools
 import itertools
 import json
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problems, pods_gone
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Step
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts, status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import parse_installed, refuse_deeper_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import (
+    hazards_on,
+    parse_installed,
+    refuse_deeper_queues,
+    refuse_hazards,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, from_live
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
@@ -39,6 +47,11 @@ QUEUE = (API_VERSION, KIND)
 def helm_release(run: Run) -> HelmRelease:
     """Return KAI's Helm release in a run's cluster."""
     return HelmRelease(run.kube, run.helm, facts.RELEASE_NAME, facts.NAMESPACE)
+
+
+def asked_of(kube: Kube, release: facts.Release, values: Values) -> facts.Asked:
+    """Return what is asked of a release in a cluster, by the values of its chart and by whose pods run beside it."""
+    return facts.Asked(shares_gpus(values, release), bool(kube.list("v1", "Namespace", None, TENANT_LABEL)))
 
 
 def read_parts(kube: Kube, release: facts.Release) -> status.Parts:
@@ -72,9 +85,10 @@ class Installation:
         # What a downgrade that was killed left for the next run.
         self.export = self.kube.get("v1", "Secret", *facts.EXPORT)
 
-    def present(self) -> Result:
+    def present(self, today: datetime.date) -> Result:
         """Install the release, or change the one that is there, and wait until all parts are available."""
         run, release = self.run, self.release
+        accepted = self._accepted(today)
         self._compare()
         changing = bool(run.changes)
         if changing:
@@ -83,21 +97,48 @@ class Installation:
             self.helm_release.preview(self.chart, self.values)
         if self.export:
             run.change(f"Secret {facts.EXPORT[0]}", "present", None)
-        run.take_all(self._steps(changing))
+        record = self._record()
+        run.take_all([*self._steps(changing), *record])
         if not run.check_mode:
             wait_for(f"KAI Scheduler {release.version}", self._ready, run.deadline)
         if not (run.check_mode and changing):
             self._restart_unauthorised()
         notes = facts.upgrade_notes(self.before, release.number) if self.before != release.number else []
+        hazards = hazards_on(release, today)
+        kinds = {hazard: "accepted hazard" if hazard.name in accepted else "hazard" for hazard in hazards}
         return run.result(
-            notes=[*(f"upgrade note: {note}" for note in notes), *(f"hazard: {hazard}" for hazard in release.hazards)],
+            notes=[*(f"upgrade note: {note}" for note in notes), *(f"{kind}: {hazard}" for hazard, kind in kinds.items())],
             version=release.version,
             known=release.known,
-            hazards=list(release.hazards),
+            hazards=[str(hazard) for hazard in hazards],
+            accepted_hazards=accepted,
             upgrade_notes=notes,
             steps=run.steps,
             values=self.values,
         )
+
+    # --- what is accepted ---
+
+    def _accepted(self, today: datetime.date) -> list[str]:
+        """Refuse the release for hazards that nobody accepted; return the names of those that touch and were accepted."""
+        run, release, names = self.run, self.release, self.run.params["accept_hazards"]
+        installed = self.current is not None and self.before == release.number
+        touching = refuse_hazards(release, asked_of(self.kube, release, self.values), names, today, installed)
+        for hazard in touching:
+            if hazard.name not in names:
+                run.warn(f"version: {release.version} is installed and stays. {hazard}.")
+        return [hazard.name for hazard in touching if hazard.name in names]
+
+    def _record(self) -> list[Step]:
+        """Return the step that notes on KAI's namespace which hazards were accepted; none where it says so."""
+        namespace, key = ("v1", "Namespace", facts.NAMESPACE), facts.ACCEPTED_ANNOTATION
+        before = annotations_of(self.kube.get(*namespace)).get(key)
+        after = ",".join(sorted(set(self.run.params["accept_hazards"]))) or None
+        if before == after:
+            return []
+        self.run.change("accepted_hazards", before, after)
+        write = functools.partial(self.kube.patch, *namespace, {"metadata": {"annotations": {key: after}}})
+        return [self._step("record the accepted hazards", "kai_scheduler_info reports them", write)]
 
     # --- what differs ---
 

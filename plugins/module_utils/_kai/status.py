@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+    ACCEPTED_ANNOTATION,
     BUILT_IN,
     CLUSTER_POLICY_CRD,
     CONDITIONS,
@@ -153,6 +154,11 @@ def is_kai_crd(item: Object) -> bool:
 def is_built_in(item: Object) -> bool:
     """Tell whether every namespace has such an object of itself."""
     return (item["kind"], item["metadata"]["name"]) in BUILT_IN
+
+
+def accepted_hazards(namespace: Object | None) -> list[str]:
+    """Return the names of the hazards that KAI's namespace says were accepted."""
+    return [name for name in annotations_of(namespace).get(ACCEPTED_ANNOTATION, "").split(",") if name]
 
 
 # --- what does upstream support? -----------------------------------------------------------------------------------

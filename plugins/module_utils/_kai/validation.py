@@ -7,13 +7,19 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+    END_OF_SUPPORT,
+    HAZARD_NAMES,
     LINES,
     RETRACTED,
+    Asked,
+    Hazard,
     Object,
     Release,
     Version,
@@ -21,6 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     facts_of,
     hazards_of,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_supported
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, from_live
 
 
@@ -31,7 +38,7 @@ def parse_version(version: str) -> Version:
     """
     found = re.fullmatch(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})", version)
     if not found:
-        raise TenancyError(f"version: {version!r} is not a version of KAI Scheduler such as v0.13.1.")
+        raise TenancyError(f"version: {version!r} is not a version of KAI Scheduler such as v0.16.8.")
     return int(found[1]), int(found[2]), int(found[3])
 
 
@@ -72,6 +79,66 @@ def release(version: str) -> Release:
 
 def _known() -> str:
     return ", ".join(f"v{dotted(line.first)}" + (f"-{line.last[2]}" if line.last[2] else "") for line in LINES)
+
+
+# --- hazards -------------------------------------------------------------------------------------------------------
+
+
+def hazards_on(release: Release, today: datetime.date) -> tuple[Hazard, ...]:
+    """Return everything that is known to go wrong with a release on a day."""
+    if is_supported(release, today):
+        return release.hazards
+    text = f"upstream has corrected nothing in it since the end of {release.end_of_support}"
+    return (*release.hazards, Hazard(END_OF_SUPPORT, release.number, release.number, "", text, "SUPPORT.md"))
+
+
+def touching(release: Release, asked: Asked, today: datetime.date) -> tuple[Hazard, ...]:
+    """Return the hazards of a release that touch what is asked of it."""
+    return tuple(hazard for hazard in hazards_on(release, today) if not hazard.touches or getattr(asked, hazard.touches))
+
+
+def nearest_without(number: Version, asked: Asked, today: datetime.date) -> Release | None:
+    """Return the first release after a version that is known, and of which no hazard touches what is asked; None where none is."""
+    known = ((*line.first[:2], patch) for line in LINES for patch in range(line.first[2], line.last[2] + 1))
+    later = (release(dotted(version)) for version in known if version > number)
+    return next((found for found in later if not touching(found, asked, today)), None)
+
+
+def check_hazard_names(names: t.Sequence[t.Any]) -> None:
+    """Refuse to accept what is no hazard; one that does not touch is fine.
+
+    :raises TenancyError: for each name that is not known.
+    """
+    refuse(
+        f"accept_hazards[{index}]: {name!r} is no hazard.{did_you_mean(name, HAZARD_NAMES)} Known are {', '.join(HAZARD_NAMES)}."
+        for index, name in enumerate(names)
+        if name not in HAZARD_NAMES
+    )
+
+
+def refuse_hazards(
+    release: Release, asked: Asked, accepted: t.Collection[str], today: datetime.date, installed: bool
+) -> tuple[Hazard, ...]:
+    """Refuse a release with hazards that touch what is asked of it and that nobody accepted.
+
+    :arg accepted: names of hazards.
+    :arg installed: whether the release is there already: then the end of its support alone refuses nothing.
+    :returns: the hazards that touch, which are accepted but for the end of support of what is installed.
+    :raises TenancyError: with what goes wrong, the nearest release without it, and how it is accepted.
+    """
+    found = touching(release, asked, today)
+    spared = [*accepted, END_OF_SUPPORT] if installed else accepted
+    if refused := [hazard for hazard in found if hazard.name not in spared]:
+        better = nearest_without(release.number, asked, today)
+        way = f"Use {better.version}, the nearest release without, or" if better else "No later release that is known is without:"
+        names = json.dumps([hazard.name for hazard in found])
+        raise TenancyError(
+            f"version: {release.version} is refused. {'; '.join(map(str, refused))}. {way} accept it with accept_hazards: {names}."
+        )
+    return found
+
+
+# --- queues --------------------------------------------------------------------------------------------------------
 
 
 def refuse_deeper_queues(release: Release, queues: t.Iterable[Object]) -> None:

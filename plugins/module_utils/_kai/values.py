@@ -35,6 +35,19 @@ def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, k
     return _nested(settings)
 
 
+def shares_gpus(values: Values, release: Release) -> bool:
+    """Tell whether pods can ask for fractions of a GPU with these values of a release's chart."""
+    return bool(_at(values, release.gpu_sharing_key))
+
+
+def _at(values: Values, path: str) -> t.Any:
+    """Return what stands at a dotted path; None where nothing does."""
+    inner: t.Any = values
+    for key in path.split("."):
+        inner = inner.get(key) if isinstance(inner, dict) else None
+    return inner
+
+
 def _nested(settings: Values) -> Values:
     """Turn dotted keys into a tree."""
     values: Values = {}
@@ -51,10 +64,7 @@ def ignored_values(values: Values, release: Release) -> list[str]:
     """Return which of a user's values the release's chart does not read any more, and what replaces them."""
     ignored = []
     for path, gone, new in RENAMED:
-        inner: t.Any = values
-        for key in path.split("."):
-            inner = inner.get(key) if isinstance(inner, dict) else None
-        if inner is not None and release.number >= gone:
+        if _at(values, path) is not None and release.number >= gone:
             advice = f"Use {new}." if new else "Nothing replaces it."
             ignored.append(f"values.{path}: is not read by {release.version}. {advice}")
     return ignored

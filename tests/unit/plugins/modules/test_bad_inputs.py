@@ -14,6 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes, vcluster, vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 
 TENANT = VARIABLE + "[0]"
 
@@ -21,7 +22,7 @@ TENANT = VARIABLE + "[0]"
 def plan(given):
     """The desired state of a cluster that exists, with these tenants."""
     cluster = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/etc/kubernetes/admin.conf"}
-    return desired_state(cluster | {VARIABLE: given}, "dc1").tenants
+    return desired_state(cluster | {VARIABLE: given}, "dc1", TODAY).tenants
 
 
 # --- shorthands ---------------------------------------------------------------------------------------------------
@@ -42,7 +43,7 @@ def values(path, value):
     return tenants(vcluster={"values": tree(path, value)})
 
 
-def queues(*given, version="v0.13.1"):
+def queues(*given, version="v0.16.8"):
     return tenants(scheduler={"name": "kai", "version": version}, queues=list(given))
 
 
@@ -133,7 +134,7 @@ ROWS = [
     # Values the chart installs and the control plane does not start with.
     (
         "plan",
-        tenants(scheduler={"name": "kai", "version": "v0.13.1"}, vcluster={"values": tree("sync.fromHost.nodes.enabled", False)}),
+        tenants(scheduler={"name": "kai", "version": "v0.16.8"}, vcluster={"values": tree("sync.fromHost.nodes.enabled", False)}),
         f"{TENANT}.vcluster.values.sync.fromHost.nodes.enabled",
         "an own scheduler needs the host's nodes",
     ),
@@ -358,9 +359,21 @@ ROWS = [
     ("plan", tenants(scheduler={"name": "kai"}), f"{TENANT}.scheduler.version", "is missing"),
     (
         "plan",
-        tenants(scheduler={"name": "kai", "version": "v0.13.1", "gpu_sharin": True}),
+        tenants(scheduler={"name": "kai", "version": "v0.16.8", "gpu_sharin": True}),
         f"{TENANT}.scheduler.gpu_sharin",
         "Did you mean gpu_sharing?",
+    ),
+    (
+        "plan",
+        tenants(scheduler={"name": "kai", "version": "v0.12.0", "gpu_sharing": True}),
+        f"{TENANT}.scheduler.version",
+        'or accept it with accept_hazards: ["#1103"].',
+    ),
+    (
+        "plan",
+        tenants(scheduler={"name": "kai", "version": "v0.16.8", "accept_hazards": ["1103"]}),
+        f"{TENANT}.scheduler.accept_hazards[0]",
+        "Did you mean #1103?",
     ),
     ("plan", queues(version="v0.20.1"), f"{TENANT}.scheduler.version", "was retracted"),
     ("plan", queues(version="v0.11.0"), f"{TENANT}.scheduler.version", "Known are"),

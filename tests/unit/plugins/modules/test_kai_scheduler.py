@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import json
 
 import pytest
@@ -14,12 +15,16 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 CONDITIONS = [{"type": name, "status": "True", "observedGeneration": 1} for name in kai.CONDITIONS]
 CHART_NOTES = {"meta.helm.sh/release-name": "kai-scheduler", "meta.helm.sh/release-namespace": "kai-scheduler"}
 SCHEDULER = "kai-scheduler-default"
+NEW_YEAR = datetime.date(2027, 1, 1)
+# Of all releases that these tests install.
+ACCEPTED = ["#1103", "end-of-support"]
 KINDS = {
     "ClusterRole": (kai.RBAC, None),
     "ClusterRoleBinding": (kai.RBAC, None),
@@ -107,7 +112,8 @@ class Cluster(InMemoryApi):
             self.have(kind, "kai-binder", {"annotations": CHART_NOTES})
             self.have(kind, "cluster-admin")
         for home in ("kai-scheduler", "kai-resource-reservation", "default"):
-            self.have("Namespace", home)
+            if not self.find("Namespace", home):
+                self.have("Namespace", home)
 
 
 class Charts(InMemoryHelm):
@@ -127,6 +133,7 @@ def params(**changes):
         "state": "present",
         "version": "v0.12.0",
         "gpu_sharing": True,
+        "accept_hazards": ACCEPTED,
         "cdi": None,
         "values": {},
         "chart_source": "",
@@ -135,8 +142,15 @@ def params(**changes):
     } | changes
 
 
-def run(cluster, check_mode=False, **changes):
-    return reconcile(make_run(params(**changes), cluster, cluster.helm, check_mode))
+def run(cluster, check_mode=False, today=TODAY, **changes):
+    return reconcile(make_run(params(**changes), cluster, cluster.helm, check_mode), today)
+
+
+def warned(cluster, today=TODAY, **changes):
+    """Return what check mode warns of."""
+    attempt = make_run(params(**changes), cluster, cluster.helm, check_mode=True)
+    reconcile(attempt, today)
+    return attempt.warnings
 
 
 @pytest.fixture
@@ -169,6 +183,7 @@ def test_install():
         *(f"apply CustomResourceDefinition {name}" for name in kai.CRDS),
         "create Namespace kai-scheduler",
         "upgrade",
+        "patch Namespace kai-scheduler",
     ]
 
 
@@ -217,7 +232,8 @@ def test_diffs_show_steps_upgrade_notes_and_hazards(installed):
         "step: upgrade to v0.13.1 (as asked, with all values)",
         "step: restart the scheduler (its service account was made anew, and it would go on without rights (#1536))",
         "upgrade note: queues below the second level are scheduled from now on (release notes)",
-        f"hazard: {result['hazards'][0]}",
+        f"accepted hazard: {result['hazards'][0]}",
+        "accepted hazard: end-of-support: upstream has corrected nothing in it since the end of 2026-03",
     ]
     assert result["upgrade_notes"] == ["queues below the second level are scheduled from now on (release notes)"]
     assert run(installed, version="v0.12.0")["upgrade_notes"] == []
@@ -325,18 +341,19 @@ def test_a_failed_step_is_named_also_when_the_api_does_not_answer_any_more(insta
 
 
 def test_values_that_the_chart_would_ignore_are_warned_of(installed):
-    warned = make_run(params(values={"binder": {"cdi": True}}), installed, installed.helm, check_mode=True)
-    reconcile(warned)
-    assert warned.warnings == ["values.binder.cdi: is not read by v0.12.0. Use binder.cdiEnabled, from 0.12.11 on."]
+    assert warned(installed, values={"binder": {"cdi": True}}) == [
+        "values.binder.cdi: is not read by v0.12.0. Use binder.cdiEnabled, from 0.12.11 on."
+    ]
     with pytest.raises(TenancyError, match="cdi: cannot be set in KAI Scheduler v0"):
         run(installed, check_mode=True, cdi=True)
     assert run(installed, check_mode=True, version="v0.13.1", cdi=True)["values"]["binder"] == {"cdiEnabled": True}
 
 
 def test_a_release_that_is_not_in_the_table_is_warned_of(installed):
-    warned = make_run(params(version="v0.12.99"), installed, installed.helm, check_mode=True)
-    assert reconcile(warned)["known"] is False
-    assert warned.warnings == ["KAI Scheduler v0.12.99 is not in the table of releases, and was treated as the newest there."]
+    assert run(installed, check_mode=True, version="v0.12.99")["known"] is False
+    assert warned(installed, version="v0.12.99") == [
+        "KAI Scheduler v0.12.99 is not in the table of releases, and was treated as the newest there."
+    ]
 
 
 def test_an_installed_chart_of_other_making_is_named():
@@ -425,7 +442,7 @@ def test_what_comes_back_by_itself_is_left_alone(installed):
             installed.have("Deployment", "binder", spec={"replicas": 1}, status=status)
 
     attempt.deadline.sleep = back_later
-    result = reconcile(attempt)
+    result = reconcile(attempt, TODAY)
     assert (result["changed"], result["steps"], installed.calls) == (False, [], [])
 
 
@@ -435,6 +452,75 @@ def test_not_ready_says_what_is_missing(installed):
     installed.find("Config", "kai-config")["metadata"]["generation"] = 2
     with pytest.raises(TenancyError, match=r"Config kai-config is not Deployed.*Deployment binder does not exist"):
         run(installed, timeout=0)
+
+
+# --- hazards -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_release_with_a_hazard_that_nobody_accepted_is_refused_before_the_first_write(check_mode):
+    cluster = Cluster()
+    with pytest.raises(TenancyError, match=r'^version: v0\.12\.0 is refused\. #1103: .* Use v0\.12\.19, .* \["#1103"\]\.$'):
+        run(cluster, check_mode, accept_hazards=[])
+    assert cluster.calls == []
+    # What is asked for decides, whatever asks for it.
+    run(cluster, check_mode, gpu_sharing=False, accept_hazards=[])
+    with pytest.raises(TenancyError, match="#1103"):
+        run(cluster, check_mode, gpu_sharing=False, accept_hazards=[], values={"global": {"gpuSharing": True}})
+
+
+def test_a_pod_webhook_that_fails_closed_is_refused_where_tenants_are():
+    cluster = Cluster()
+    cluster.have("Namespace", "tenant-ml", {"labels": {"kubegpu.tenancy/tenant": "ml"}})
+    with pytest.raises(TenancyError, match=r"#104: its pod webhook .* Use v0\.14\.1"):
+        run(cluster)
+    assert run(cluster, accept_hazards=[*ACCEPTED, "#104"])["accepted_hazards"] == ["#104", "#1103"]
+
+
+def test_unknown_names_of_hazards_are_refused():
+    with pytest.raises(TenancyError, match=r"^accept_hazards\[1\]: '#1102' is no hazard\. Did you mean #1103\?"):
+        run(Cluster(), accept_hazards=["#104", "#1102"])
+
+
+def test_what_is_accepted_is_returned_and_noted_on_the_namespace():
+    cluster = Cluster()
+    result = run(cluster, accept_hazards=["end-of-support", "#1103"])
+    # The end of support does not touch yet; that it is accepted is noted all the same, and is no change on the day it does.
+    assert result["accepted_hazards"] == ["#1103"]
+    assert [hazard.partition(":")[0] for hazard in result["hazards"]] == ["#104", "#1103"]
+    assert cluster.find("Namespace", kai.NAMESPACE)["metadata"]["annotations"] == {
+        kai.ACCEPTED_ANNOTATION: "#1103,end-of-support"
+    }
+    later = run(cluster, today=NEW_YEAR)
+    assert (later["changed"], later["accepted_hazards"]) == (False, ["#1103", "end-of-support"])
+
+
+def test_another_acceptance_is_a_change_and_no_reason_to_install_anything(installed):
+    for check_mode in (True, False):
+        assert installed.calls == []
+        result = run(installed, check_mode, accept_hazards=["#1103"])
+        assert (result["diff"]["before"], result["diff"]["after"]) == (
+            {"accepted_hazards": "#1103,end-of-support"},
+            {"accepted_hazards": "#1103"},
+        )
+        assert steps(result) == ["record the accepted hazards"]
+    assert installed.calls == ["patch Namespace kai-scheduler"]
+    run(installed, gpu_sharing=False, accept_hazards=[])
+    assert kai.ACCEPTED_ANNOTATION not in installed.find("Namespace", kai.NAMESPACE)["metadata"].get("annotations", {})
+
+
+def test_a_release_whose_support_ends_stays_where_it_is_installed(installed):
+    assert warned(installed, NEW_YEAR, accept_hazards=["#1103"]) == [
+        "version: v0.12.0 is installed and stays. end-of-support: upstream has corrected nothing in it since the end of 2026-12."
+    ]
+    assert warned(installed, accept_hazards=["#1103"]) == warned(installed, NEW_YEAR) == []
+    run(installed, version="v0.16.8")
+    for cluster in (installed, Cluster()):
+        with pytest.raises(TenancyError, match=r"v0\.12\.0 is refused\. end-of-support: "):
+            run(cluster, today=NEW_YEAR, accept_hazards=["#1103"])
+
+
+# --- removal -------------------------------------------------------------------------------------------------------
 
 
 def test_absent_stops_the_operator_then_removes_webhooks_then_the_rest(installed):

@@ -22,11 +22,11 @@ REPORT = {"at": "2026-11-21T12:00:00Z", "results": []}
 class Installed:
     """A cluster with one release that is complete but for what is missing."""
 
-    def __init__(self, version="v0.13.1", missing=(), kubernetes="v1.35.4"):
+    def __init__(self, version="v0.13.1", missing=(), kubernetes="v1.35.4", values=None):
         self.kube = InMemoryApi(self._objects(version, missing) if version else [], version=kubernetes)
         self.helm = InMemoryHelm(self.kube)
         if version:
-            self.helm.record(Release(kai.RELEASE_NAME, kai.NAMESPACE, "deployed", 1, kai.CHART, version, {}))
+            self.helm.record(Release(kai.RELEASE_NAME, kai.NAMESPACE, "deployed", 1, kai.CHART, version, values or {}))
 
     @staticmethod
     def _objects(version, missing):
@@ -86,3 +86,15 @@ def test_support_ends_with_its_month(version, today, supported):
 @pytest.mark.parametrize(("kubernetes", "tested"), [("v1.35.4", True), ("v1.37.0", False)])
 def test_kubernetes_versions(kubernetes, tested):
     assert read(Installed("v0.16.8", kubernetes=kubernetes))["kubernetes_tested"] is tested
+
+
+def test_hazards_and_which_of_them_were_accepted():
+    installed = Installed(values={"global": {"gpuSharing": True}})
+    found = read(installed)
+    assert [hazard.partition(":")[0] for hazard in found["hazards"]] == ["#1103", "end-of-support"]
+    assert found["accepted_hazards"] == []
+    # As kai_scheduler notes it; what does not touch what is installed is left out.
+    annotations = {kai.ACCEPTED_ANNOTATION: "#104,#1103,end-of-support"}
+    installed.kube.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kai.NAMESPACE, "annotations": annotations}})
+    assert read(installed)["accepted_hazards"] == ["#1103", "end-of-support"]
+    assert read(installed, "2026-03-31")["accepted_hazards"] == ["#1103"]

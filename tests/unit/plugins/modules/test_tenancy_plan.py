@@ -19,8 +19,10 @@ TENANT = {"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}}
 EXISTING = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/etc/kubernetes/admin.conf"}
 
 
-def call(variables=None, **host):
-    task = SimpleNamespace(args={} if variables is None else {"variables": variables}, async_val=0, check_mode=False)
+def call(variables=None, running=None, installs=None, **host):
+    given = {"variables": variables, "running": running, "installs": installs}
+    args = {key: value for key, value in given.items() if value is not None}
+    task = SimpleNamespace(args=args, async_val=0, check_mode=False)
     known = {"inventory_hostname": "dc1"} | host
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"))
     action = ActionModule(task, connection, None, DataLoader(), Templar(DataLoader(), known), None)
@@ -69,6 +71,20 @@ def test_templates_are_filled_in_on_the_way():
 def test_what_stands_for_a_tenant_is_no_desired_state():
     found = call(kubegpu_cluster="dc1", kubegpu_tenant=TENANT, kubegpu_observed={"name": "ml"}, _kubegpu_due=["change"])
     assert found["cluster"]["tenants"] == []
+
+
+def test_a_release_without_support_is_a_warning_and_a_refusal_where_it_does_not_run():
+    inventory = EXISTING | {"kubegpu_tenants": [TENANT | {"scheduler": {"name": "kai", "version": "v0.13.1"}}]}
+    ended = "end-of-support: upstream has corrected nothing in it since the end of 2026-03"
+    found = call(**inventory)
+    assert (found["warnings"], found["cluster"]["unsupported"]) == ([f"ml: {ended}."], {"ml": [ended]})
+    # As tenants_info returns it.
+    runs = {"changed": False, "tenants": [{"name": "ml", "state": "running", "scheduler_version": "v0.13.1"}]}
+    assert call(running=runs, **inventory)["warnings"] == [f"ml: {ended}."]
+    assert "warnings" not in call(installs=False, **inventory)
+    refused = call(running={}, **inventory)
+    assert refused["failed"]
+    assert refused["problems"][0].startswith(f"kubegpu_tenants[0].scheduler.version: v0.13.1 is refused. {ended}.")
 
 
 def test_what_is_returned_is_what_is_documented():

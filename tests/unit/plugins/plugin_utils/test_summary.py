@@ -9,8 +9,9 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.filter.summary import FilterModule, summary
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import notes, reports, rows
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 
-KAI = {"name": "kai", "version": "v0.13.1"}
+KAI = {"name": "kai", "version": "v0.16.8"}
 ML = {
     "name": "ml",
     "trust": "high",
@@ -31,7 +32,7 @@ PASSED = [check("gpu"), check("gang"), check("gpu", queue="notebooks")]
 
 def live(name="ml", **more):
     """Return a tenant as tenants_info returns it, as asked."""
-    record = {"name": name, "state": "running", "vcluster_version": "0.36.1", "scheduler_version": "v0.13.1", "results": PASSED}
+    record = {"name": name, "state": "running", "vcluster_version": "0.36.1", "scheduler_version": "v0.16.8", "results": PASSED}
     return record | ASKED | {"network_policies": None} | more
 
 
@@ -55,7 +56,7 @@ class Inventory:
         nodes = [{"node": "n1", "tenants": ["ml"], "allocatable": 8, "in_use": 3}] if nodes is None else nodes
         self.groups["kubegpu_clusters"].append(name)
         self.hostvars[name] = {
-            "_kubegpu": desired_state(wanted, name).data(),
+            "_kubegpu": desired_state(wanted, name, TODAY).data(),
             "_kubegpu_plan": {"changed": False},
             "_kubegpu_pass": 2,
             "_kubegpu_tenants": {"tenants": found, "unlisted": list(unlisted), "shared_scheduler": shared, "sharing": []},
@@ -107,7 +108,7 @@ def test_a_tenant_that_is_as_asked():
         "state": "running",
         "trust": "high",
         "vcluster": "0.36.1",
-        "scheduler": "kai v0.13.1",
+        "scheduler": "kai v0.16.8",
         "nodes": "n1",
         "GPUs": 8,
         "in use": 3,
@@ -135,14 +136,14 @@ def test_the_whole_of_it():
             "----------------  -------  ------------------------------------"
         ),
         (
-            "ml      running            high                   0.36.1    kai v0.13.1    n1        8       3            2  3 of 3"
+            "ml      running            high                   0.36.1    kai v0.16.8    n1        8       3            2  3 of 3"
             "                 41"
         ),
         (
             "web     running, failed    partial, network open  0.36.1    cluster's own            0       0            0  "
             "0 of 1, 1 failed"
         ),
-        "old     paused, as wanted  high                   0.36.1    kai v0.13.1              0       0            2",
+        "old     paused, as wanted  high                   0.36.1    kai v0.16.8              0       0            2",
         "gone    absent, as wanted  partial",
         "",
         "web: check web failed: no answer",
@@ -155,7 +156,7 @@ def test_a_paused_tenant_is_not_verified_and_has_no_kubeconfig_to_use():
     found = live(state="paused", scheduler_version=None)
     inventory = Inventory().cluster([ML | {"state": "paused"}], [found])
     row = only(inventory)
-    assert (row["state"], row["vcluster"], row["scheduler"]) == ("paused, as wanted", "0.36.1", "kai v0.13.1")
+    assert (row["state"], row["vcluster"], row["scheduler"]) == ("paused, as wanted", "0.36.1", "kai v0.16.8")
     assert row.keys().isdisjoint({"checks", "kubeconfig"})
     assert inventory.notes() == []
 
@@ -193,7 +194,7 @@ def test_a_scheduler_that_is_shared_and_one_that_is_another():
     other = {"name": "hpc", "trust": "high", "scheduler": {"name": "volcano", "version": "1.12.0", "chart": "c"}}
     found = [live(), live("hpc", scheduler_version=None)]
     inventory = Inventory().cluster([shared, other], found, variables={"kubegpu_shared_scheduler": KAI})
-    assert [row["scheduler"] for row in inventory.rows()] == ["kai v0.13.1, shared", "volcano 1.12.0"]
+    assert [row["scheduler"] for row in inventory.rows()] == ["kai v0.16.8, shared", "volcano 1.12.0"]
 
 
 # --- checks ------------------------------------------------------------------------------------------------------
@@ -260,7 +261,7 @@ def test_check_mode_shows_what_would_be_made():
     # What a role registered that could not do anything.
     inventory.worked(_kai_scheduler_probe={"results": [check("gpu", "not_tried", "check mode")]})
     row = only(inventory)
-    assert (row["state"], row["vcluster"], row["scheduler"]) == ("absent", "-> 0.36.1", "kai -> v0.13.1")
+    assert (row["state"], row["vcluster"], row["scheduler"]) == ("absent", "-> 0.36.1", "kai -> v0.16.8")
     assert row["checks"] == "not verified"
     assert row.keys().isdisjoint({"GPUs", "leaf queues", "kubeconfig"})
     assert inventory.notes() == ["ml: to be made and verified: it is absent"]
@@ -276,7 +277,7 @@ def test_check_mode_never_counts_checks_of_another_release():
     release = {"hazards": ["its webhook (#104)"], "upgrade_notes": ["helm brings no CRDs (#549)"], "steps": [step]}
     inventory.worked(_kai_scheduler_probe={"recorded": True, "results": PASSED}, _kai_scheduler_release=release)
     row = only(inventory)
-    assert (row["vcluster"], row["scheduler"]) == ("0.35.3 -> 0.36.1", "kai v0.12.0 -> v0.13.1")
+    assert (row["vcluster"], row["scheduler"]) == ("0.35.3 -> 0.36.1", "kai v0.12.0 -> v0.16.8")
     assert row["checks"] == "not verified"
     assert inventory.notes() == [
         "ml: to be changed and verified: something else is wanted",
@@ -366,18 +367,18 @@ def test_a_cluster_without_tenants():
 
 
 def test_what_is_not_listed_any_more():
-    inventory = Inventory().cluster(unlisted=["a", "b"], shared="v0.13.1")
+    inventory = Inventory().cluster(unlisted=["a", "b"], shared="v0.16.8")
     assert inventory.notes() == [
         "a: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
         "b: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
         (
-            "shared scheduler: kai v0.13.1, made by this collection, named by no kubegpu_shared_scheduler any more, stays; "
+            "shared scheduler: kai v0.16.8, made by this collection, named by no kubegpu_shared_scheduler any more, stays; "
             "kubegpu_unlisted: remove takes it away."
         ),
     ]
     removing = Inventory().cluster(unlisted=["a"], variables={"kubegpu_unlisted": "remove"})
     assert removing.notes() == ["a: made by this collection, not listed any more, is to be removed."]
-    wanted = Inventory().cluster(shared="v0.13.1", variables={"kubegpu_shared_scheduler": KAI})
+    wanted = Inventory().cluster(shared="v0.16.8", variables={"kubegpu_shared_scheduler": KAI})
     assert wanted.notes() == []
 
 
@@ -393,6 +394,27 @@ def test_a_hazard_of_several_tenants_is_told_once():
         "ml: step: install (it is absent, 3.2 s)",
         "shared scheduler: step: install (it is absent, 3.2 s)",
     ]
+
+
+def test_what_was_accepted_stands_there_whether_or_not_a_role_ran():
+    race, ended = (
+        "#1103: when pods that share GPUs",
+        "end-of-support: upstream has corrected nothing in it since the end of 2026-03",
+    )
+    old = {"name": "kai", "version": "v0.13.1", "gpu_sharing": True, "accept_hazards": ["#1103", "end-of-support"]}
+    tenants = [ML | {"scheduler": old}, ML | {"name": "b", "scheduler": {"name": "kai", "version": "v0.13.1"}}]
+    found = [live("ml", scheduler_version="v0.13.1"), live("b", scheduler_version="v0.13.1")]
+    inventory = Inventory().cluster(tenants, found, variables={"kubegpu_shared_scheduler": old})
+    told = [
+        (f"ml, shared scheduler: accepted hazard: {race}", True),
+        (f"ml, shared scheduler: accepted hazard: {ended}", True),
+        (f"b: hazard: {ended}", True),
+    ]
+    assert [(start, line.startswith(start)) for line, (start, _so) in zip(inventory.notes(), told, strict=True)] == told
+    # A role returns all hazards of the release: those that touch nothing are told as well, and none twice.
+    hazards = [*(line.partition(": accepted hazard: ")[2] for line in inventory.notes()[:2]), "#9: something else"]
+    inventory.worked(_kai_scheduler_release={"hazards": hazards})
+    assert inventory.notes()[2:] == ["ml: hazard: #9: something else", f"b: hazard: {ended}"]
 
 
 def test_steps_stand_in_the_order_in_which_they_were_taken():

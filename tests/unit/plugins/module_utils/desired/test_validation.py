@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 
-KAI = {"name": "kai", "version": "v0.13.1"}
+KAI = {"name": "kai", "version": "v0.16.8"}
 QUEUES = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "training", "gpu": {"quota": 3}}]}]
 WORKERS = [{"gpus": [0, 1, 2, 3]}, {"gpus": 4}, {}]
 WEB = {"name": "web", "trust": "partial"}
@@ -27,7 +30,7 @@ def read(tenants, workers=None, shared_scheduler=None, gpus=None, **variables):
     existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/etc/kubernetes/admin.conf"}
     variables |= existing if workers is None else {"nvkind_workers": workers, "lab_gpus": gpus}
     shared = {SHARED_SCHEDULER: shared_scheduler} if shared_scheduler else {}
-    return desired_state(variables | shared | {TENANTS: tenants}, "dc1")
+    return desired_state(variables | shared | {TENANTS: tenants}, "dc1", TODAY)
 
 
 def plan(tenants, workers=None, shared_scheduler=None, gpus=None):
@@ -66,7 +69,7 @@ def test_the_given_is_kept():
         | {
             "state": "present",
             "vcluster": {"version": "0.34.0", "kubernetes_version": "", "values": values},
-            "scheduler": KAI | {"gpu_sharing": True, "values": {}} | NOT_SHARED,
+            "scheduler": KAI | {"gpu_sharing": True, "accept_hazards": [], "values": {}} | NOT_SHARED,
         }
     ]
 
@@ -87,6 +90,21 @@ def test_the_given_is_kept():
         ({"gpu_nodes": {"labels": {"pool": True}}}, "[0].gpu_nodes.labels.pool: must be a string, not True; quote it."),
         ({"vcluster": {"version": 0.36}}, "[0].vcluster.version: must be a string, not 0.36; quote it."),
         ({"scheduler": KAI | {"gpu_sharing": "yes"}}, "[0].scheduler.gpu_sharing: must be true or false, not 'yes'."),
+        ({"scheduler": KAI | {"accept_hazards": "#1103"}}, "[0].scheduler.accept_hazards: must be a list, not '#1103'."),
+        (
+            {"scheduler": KAI | {"accept_hazards": ["#1102"]}},
+            "[0].scheduler.accept_hazards[0]: '#1102' is no hazard. Did you mean ",
+        ),
+        (
+            {"scheduler": KAI | {"version": "v0.13.1", "accept_hazards": [{}]}},
+            "[0].scheduler.accept_hazards[0]: {} is no hazard.",
+        ),
+        ({"state": "absent", "scheduler": KAI | {"accept_hazards": [3]}}, "[0].scheduler.accept_hazards[0]: 3 is no hazard."),
+        ({"scheduler": SHARED | {"accept_hazards": ["#104"]}}, "[0].scheduler.accept_hazards: a shared scheduler is the host "),
+        (
+            {"scheduler": {"name": "volcano", "version": "1", "chart": "v", "accept_hazards": ["#104"]}},
+            "[0].scheduler.accept_hazards: are KAI Scheduler's; none of volcano are known.",
+        ),
         ({"queues": {}}, "[0].queues: must be a list, not a dictionary."),
         ({"name": "Team"}, "[0].name: 'Team' is not a name Kubernetes accepts here: "),
         ({"name": "1st"}, "[0].name: "),
@@ -109,7 +127,7 @@ def test_the_given_is_kept():
             "[0].queues: are KAI Scheduler's; volcano does not know them.",
         ),
         ({"scheduler": KAI | {"chart": "kai"}}, "[0].scheduler.chart: KAI Scheduler's chart is known; leave it out."),
-        ({"scheduler": SHARED | {"version": "v0.13.1"}}, "[0].scheduler.version: a shared scheduler is the host cluster's; its "),
+        ({"scheduler": SHARED | {"version": "v0.16.8"}}, "[0].scheduler.version: a shared scheduler is the host cluster's; its "),
         ({"scheduler": SHARED}, "[0].scheduler.shared: there is none to share: kubegpu_shared_scheduler names no scheduler."),
         ({"gpu_nodes": {"count": 1, "shared_gpus": 1}}, "[0].gpu_nodes.shared_gpus: say by names or labels which nodes are "),
         ({"gpu_nodes": {"names": ["a"], "shared_gpus": 0}}, "[0].gpu_nodes.shared_gpus: must be at least 1, not 0."),
@@ -119,7 +137,7 @@ def test_the_given_is_kept():
             "[0].gpu_nodes: a tenant with zero trust has nodes ",
         ),
         ({"scheduler": {"name": "kai"}}, "[0].scheduler.version: is missing."),
-        ({"scheduler": {"version": "v0.13.1"}}, "[0].scheduler.name: is missing."),
+        ({"scheduler": {"version": "v0.16.8"}}, "[0].scheduler.name: is missing."),
         ({"scheduler": {}}, "[0].scheduler.name: is missing."),
         ({"scheduler": {"name": "kai", "version": "v0.11.0"}}, "[0].scheduler.version: there is no KAI Scheduler v0.11.0"),
         ({"scheduler": {"name": "kai", "version": "latest"}}, "[0].scheduler.version: 'latest' is not a version"),
@@ -220,7 +238,7 @@ def test_the_shared_scheduler_has_all_tenants_queues():
 def test_another_scheduler_comes_by_its_chart():
     scheduler = {"name": "volcano", "version": "1.12.0", "chart": "volcano", "repository": "https://charts.example"}
     (planned,) = plan([WEB | {"scheduler": scheduler}])
-    assert planned["scheduler"] == scheduler | {"gpu_sharing": False, "values": {}, "shared": False}
+    assert planned["scheduler"] == scheduler | {"gpu_sharing": False, "accept_hazards": [], "values": {}, "shared": False}
 
 
 @pytest.mark.parametrize(("gpu_nodes", "have"), [({"count": 1}, 4), ({"names": ["a"]}, 4), (None, 0)])
@@ -243,7 +261,7 @@ def test_the_layout_is_checked_too():
 
 def refused(**variables):
     with pytest.raises(TenancyError) as caught:
-        desired_state(variables, "dc1")
+        desired_state(variables, "dc1", TODAY)
     return caught.value.problems
 
 
@@ -256,7 +274,7 @@ def test_an_unknown_variable_is_refused_with_a_guess():
     assert problem.startswith("kubegpu_tenant_list: unknown variable.")
     (problem,) = refused(kubegpu_tenats=[])
     assert problem.startswith("kubegpu_tenats: unknown variable. Did you mean kubegpu_tenants?")
-    assert desired_state({"kubegpu_cluster": "dc1", "other": 1}, "dc1").tenants == ()
+    assert desired_state({"kubegpu_cluster": "dc1", "other": 1}, "dc1", TODAY).tenants == ()
 
 
 def test_an_existing_cluster_needs_its_kubeconfig():
@@ -266,12 +284,12 @@ def test_an_existing_cluster_needs_its_kubeconfig():
 
 @pytest.mark.parametrize("path", ["/etc/kubernetes/admin.conf", "/tmp/x.conf", "~/.kube/config"])
 def test_tenants_kubeconfigs_have_a_folder_of_ours_wherever_the_clusters_own_is(path):
-    cluster = desired_state({"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": path}, "dc1")
+    cluster = desired_state({"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": path}, "dc1", TODAY)
     assert (cluster.kubeconfig, cluster.tenants_folder) == (path, "~/.kube/kubegpu/dc1/tenants")
 
 
 def test_a_cluster_without_workers_is_complete():
-    cluster = desired_state({}, "gpu1")
+    cluster = desired_state({}, "gpu1", TODAY)
     assert cluster.workers == ()
     assert (cluster.kubeconfig, cluster.tenants_folder, cluster.kubeconfig_dir) == (
         "/etc/kubegpu/kubegpu/cluster.yml",
@@ -310,11 +328,11 @@ def test_the_name_of_a_cluster_is_one_of_which_folders_can_be_made(name):
     assert problem.startswith("nvkind_cluster_name: ")
     # Where the cluster exists, nothing is named after it.
     existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/x"}
-    assert desired_state(existing | {"nvkind_cluster_name": name}, "dc1").tenants_folder == "~/.kube/kubegpu/dc1/tenants"
+    assert desired_state(existing | {"nvkind_cluster_name": name}, "dc1", TODAY).tenants_folder == "~/.kube/kubegpu/dc1/tenants"
 
 
 def test_the_folders_of_a_cluster_have_its_name():
-    cluster = desired_state({"nvkind_cluster_name": "dc1.gpu"}, "host")
+    cluster = desired_state({"nvkind_cluster_name": "dc1.gpu"}, "host", TODAY)
     assert (cluster.kubeconfig, cluster.tenants_folder) == ("/etc/kubegpu/dc1.gpu/cluster.yml", "/etc/kubegpu/dc1.gpu/tenants")
 
 
@@ -323,7 +341,7 @@ def test_the_folders_of_a_cluster_have_its_name():
 )
 def test_the_gpus_of_a_lab(gpus, expected):
     variables = {"nvkind_workers": WORKERS, "lab_gpus": gpus}
-    found = refused(**variables) if expected else [desired_state(variables, "lab")][1:]
+    found = refused(**variables) if expected else [desired_state(variables, "lab", TODAY)][1:]
     assert len(found) == len(expected)
     assert all(text in problem for text, problem in zip(expected, found, strict=True))
 
@@ -344,13 +362,126 @@ def test_an_absent_tenant_claims_nothing():
 
 
 def test_the_version_of_kai_is_written_as_upstream_does():
-    scheduler = {"name": "kai", "version": "0.13.1"}
+    scheduler = {"name": "kai", "version": "0.16.8"}
     (tenant,) = plan([WEB | {"scheduler": scheduler}])
-    assert tenant["scheduler"]["version"] == "v0.13.1"
+    assert tenant["scheduler"]["version"] == "v0.16.8"
+
+
+# --- hazards of KAI Scheduler's releases --------------------------------------------------------------------------
+
+OLD = {"name": "kai", "version": "v0.12.0", "gpu_sharing": True}
+ENDED = {"name": "kai", "version": "v0.13.1"}
+RACE = "#1103: when pods that share GPUs start at once, a GPU's reservation can be taken away while it is used"
+NO_SUPPORT = "end-of-support: upstream has corrected nothing in it since the end of 2026-03"
+
+
+def old(name="a", scheduler=OLD, **more):
+    return {"name": name, "trust": "high", "scheduler": scheduler} | more
+
+
+def hazards(*tenants, running=None, today=TODAY, **variables):
+    """The desired state of a cluster on which these tenants may run already."""
+    existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/x", TENANTS: list(tenants)}
+    return desired_state(existing | variables, "dc1", today, running)
+
+
+def refused_for(*tenants, **more):
+    with pytest.raises(TenancyError) as caught:
+        hazards(*tenants, **more)
+    return caught.value.problems
+
+
+def test_a_hazard_that_touches_and_that_nobody_accepted_is_refused_by_its_path():
+    (problem,) = problems([WEB, old()])
+    assert problem.startswith(f"{TENANTS}[1].scheduler.version: v0.12.0 is refused. {RACE}")
+    assert 'Use v0.12.19, the nearest release without, or accept it with accept_hazards: ["#1103"].' in problem
+    # By the chart's values, too.
+    plain = OLD | {"gpu_sharing": False}
+    assert plan([old(scheduler=plain)])
+    assert problems([old(scheduler=plain | {"values": {"global": {"gpuSharing": True}}})]) == [
+        problem.replace(f"{TENANTS}[1]", f"{TENANTS}[0]")
+    ]
+
+
+def test_what_is_not_to_be_installed_is_not_refused():
+    assert plan([old(state="absent"), old("b", state="paused")])
+    assert hazards(old(state="absent")).accepted_hazards == {}
+    existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/x", TENANTS: [old(), old("b", ENDED)]}
+    removed = desired_state(existing, "dc1", TODAY, running={}, installs=False)
+    assert (len(removed.tenants), removed.unsupported) == (2, {})
+
+
+def test_the_shared_scheduler_is_for_pods_of_others():
+    plain = {"name": "kai", "version": "v0.12.0"}
+    assert plan([old(scheduler=plain)])
+    (problem,) = problems([WEB], None, plain)
+    assert problem.startswith(f"{SHARED_SCHEDULER}.version: v0.12.0 is refused. #104: its pod webhook stops every pod ")
+    cluster = read([WEB], None, plain | {"accept_hazards": ["#104"]})
+    assert cluster.data()["shared_scheduler"]["accept_hazards"] == ["#104"]
+    assert cluster.accepted_hazards == {
+        SHARED_SCHEDULER: ["#104: its pod webhook stops every pod of the cluster while it does not answer"]
+    }
+
+
+def test_what_is_accepted_goes_on_and_is_told():
+    cluster = hazards(old(scheduler=ENDED | {"gpu_sharing": True, "accept_hazards": ["#1103", "#104", "end-of-support"]}))
+    assert [hazard.partition(",")[0] for hazard in cluster.data()["accepted_hazards"]["a"]] == [
+        RACE.partition(",")[0],
+        NO_SUPPORT,
+    ]
+    assert cluster.unsupported == {}
+    assert tuple(tenants_from(cluster.data()["tenants"])) == cluster.tenants
+
+
+def seen(name, version, state="running"):
+    return {"name": name, "scheduler_version": version, "state": state}
+
+
+@pytest.mark.parametrize(
+    ("running", "expected"),
+    [
+        # Nothing is known of what runs.
+        (None, True),
+        ({"tenants": [seen("a", "v0.13.1")]}, True),
+        # Paused, so that nothing shows which one it has.
+        ({"tenants": [seen("a", None, "paused")]}, True),
+        ({}, False),
+        ({"tenants": [seen("a", "v0.12.0")]}, False),
+        ({"tenants": [seen("a", None, "absent")]}, False),
+        ({"tenants": [seen("b", "v0.13.1")]}, False),
+    ],
+)
+def test_a_release_without_support_may_go_on_and_is_not_installed(running, expected):
+    tenant = old(scheduler=ENDED)
+    if expected:
+        cluster = hazards(tenant, running=running)
+        assert (cluster.unsupported, cluster.accepted_hazards) == ({"a": [NO_SUPPORT]}, {})
+    else:
+        (problem,) = refused_for(tenant, running=running)
+        assert problem.startswith(f"{TENANTS}[0].scheduler.version: v0.13.1 is refused. {NO_SUPPORT}. Use v0.14.0, ")
+    assert hazards(tenant, running=running, today=datetime.date(2026, 3, 31)).unsupported == {}
+
+
+@pytest.mark.parametrize(
+    ("running", "expected"), [({"shared_scheduler": "v0.13.1"}, True), ({"shared_scheduler": "unknown"}, True), ({}, False)]
+)
+def test_a_shared_release_without_support_may_go_on_too(running, expected):
+    shared = {SHARED_SCHEDULER: ENDED}
+    if expected:
+        assert hazards(running=running, **shared).unsupported == {SHARED_SCHEDULER: [NO_SUPPORT]}
+    else:
+        assert refused_for(running=running, **shared)[0].startswith(f"{SHARED_SCHEDULER}.version: v0.13.1 is refused.")
+
+
+def test_tenants_that_a_run_leaves_alone_are_not_installed_by_it():
+    tenants = [old(scheduler=ENDED), old("b", ENDED)]
+    assert len(refused_for(*tenants, running={})) == 2
+    (problem,) = refused_for(*tenants, running={}, kubegpu_only="b", kubegpu_shared_scheduler=ENDED)
+    assert problem.startswith(f"{TENANTS}[1].scheduler.version")
 
 
 def test_booleans_of_the_command_line():
-    assert desired_state({"kubegpu_accept_lost_pods": "true"}, "dc1").accept_lost_pods is True
+    assert desired_state({"kubegpu_accept_lost_pods": "true"}, "dc1", TODAY).accept_lost_pods is True
     assert refused(kubegpu_accept_lost_pods="yes") == ["kubegpu_accept_lost_pods: must be true or false, not 'yes'."]
 
 

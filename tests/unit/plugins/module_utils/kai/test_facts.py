@@ -4,12 +4,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     FACTS,
+    HAZARD_NAMES,
     HAZARDS,
     LINES,
     UPGRADE_NOTES,
+    Asked,
     facts_of,
     hazards_of,
     upgrade_notes,
@@ -50,25 +54,40 @@ def test_a_fact_holds_up_to_its_next_row(fact, version, value):
     assert facts_of(version)[fact] == value
 
 
-@pytest.mark.parametrize("hazard", HAZARDS, ids=lambda hazard: hazard.source)
-def test_every_hazard_is_reported_of_its_releases_and_no_others(hazard):
-    text = f"{hazard.text} ({hazard.source})"
-    others = [row for row in HAZARDS if row is not hazard and f"{row.text} ({row.source})" == text]
-    for version in EVERY:
-        if not any(row.since <= version < row.fixed for row in others):
-            assert (text in hazards_of(version)) == (hazard.since <= version < hazard.fixed)
+# Of every row of HAZARDS: the last release before it, its first and its last one, and the first without it.
+RANGES = [
+    ("#104", None, (0, 7, 0), (0, 12, 23), (0, 13, 0)),
+    ("#1103", None, (0, 7, 0), (0, 9, 15), (0, 9, 16)),
+    ("#1103", (0, 9, 20), (0, 10, 0), (0, 12, 18), (0, 12, 19)),
+    ("#1103", (0, 12, 23), (0, 13, 0), (0, 14, 0), (0, 14, 1)),
+    ("#340", None, (0, 7, 0), (0, 9, 6), (0, 9, 7)),
+]
 
 
-@pytest.mark.parametrize(
-    ("last", "fixed"), [((0, 9, 15), (0, 9, 16)), ((0, 12, 18), (0, 12, 19)), ((0, 14, 0), (0, 14, 1)), ((0, 12, 23), (0, 14, 9))]
-)
-def test_a_hazard_ends_with_the_release_that_fixes_it(last, fixed):
-    assert hazards_of(last)
-    assert not any("reservation" in hazard for hazard in hazards_of(fixed))
+@pytest.mark.parametrize(("row", "expected"), list(zip(HAZARDS, RANGES, strict=True)), ids=str)
+def test_every_hazard_has_exactly_its_releases(row, expected):
+    name, before, first, last, fixed = expected
+    assert (row.name, row.fixed) == (name, fixed)
+    assert {first, last, fixed} <= set(EVERY)
+    assert row in hazards_of(first)
+    assert row in hazards_of(last)
+    for outside in filter(None, (before, fixed)):
+        assert name not in [hazard.name for hazard in hazards_of(outside)]
+    # Nothing lies between its last release and the first without it; EVERY has one more of each line than there is.
+    assert EVERY[EVERY.index(fixed) - 1] in (last, (*last[:2], last[2] + 1))
 
 
-def test_hazards_name_their_source():
-    assert any("#104" in hazard for hazard in hazards_of((0, 12, 0)))
+def test_hazards_have_names_that_stay_and_a_source():
+    # A name that is taken away or changed makes inventories that accept it invalid.
+    assert {"#104", "#1103", "#340", "end-of-support"} <= set(HAZARD_NAMES)
+    assert len(HAZARD_NAMES) == len(set(HAZARD_NAMES))
+    assert all(row.source.startswith(row.name) for row in HAZARDS)
+    assert {row.touches for row in HAZARDS} <= {"", *(field.name for field in dataclasses.fields(Asked))}
+
+
+def test_a_hazard_is_told_with_its_name():
+    (hazard,) = (row for row in hazards_of((0, 12, 19)))
+    assert str(hazard) == "#104: its pod webhook stops every pod of the cluster while it does not answer"
     assert hazards_of((0, 16, 8)) == ()
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CLUSTER_POLICY_CRD, WEBHOOKS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import ACCEPTED_ANNOTATION, CLUSTER_POLICY_CRD, WEBHOOKS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import (
     Parts,
+    accepted_hazards,
     conditions,
     established,
     is_kai_crd,
@@ -143,3 +144,12 @@ def test_support_ends_with_its_month(version, today, supported):
 def test_versions_of_kubernetes_that_upstream_tests(kubernetes, tested):
     assert is_kubernetes_tested(release("v0.16.8"), kubernetes) is tested
     assert is_kubernetes_tested(release("v0.12.0"), kubernetes) is None
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [(None, []), ({ACCEPTED_ANNOTATION: ""}, []), ({ACCEPTED_ANNOTATION: "#1103,end-of-support"}, ["#1103", "end-of-support"])],
+)
+def test_what_was_accepted_stands_on_the_namespace(annotations, expected):
+    assert accepted_hazards(None) == []
+    assert accepted_hazards({"metadata": {"annotations": annotations}}) == expected

@@ -4,15 +4,23 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LINES, RETRACTED, dotted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LINES, RETRACTED, Asked, dotted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import (
+    check_hazard_names,
+    hazards_on,
+    nearest_without,
     parse_installed,
     parse_version,
     refuse_deeper_queues,
+    refuse_hazards,
     release,
+    touching,
 )
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,3 +177,121 @@ def test_queues_deeper_than_a_release_schedules():
     refuse_deeper_queues(release("v0.12.0"), queues[:2])
     with pytest.raises(TenancyError, match=r"on 2 levels only, and these are deeper: c\."):
         refuse_deeper_queues(release("v0.12.0"), queues)
+
+
+# --- hazards -------------------------------------------------------------------------------------------------------
+
+NEW_YEAR = datetime.date(2027, 1, 1)
+PLAIN, SHARING, OTHERS = Asked(), Asked(gpu_sharing=True), Asked(others=True)
+EVERYTHING = Asked(gpu_sharing=True, others=True)
+
+
+def names(version, asked, today=TODAY):
+    return [hazard.name for hazard in touching(release(version), asked, today)]
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "expected"),
+    [
+        ("v0.12.0", PLAIN, []),
+        ("v0.12.0", SHARING, ["#1103"]),
+        ("v0.12.0", OTHERS, ["#104"]),
+        ("v0.12.0", EVERYTHING, ["#104", "#1103"]),
+        ("v0.12.19", EVERYTHING, ["#104"]),
+        ("v0.13.1", PLAIN, ["end-of-support"]),
+        ("v0.13.1", EVERYTHING, ["#1103", "end-of-support"]),
+        ("v0.9.6", SHARING, ["#1103", "#340", "end-of-support"]),
+        ("v0.14.0", EVERYTHING, ["#1103"]),
+        ("v0.14.1", EVERYTHING, []),
+        ("v0.16.8", EVERYTHING, []),
+        # Newer than the table.
+        ("v0.19.0", EVERYTHING, []),
+    ],
+)
+def test_a_hazard_touches_what_is_asked_for(version, asked, expected):
+    assert names(version, asked) == expected
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: dotted(line.first))
+def test_the_end_of_support_is_a_hazard_from_the_month_after_it_on(line):
+    for number in (line.first, line.last):
+        found = release(dotted(number))
+        year, month = map(int, found.end_of_support.split("-"))
+        last = datetime.date(year, month, 28)
+        after = datetime.date(year + month // 12, month % 12 + 1, 1)
+        assert [hazard.name for hazard in hazards_on(found, last)] == [hazard.name for hazard in found.hazards]
+        assert str(hazards_on(found, after)[-1]) == (
+            f"end-of-support: upstream has corrected nothing in it since the end of {found.end_of_support}"
+        )
+        assert touching(found, PLAIN, last) == ()
+        assert len(touching(found, PLAIN, after)) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "today", "expected"),
+    [
+        ("v0.12.0", SHARING, TODAY, "v0.12.19"),
+        ("v0.12.0", SHARING, NEW_YEAR, "v0.14.1"),
+        ("v0.12.0", OTHERS, TODAY, "v0.14.0"),
+        ("v0.12.0", EVERYTHING, TODAY, "v0.14.1"),
+        ("v0.7.11", PLAIN, TODAY, "v0.12.0"),
+        ("v0.13.1", PLAIN, TODAY, "v0.14.0"),
+        ("v0.15.3", SHARING, TODAY, "v0.16.0"),
+        ("v0.17.0", PLAIN, TODAY, "v0.18.0"),
+        ("v0.13.1", PLAIN, datetime.date(2028, 1, 1), None),
+    ],
+)
+def test_the_nearest_release_without(version, asked, today, expected):
+    found = nearest_without(parse_version(version), asked, today)
+    assert (found.version if found else None) == expected
+
+
+def refusal(version, asked, accepted=(), today=TODAY, installed=False):
+    with pytest.raises(TenancyError) as caught:
+        refuse_hazards(release(version), asked, accepted, today, installed)
+    return caught.value.message
+
+
+def test_a_refusal_says_why_and_what_to_do():
+    assert refusal("v0.13.1", SHARING) == (
+        "version: v0.13.1 is refused. #1103: when pods that share GPUs start at once, a GPU's reservation can be taken away while "
+        "it is used, and the GPU is given twice; end-of-support: upstream has corrected nothing in it since the end of 2026-03. "
+        'Use v0.14.1, the nearest release without, or accept it with accept_hazards: ["#1103", "end-of-support"].'
+    )
+    # What is accepted already is part of the list that would do, and is no reason.
+    half = refusal("v0.13.1", SHARING, ["end-of-support"])
+    assert "upstream" not in half
+    assert half.endswith('accept_hazards: ["#1103", "end-of-support"].')
+    assert "No later release that is known is without: accept it with accept_hazards: " in refusal(
+        "v0.16.8", PLAIN, (), datetime.date(2028, 1, 1)
+    )
+
+
+def test_what_is_accepted_is_not_refused():
+    touched = refuse_hazards(release("v0.13.1"), SHARING, ["#1103", "end-of-support", "#104"], TODAY, False)
+    assert [hazard.name for hazard in touched] == ["#1103", "end-of-support"]
+    assert refuse_hazards(release("v0.16.8"), SHARING, ["#1103"], TODAY, False) == ()
+
+
+def test_the_end_of_support_refuses_nothing_that_is_installed():
+    (ended,) = refuse_hazards(release("v0.12.0"), PLAIN, (), NEW_YEAR, True)
+    assert ended.name == "end-of-support"
+    refusal("v0.12.0", PLAIN, (), NEW_YEAR)
+    assert "#1103" in refusal("v0.12.0", SHARING, (), NEW_YEAR, installed=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("#1102", "accept_hazards[0]: '#1102' is no hazard. Did you mean #1103? Known are #104, #1103, #340, end-of-support."),
+        ("1103", "accept_hazards[0]: '1103' is no hazard. Did you mean #1103? Known are "),
+        ("end of support", "accept_hazards[0]: 'end of support' is no hazard. Did you mean end-of-support? Known are "),
+        ("rain", "accept_hazards[0]: 'rain' is no hazard. Known are "),
+        (1103, "accept_hazards[0]: 1103 is no hazard. Did you mean #1103? Known are "),
+    ],
+)
+def test_unknown_names_are_refused_with_a_guess(given, problem):
+    check_hazard_names(["#104", "#1103", "#340", "end-of-support"])
+    with pytest.raises(TenancyError) as caught:
+        check_hazard_names([given])
+    assert caught.value.message.startswith(problem)

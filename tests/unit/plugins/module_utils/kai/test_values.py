@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RENAMED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import parse_version, release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, ignored_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, ignored_values, shares_gpus
 
 # The keys of values that the templates of each chart read, as found in upstream's repository at these tags.
 READ = json.loads((Path(__file__).parent / "values_keys.json").read_text())
@@ -70,3 +70,17 @@ def test_renamed_values_are_not_read_any_more_and_the_new_ones_are():
 )
 def test_values_that_are_ignored(values, version, ignored):
     assert ignored_values(values, release(version)) == ignored
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, False),
+        ({"global": "odd"}, False),
+        ({"global": {"gpuSharing": False}}, False),
+        ({"global": {"gpuSharing": True}}, True),
+    ],
+)
+def test_who_shares_gpus_by_the_values(values, expected):
+    assert shares_gpus(values, release("v0.12.0")) is expected
+    assert shares_gpus(chart_values(release("v0.12.0"), expected), release("v0.12.0")) is expected
