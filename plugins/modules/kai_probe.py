@@ -33,17 +33,33 @@ options:
       - What to check.
       - V(cpu) runs a pod without a GPU in each leaf.
       - V(gpu) runs a pod with one GPU in each leaf, which must see exactly one.
-      - V(fraction) runs three pods with half a GPU each in one leaf. Two of them must share a GPU, both GPUs must be reserved and
-        the queue must count 1.5 as allocated. KAI Scheduler must be installed with GPU sharing.
       - V(gang) runs two pods in each leaf that may only start together.
       - V(gang_too_large) does so with a second pod that can never start, so that the first must not either.
       - V(over_limit) asks in each leaf for more GPUs than its limit, which must stay pending for that reason.
-      - Whatever is checked, what the scheduler and the operator logged meanwhile is searched for lines about authorisation or
-        webhooks that do not work. Where a log cannot be read, that check counts as not tried.
+      - V(fraction), V(gpu_memory) and V(burst) run pods that share GPUs, in one leaf. KAI Scheduler must be installed with GPU
+        sharing. Each GPU must be reserved for the pods that share it and have no other owner, none may be given out more than
+        once, and pod groups and queue must count as allocated what the pods have.
+      - V(fraction) runs 0.5, 0.25 and 0.25 of a GPU, one pod after the other, which must share one, and where two are free four
+        pods with 0.25, which must share another.
+      - V(gpu_memory) runs two pods that ask by annotation for half of the memory of a GPU, which must share one. Nodes must have the
+        label C(nvidia.com/gpu.memory).
+      - V(burst) runs four to ten pods with half a GPU at once, as many as fit into the free GPUs, of which there must be two. It is
+        judged when all of them have run for five seconds.
+      - Whatever is checked, what the scheduler and the operator logged meanwhile is searched for known causes of trouble, such as a
+        missing CRD, a lost authorisation, or a webhook that does not answer, and KAI Scheduler's pods for images that do not come and
+        for lack of memory. Where a log cannot be read, that check counts as not tried.
     type: list
     elements: str
-    choices: [cpu, gpu, fraction, gang, gang_too_large, over_limit]
-    default: [cpu, gpu, fraction, gang, gang_too_large, over_limit]
+    choices: [cpu, gpu, gang, gang_too_large, over_limit, fraction, gpu_memory, burst]
+    default: [cpu, gpu, gang, gang_too_large, over_limit, fraction, gpu_memory, burst]
+  accept_hazards:
+    description:
+      - Hazards of the release that are accepted, by the number of upstream's issue.
+      - With V(#1103), pods that share a GPU that is not reserved any more, and so free for others, have the verdict V(accepted), which
+        names that GPU and does not fail. Other names change nothing here.
+    type: list
+    elements: str
+    default: []
   image:
     description:
       - Image of the pods. It needs C(/bin/sh) and, on real GPUs, the GNU C library for the host's C(nvidia-smi).
@@ -77,13 +93,14 @@ options:
     default: kai-scheduler
   timeout:
     description:
-      - Seconds for the whole probe, waits included. When they are used up, emptying the namespace may take 30 seconds more.
+      - Seconds for the whole probe, waits included. Checks that start together may use half of what is left while others wait.
+        When all is used up, emptying the namespace may take 30 seconds more.
     type: int
     default: 120
   max_age:
     description:
-      - Seconds. When the last probe is no older, passed, had the same options, and queues, nodes and KAI Scheduler's own pods are
-        as they were then, its results are returned and nothing is run.
+      - Seconds. When the last probe is no older, all of it passed or was accepted, it had the same options, and queues, nodes and
+        KAI Scheduler's own pods are as they were then, its results are returned and nothing is run.
       - V(0) always runs the checks.
     type: int
     default: 0
@@ -113,6 +130,12 @@ EXAMPLES = r"""
     kubeconfig: /etc/kubegpu/dc1/team-ml.yml
     checks: [gpu]
     image: docker.io/library/ubuntu:24.04
+
+- name: Look for the lost reservations of a release that is known for them, and go on
+  kubegpu.tenancy.kai_probe:
+    kubeconfig: /etc/kubegpu/dc1/team-ml.yml
+    checks: [burst]
+    accept_hazards: ["#1103"]
 """
 
 RETURN = r"""
@@ -131,7 +154,7 @@ results:
       type: str
       returned: always
     verdict:
-      description: V(passed), V(failed) or V(not_tried).
+      description: V(passed), V(failed), V(not_tried), or V(accepted), which is what O(accept_hazards) says.
       type: str
       returned: always
     reason:
@@ -169,6 +192,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecyc
 ARGUMENT_SPEC = {
     "queues": {"type": "list", "elements": "dict", "default": []},
     "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
+    "accept_hazards": {"type": "list", "elements": "str", "default": []},
     "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
     "gpu_resource": {"type": "str", "default": "nvidia.com/gpu"},
     "runtime_class": {"type": "str", "default": "nvidia"},

@@ -17,7 +17,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values imp
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]
 
-PASSED, FAILED, NOT_TRIED = "passed", "failed", "not_tried"
+PASSED = "passed"
+# Verdicts, in the order in which they are counted.
+_VERDICTS = (PASSED, "failed", "not_tried", "accepted")
 
 # States that no module returns: what the run did not get to know.
 NOT_REACHED, NO_CLUSTER = "not reached", "no cluster yet"
@@ -252,9 +254,8 @@ def _checks(tenant: Data) -> str:
     results = tenant["results"]
     if not results:
         return "not verified"
-    counts = {verdict: len([one for one in results if one["verdict"] == verdict]) for verdict in (PASSED, FAILED, NOT_TRIED)}
-    more = [f"{counts[FAILED]} failed"] if counts[FAILED] else []
-    more += [f"{counts[NOT_TRIED]} not tried"] if counts[NOT_TRIED] else []
+    counts = {verdict: len([one for one in results if one["verdict"] == verdict]) for verdict in _VERDICTS}
+    more = [f"{counts[verdict]} {verdict.replace('_', ' ')}" for verdict in _VERDICTS if verdict != PASSED and counts[verdict]]
     return ", ".join([f"{counts[PASSED]} of {len(results)}", *more])
 
 

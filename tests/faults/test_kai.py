@@ -99,6 +99,7 @@ class Scheduler(Cluster):
         params = {
             "queues": QUEUES,
             "checks": ["cpu", "gpu"],
+            "accept_hazards": [],
             "image": "docker.io/library/busybox:1.37.0",
             "gpu_resource": "nvidia.com/gpu",
         }

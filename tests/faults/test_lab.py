@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -24,6 +25,11 @@ KILLED_AT = [
 ]
 
 
+def verified(said: str) -> int:
+    """Count the tenants with KAI Scheduler whose checks all passed, but for what their releases are known for and was accepted."""
+    return len(re.findall(r" (?:13 of 13|12 of 13, 1 accepted|11 of 13, 2 accepted) ", said))
+
+
 @pytest.mark.parametrize(("task", "seconds"), KILLED_AT)
 def test_site_is_killed(lab: Lab, task: str, seconds: float) -> None:
     lab.kill_site_at(task, seconds)
@@ -36,14 +42,14 @@ def test_site_is_killed_and_its_workers_go_on(lab: Lab) -> None:
 
 def test_the_next_run_goes_on_from_there_and_the_one_after_changes_nothing(lab: Lab) -> None:
     said = lab.site()
-    assert said.count("12 of 12") == 2
+    assert verified(said) == 2
     assert changed(lab.site()) == 0
 
 
 def test_a_stopped_host_is_started_and_all_is_well(lab: Lab) -> None:
     subprocess.run(["docker", "stop", lab.name], check=True, capture_output=True, timeout=120)
     said = lab.site()
-    assert said.count("12 of 12") == 2
+    assert verified(said) == 2
     assert changed(lab.site()) == 0
 
 

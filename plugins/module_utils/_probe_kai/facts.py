@@ -7,10 +7,19 @@
 
 from __future__ import annotations
 
-CHECKS = ("cpu", "gpu", "fraction", "gang", "gang_too_large", "over_limit")
+import re
+
+# Checks whose pods share GPUs. They run last, and each alone: other pods' binding can cost a shared GPU its reservation in some
+# releases (#1103). The burst does so on purpose.
+BURST, GPU_MEMORY = "burst", "gpu_memory"
+SHARING = ("fraction", GPU_MEMORY, BURST)
+CHECKS = ("cpu", "gpu", "gang", "gang_too_large", "over_limit", *SHARING)
 # Name of the check that is always made: what KAI's own pods log meanwhile.
 LOGS = "logs"
-PASSED, FAILED, NOT_TRIED = "passed", "failed", "not_tried"
+# Accepted is what went wrong as a hazard says that was accepted by name. It is no failure, and no evidence that all is well.
+PASSED, FAILED, NOT_TRIED, ACCEPTED = "passed", "failed", "not_tried", "accepted"
+# The hazard that checks of shared GPUs find: the reservation of a GPU is removed while pods use it (fixed by #1363).
+LOST_RESERVATION = "#1103"
 
 # ConfigMap beside KAI that keeps the last results, and its keys.
 RECORD = "kubegpu-probe"
@@ -21,9 +30,31 @@ POD_GROUP = ("scheduling.run.ai/v2alpha2", "PodGroup")
 POD_GROUP_NOTE = "pod-group-name"
 # Annotation of reservation pods, written by themselves: the UUID of the GPU that they hold.
 RESERVED_GPU_NOTE = "run.ai/reserve_for_gpu_index"
-# Annotation of pods that ask for a part of a GPU.
-FRACTION_NOTE = "gpu-fraction"
+# Label of pods that share a GPU, and of its reservation pod, with the same value. Pods that have parts of several GPUs have a
+# label for each, with this before a slash (pkg/common/constants).
+GPU_GROUP_LABEL = "runai-gpu-group"
+# Annotations of pods that ask for a part of a GPU, or for MiB of its memory.
+FRACTION_NOTE, MEMORY_NOTE = "gpu-fraction", "gpu-memory"
+# Label of nodes by which KAI knows the memory of each of their GPUs, in MiB, and what it rounds that down to
+# (pkg/scheduler/api/node_info/node_info.go).
+GPU_MEMORY_LABEL, MEMORY_STEP = "nvidia.com/gpu.memory", 100
 # Reason of a pod group that has to wait (pkg/apis/scheduling/v2alpha2/podgroup_types.go).
 OVER_LIMIT = "OverLimit"
 # The lowest class of KAI's chart, and a preemptible one.
 LOWEST_PRIORITY = "train"
+
+# What lines in the logs of KAI's pods come from; the last group that matched is the name in braces.
+LOG_CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
+    # client-go: tools/cache/reflector.go. Seen with v0.9.3 without Kueue's CRD; #1124.
+    (
+        re.compile(r"failed to list \*?(?:\w+\.)*(\w+): the server could not find the requested resource(?: \(get ([\w.-]+)\))?"),
+        "the API server has no {}, without which nothing is scheduled: is its CRD missing?",
+    ),
+    (re.compile(r"Unauthorized"), "it is not known to the API server any more (401): restart it (#1536)"),
+    (re.compile(r"is forbidden"), "it lacks a right (403)"),
+    (re.compile(r"failed calling webhook"), "a webhook does not answer"),
+    (re.compile(r"x509:"), "a certificate is not trusted"),
+)
+# Reasons of a container whose image does not come (k8s.io/kubernetes, pkg/kubelet/images/types.go).
+IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+OOM_KILLED = "OOMKilled"

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 import json
@@ -14,13 +15,14 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     NAMESPACE,
     OPERATOR,
     RESERVATION_NAMESPACE,
     SCHEDULERS,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai import status
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
@@ -32,6 +34,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
     RECORD,
     REPORT_KEY,
     RESERVED_GPU_NOTE,
+    SHARING,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (
     Capacity,
@@ -39,6 +42,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan im
     Settings,
     allocated,
     free_gpus,
+    gpu_memory,
     plan,
     result,
 )
@@ -55,6 +59,7 @@ Object = dict[str, t.Any]
 DECISIVE = (
     "queues",
     "checks",
+    "accept_hazards",
     "image",
     "gpu_resource",
     "runtime_class",
@@ -62,6 +67,11 @@ DECISIVE = (
     "namespace",
     "scheduler_name",
 )
+
+# Seconds between two looks at the checks.
+INTERVAL = 0.5
+# Seconds after which a GPU that shared pods run on, and that nobody reserves, is called lost.
+SETTLE = 5.0
 
 
 def probe(run: Run) -> Result:
@@ -93,6 +103,26 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
+@dataclasses.dataclass
+class Trial:
+    """A check that runs.
+
+    :ivar began: the clock's time; ``complete``, when all of its pods were first seen running, None before.
+    :ivar deadline: the end of its part of the probe's time.
+    :ivar coming: those of its pods that are still to be created.
+    """
+
+    began: float
+    deadline: Deadline
+    coming: list[Object]
+    complete: float | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether no other look at it fits into its time."""
+        return self.deadline.left(0) < INTERVAL
+
+
 class Probe:
     """One run of the checks in one cluster.
 
@@ -110,15 +140,15 @@ class Probe:
         own = [pod for pod in pods if pod["metadata"].get("namespace") == NAMESPACE]
         self.fingerprint = status.fingerprint({key: params[key] for key in DECISIVE}, queues, nodes, own)
         live = from_live(queues)
-        self.capacity = Capacity(live, allocated(queues, self.resource), free_gpus(nodes, pods, self.resource))
+        free, memory = free_gpus(nodes, pods, self.resource), gpu_memory(nodes, pods, self.resource)
+        self.capacity = Capacity(live, allocated(queues, self.resource), free, memory)
         names = [queue.name for queue in leaves(parse(params["queues"]) if params["queues"] else live)]
         self.waiting, self.results = plan(params["checks"], names, self.capacity, self._settings())
-        # When each running check began, and which of its pods are still to be created.
-        self.running: dict[Check, float] = {}
-        self.coming: dict[Check, list[Object]] = {}
+        self.running: dict[Check, Trial] = {}
         self.logs: dict[str, str] = {}
         self.unreadable: dict[str, str] = {}
-        self.reserved: set[str] = set()
+        self.devices = {node["metadata"]["name"]: int(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)) for node in nodes}
+        self.others = frozenset(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
 
     def _settings(self) -> Settings:
         params = self.run.params
@@ -132,72 +162,96 @@ class Probe:
         )
 
     def run_checks(self) -> None:
-        """Run all checks in a namespace of their own, and then search the logs of KAI's own pods."""
+        """Run all checks in a namespace of their own, and then look at KAI's own pods and their logs."""
         deadline = self.run.deadline
         start = deadline.clock()
+        began = _now()
         with own_namespace(self.kube, self.namespace, deadline):
-            try:
-                wait_for("the checks", self._advance, deadline, interval=0.5)
-            except TenancyError as exc:
-                # Anything but the end of the wait is no verdict.
-                if "waited" not in exc.details:
-                    raise
-                self._give_up()
-        self.results.append(self._check_logs(deadline.clock() - start))
+            while not self._advance():
+                deadline.sleep(INTERVAL)
+        logs, unreadable = self._kai_logs([OPERATOR, *SCHEDULERS], deadline.clock() - start)
+        pods = [*self.kube.list("v1", "Pod", NAMESPACE), *self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
+        self.results.append(status.judge_logs(logs, unreadable, status.broken_pods(pods, began.strftime(status.TIME))))
 
-    def _check_logs(self, seconds: float) -> Object:
-        """Return the result of the search in what KAI's scheduler and operator logged in the last ``seconds``."""
+    def _kai_logs(self, apps: t.Iterable[str], seconds: float) -> tuple[dict[str, str], dict[str, str]]:
+        """Return what KAI's pods with these labels logged in the last ``seconds``, and why a log could not be read, by pod."""
         logs: dict[str, str] = {}
         unreadable: dict[str, str] = {}
-        for pod in self.kube.list("v1", "Pod", NAMESPACE, f"app in ({', '.join([OPERATOR, *SCHEDULERS])})"):
+        for pod in self.kube.list("v1", "Pod", NAMESPACE, f"app in ({', '.join(apps)})"):
             name = pod["metadata"]["name"]
             try:
                 logs[name] = self.kube.logs(name, NAMESPACE, lines=10_000, seconds=int(seconds))
             except TenancyError as exc:
                 unreadable[name] = exc.message
-        return status.judge_logs(logs, unreadable)
+        return logs, unreadable
 
-    def _advance(self) -> tuple[bool | None, str]:
-        """Probe for ``wait_for``: conclude what can be judged now, start what there is capacity for; True once all is done."""
-        pending = self._judge_running()
+    def _advance(self) -> bool:
+        """Conclude what can be judged now, start what there is capacity for; return True once all is done.
+
+        Checks that start together may use half of the time that is left while others wait, and all of it when none does: one
+        that cannot end leaves time for the others.
+        """
+        self._judge_running()
+        deadline = self.run.deadline
+        if batch := self._startable():
+            if deadline.left(0) < INTERVAL:
+                reason = f"no time was left of {self.run.params['timeout']} s"
+                self.results += [result(check.name, check.queue, NOT_TRIED, reason) for check in [*batch, *self.waiting]]
+                self.waiting = []
+                return not self.running
+            share = deadline.share(0.5 if self.waiting else 1)
+            for check in batch:
+                self._start(check, share)
+        return not self.running and not self.waiting
+
+    def _startable(self) -> list[Check]:
+        """Take the checks that can start now from those that wait, and conclude those for which there is no capacity."""
+        batch: list[Check] = []
         for check in list(self.waiting):
-            # Fractions run alone: other pods' binding can cost a shared GPU its reservation in some releases (#1103).
-            if check.name == "fraction" and self.running:
+            running = [*self.running, *batch]
+            if check.name in SHARING and running:
                 continue
-            shortage = self.capacity.shortage(check, self.running)
+            shortage = self.capacity.shortage(check, running)
             if not shortage:
-                self._start(check)
-            elif not any(other.gpus for other in self.running):
-                self.waiting.remove(check)
+                batch.append(check)
+            elif not any(other.gpus for other in running):
                 self.results.append(result(check.name, check.queue, NOT_TRIED, shortage))
-        done = not self.running and not self.waiting
-        return (True, "") if done else (None, "; ".join(pending) or "the last checks were just started")
-
-    def _judge_running(self) -> list[str]:
-        """Conclude the checks with a verdict; return what was observed of the others."""
-        seen = self._observe()
-        pending = []
-        for check in list(self.running):
-            verdict, reason = self._judge(check, seen)
-            if verdict is None:
-                pending.append(f"{check.name} in {check.queue}: {reason}")
             else:
-                self._conclude(check, verdict, reason)
-        return pending
+                continue
+            self.waiting.remove(check)
+        return batch
 
-    def _judge(self, check: Check, seen: status.Observation, over: bool = False) -> status.Verdict:
-        """Return the verdict on a check, whose next pod is created when those before it run, unless time is over."""
-        coming = self.coming.get(check)
-        if not coming:
-            return status.judge(check, seen, self.capacity)
-        verdict, reason = status.judge_begun(check, len(check.pods) - len(coming), seen)
-        if verdict != PASSED or over:
+    def _judge_running(self) -> None:
+        """Conclude the checks with a verdict, and those whose time is over."""
+        seen = self._observe()
+        for check, trial in list(self.running.items()):
+            verdict, reason = self._judge(check, trial, seen)
+            if verdict is None and trial.over:
+                verdict, reason = FAILED, f"no verdict in time: {self._explained(reason, trial)}"
+            if verdict is not None:
+                self._conclude(check, verdict, reason)
+
+    def _judge(self, check: Check, trial: Trial, seen: status.Observation) -> status.Verdict:
+        """Return the verdict on a check, whose next pod is created when those before it run."""
+        accepted = self.run.params["accept_hazards"]
+        if not trial.coming:
+            return status.judge(check, seen, accepted)
+        verdict, reason = status.judge_begun(check, len(check.pods) - len(trial.coming), seen, accepted)
+        if verdict != PASSED:
             return verdict, reason
         try:
-            self._create(coming.pop(0))
+            self._create(trial.coming.pop(0), trial.deadline)
         except TenancyError as exc:
             return FAILED, exc.message
         return None, "the next of its pods was just created"
+
+    def _explained(self, reason: str, trial: Trial) -> str:
+        """Return why there is no verdict, with the scheduler's last error where nobody says why a pod waits."""
+        if status.NO_REASON not in reason:
+            return reason
+        logs, _unreadable = self._kai_logs(SCHEDULERS, self.run.deadline.clock() - trial.began)
+        error = status.last_error(logs.values())
+        return f"{reason}; the scheduler's last error: {error}" if error else reason
 
     def _observe(self) -> status.Observation:
         """Read what the running checks are judged by."""
@@ -207,17 +261,21 @@ class Probe:
         seen = status.Observation(pods, self.logs, self.unreadable)
         for check in self.running:
             self._read_logs(check, pods)
-            if check.name in ("over_limit", "gang_too_large") and not seen.groups:
-                seen.groups = {group["metadata"]["name"]: group for group in self.kube.list(*POD_GROUP, self.namespace)}
-            if check.name == "fraction":
-                reservations = [annotations_of(pod) for pod in self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
-                seen.holding = {notes[RESERVED_GPU_NOTE] for notes in reservations if RESERVED_GPU_NOTE in notes}
-                # What was annotated once counts: some releases lose a reservation while its pods run (#1103), which is reported.
-                self.reserved |= seen.holding
-                seen.reserved = self.reserved
-                queue = self.kube.get(API_VERSION, KIND, check.queue)
-                seen.allocated = allocated([queue] if queue else [], self.resource)
+        if any(check.name in ("over_limit", "gang_too_large") for check in self.running):
+            seen.groups = {group["metadata"]["name"]: group for group in self.kube.list(*POD_GROUP, self.namespace)}
+        for check in self.running:
+            if check.portions and status.judge_begun(check, len(check.pods), seen)[0] == PASSED:
+                self._observe_sharing(check, seen)
         return seen
+
+    def _observe_sharing(self, check: Check, seen: status.Observation) -> None:
+        """Read whose GPUs are whose, now that all pods of a check run."""
+        trial, now = self.running[check], self.run.deadline.clock()
+        trial.complete = trial.complete or now
+        seen.settled = now - trial.complete >= SETTLE
+        seen.cluster, seen.devices, seen.others = self.kube.list("v1", "Pod"), self.devices, self.others
+        groups, queue = self.kube.list(*POD_GROUP), self.kube.get(API_VERSION, KIND, check.queue)
+        seen.counts = status.counts(check, seen.pods, groups, queue, self.resource)
 
     def _read_logs(self, check: Check, pods: dict[str, Object]) -> None:
         for name in check.pod_names:
@@ -230,33 +288,21 @@ class Probe:
                     # Read again with the next observation; until then there is no verdict that rests on it.
                     self.unreadable[name] = exc.message
 
-    def _start(self, check: Check) -> None:
-        self.waiting.remove(check)
-        self.running[check] = self.run.deadline.clock()
+    def _start(self, check: Check, deadline: Deadline) -> None:
+        first, coming = check.pods[: check.first], list(check.pods[check.first :])
+        self.running[check] = Trial(self.run.deadline.clock(), deadline, coming)
         try:
-            # Halves one after the other, for the same reason for which they run alone.
-            first = check.pods[:1] if check.name == "fraction" else check.pods
-            self.coming[check] = list(check.pods[len(first) :])
             for item in [check.gang, *first] if check.gang else first:
-                self._create(item)
+                self._create(item, deadline)
         except TenancyError as exc:
             self._conclude(check, FAILED, exc.message)
 
-    def _create(self, item: Object) -> None:
+    def _create(self, item: Object, deadline: Deadline) -> None:
         create = functools.partial(self.kube.create, item)
-        when_webhook_answers(f"{item['kind']} {item['metadata']['name']} to be admitted", create, self.run.deadline)
+        when_webhook_answers(f"{item['kind']} {item['metadata']['name']} to be admitted", create, deadline)
 
     def _conclude(self, check: Check, verdict: str, reason: str) -> None:
-        seconds = self.run.deadline.clock() - self.running.pop(check)
+        seconds = self.run.deadline.clock() - self.running.pop(check).began
         self.results.append(result(check.name, check.queue, verdict, reason, seconds))
         for name in check.pod_names:
             self.kube.delete("v1", "Pod", name, self.namespace)
-
-    def _give_up(self) -> None:
-        """Conclude all checks when time is up."""
-        seen = self._observe()
-        for check in list(self.running):
-            _verdict, reason = self._judge(check, seen, over=True)
-            self._conclude(check, FAILED, f"no verdict in time: {reason}")
-        timeout = self.run.params["timeout"]
-        self.results += [result(check.name, check.queue, NOT_TRIED, f"no time was left of {timeout} s") for check in self.waiting]

@@ -6,7 +6,8 @@
 """The pods by which KAI Scheduler is probed, and the free capacity that they need.
 
 Pods run only where GPUs are free and queues below their limit, so that the scheduler has no reason to evict anyone for
-them. A pod that asks for a GPU ends by itself; those that share one have to be seen side by side.
+them. A pod that asks for a GPU ends by itself; those that share one have to be seen side by side, and fill their GPUs, so
+that what they have to share follows from their number.
 """
 
 from __future__ import annotations
@@ -15,15 +16,23 @@ import dataclasses
 import decimal
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
+    BURST,
+    CHECKS,
     FAILED,
     FRACTION_NOTE,
+    GPU_MEMORY,
+    GPU_MEMORY_LABEL,
     LOWEST_PRIORITY,
+    MEMORY_NOTE,
+    MEMORY_STEP,
     NOT_TRIED,
     POD_GROUP,
     POD_GROUP_NOTE,
+    SHARING,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, ancestors
@@ -34,7 +43,12 @@ Amount = decimal.Decimal
 NONE = Amount(0)
 UNLIMITED = Amount("Infinity")
 
-_HALF = "0.5"
+# Parts of GPUs that fill one, or several.
+_MIXED = tuple(map(Amount, ("0.5", "0.25", "0.25")))
+_QUARTERS = (Amount("0.25"),) * 4
+_HALVES = (Amount("0.5"),) * 2
+# GPUs of the burst, at least and at most: four to ten pods.
+_LEAST, _MOST = 2, 5
 _LIST = "nvidia-smi -L"
 _STAY = "trap 'exit 0' TERM; sleep 3600 & wait"
 # More GPUs than any queue or cluster has.
@@ -60,6 +74,7 @@ class Check:
     :ivar gang: the PodGroup its pods belong to, where KAI is not to make one for each.
     :ivar gpus: GPUs it needs on nodes.
     :ivar share: GPUs that count as allocated to the queue.
+    :ivar portions: parts of a GPU that its pods get, in their order, where they share GPUs.
     """
 
     name: str
@@ -68,10 +83,16 @@ class Check:
     gang: Object | None = None
     gpus: int = 0
     share: Amount = NONE
+    portions: tuple[Amount, ...] = ()
 
     @property
     def pod_names(self) -> list[str]:
         return [pod["metadata"]["name"] for pod in self.pods]
+
+    @property
+    def first(self) -> int:
+        """How many of its pods are created at once; each of the others when those before it run, for the reason given at SHARING."""
+        return 1 if self.portions and self.name != BURST else len(self.pods)
 
 
 def result(name: str, queue: str, verdict: str, reason: str, seconds: float = 0.0) -> Object:
@@ -88,12 +109,14 @@ class Capacity:
     :arg queues: those of the cluster.
     :arg allocated: GPUs allocated to each queue.
     :arg free: whole GPUs on nodes.
+    :arg gpu_memory: MiB of a GPU that pods can ask for by annotation; 0 where KAI does not know.
     """
 
-    def __init__(self, queues: dict[str, Queue], allocated: dict[str, Amount], free: int) -> None:
+    def __init__(self, queues: dict[str, Queue], allocated: dict[str, Amount], free: int, gpu_memory: int = 0) -> None:
         self.queues = queues
         self.allocated = allocated
         self.free = free
+        self.gpu_memory = gpu_memory
 
     def _limit(self, queue: Queue) -> Amount:
         # The API takes an unset limit as zero.
@@ -137,6 +160,16 @@ def free_gpus(nodes: t.Iterable[Object], pods: t.Iterable[Object], gpu_resource:
     return allocatable - sum(held(pod, gpu_resource) for pod in pods if pod["spec"].get("nodeName") in usable)
 
 
+def gpu_memory(nodes: t.Iterable[Object], pods: t.Sequence[Object], gpu_resource: str) -> int:
+    """Return the MiB of a GPU that KAI gives out, of the smallest GPU on a node with a label and a free one; 0 without any."""
+    sizes = [
+        int(size)
+        for node in nodes
+        if (size := labels_of(node).get(GPU_MEMORY_LABEL, "")).isdecimal() and free_gpus([node], pods, gpu_resource) > 0
+    ]
+    return min(sizes, default=0) // MEMORY_STEP * MEMORY_STEP
+
+
 # --- checks --------------------------------------------------------------------------------------------------------
 
 
@@ -151,11 +184,14 @@ def plan(
     results: list[Object] = []
     absent = [leaf for leaf in leaves if leaf not in capacity.queues]
     present = [leaf for leaf in leaves if leaf in capacity.queues]
-    # Fractions last: they run alone.
-    for name in sorted(names, key=lambda name: name == "fraction"):
+    for name in sorted(names, key=CHECKS.index):
         results += [result(name, leaf, FAILED, "the queue does not exist") for leaf in absent]
-        if name == "fraction":
-            checks += [_fraction(max(present, key=capacity.headroom), settings)] if present else []
+        if name in SHARING and present:
+            leaf = max(present, key=capacity.headroom)
+            if name == GPU_MEMORY and not capacity.gpu_memory:
+                results.append(result(name, leaf, NOT_TRIED, f"no node with a free GPU has the label {GPU_MEMORY_LABEL}"))
+            else:
+                checks.append(_sharing(name, leaf, capacity, settings))
             continue
         for leaf in present:
             limit = capacity.limit(leaf)
@@ -180,9 +216,25 @@ def _check(name: str, leaf: str, settings: Settings, too_many: int) -> Check:
     return _gang(name, leaf, settings, too_many if name == "gang_too_large" else 0)
 
 
-def _fraction(leaf: str, settings: Settings) -> Check:
-    pods = [_pod(settings, f"fraction-{n}", leaf, f"{_LIST}; {_STAY}", fraction=_HALF) for n in (1, 2, 3)]
-    return Check("fraction", leaf, tuple(pods), gpus=2, share=3 * Amount(_HALF))
+def _sharing(name: str, leaf: str, capacity: Capacity, settings: Settings) -> Check:
+    """Return a check whose pods fill one GPU or several, as many as are free where it adapts to that."""
+    usable = int(min(capacity.headroom(leaf), Amount(capacity.free)))
+    fractions = _MIXED + _QUARTERS if usable > 1 else _MIXED
+    halves = _HALVES * (max(_LEAST, min(usable, _MOST)) if name == BURST else 1)
+    portions = fractions if name == "fraction" else halves
+    gpus = int(sum(portions))
+    memory = {MEMORY_NOTE: str(capacity.gpu_memory // len(_HALVES))}
+    pods = [
+        _pod(
+            settings,
+            f"{name.replace('_', '-')}-{number}",
+            leaf,
+            f"{_LIST}; {_STAY}",
+            notes=memory if name == GPU_MEMORY else {FRACTION_NOTE: str(portion)},
+        )
+        for number, portion in enumerate(portions, 1)
+    ]
+    return Check(name, leaf, tuple(pods), gpus=gpus, share=Amount(gpus), portions=portions)
 
 
 def _gang(name: str, leaf: str, settings: Settings, gpus: int) -> Check:
@@ -197,7 +249,7 @@ def _gang(name: str, leaf: str, settings: Settings, gpus: int) -> Check:
     return Check(name, leaf, pods, {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
 
 
-def _pod(settings: Settings, name: str, queue: str, script: str, gpus: int = 0, fraction: str = "") -> Object:
+def _pod(settings: Settings, name: str, queue: str, script: str, gpus: int = 0, notes: Object | None = None) -> Object:
     resources: Object = {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
     if gpus:
         resources["limits"][settings.gpu_resource] = str(gpus)
@@ -219,7 +271,7 @@ def _pod(settings: Settings, name: str, queue: str, script: str, gpus: int = 0, 
             }
         ],
     }
-    if settings.runtime_class and (gpus or fraction):
+    if settings.runtime_class and (gpus or notes):
         spec["runtimeClassName"] = settings.runtime_class
     return {
         "apiVersion": "v1",
@@ -229,7 +281,7 @@ def _pod(settings: Settings, name: str, queue: str, script: str, gpus: int = 0, 
             "namespace": settings.namespace,
             # As a label, KAI honours the class where the PriorityClass is not synced.
             "labels": {QUEUE_LABEL: queue, "priorityClassName": LOWEST_PRIORITY},
-            "annotations": {FRACTION_NOTE: fraction} if fraction else {},
+            "annotations": dict(notes or {}),
         },
         "spec": spec,
     }

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import datetime
 import hashlib
@@ -15,59 +14,96 @@ import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
+    ACCEPTED,
+    BURST,
     FAILED,
     FINGERPRINT_KEY,
+    GPU_GROUP_LABEL,
+    GPU_MEMORY,
+    IMAGE_REASONS,
+    LOG_CAUSES,
     LOGS,
+    LOST_RESERVATION,
     NOT_TRIED,
+    OOM_KILLED,
     OVER_LIMIT,
     PASSED,
     POD_GROUP_NOTE,
     REPORT_KEY,
+    RESERVED_GPU_NOTE,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import NONE, Amount, Capacity, Check, Object, result
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import NONE, Amount, Check, Object, result
 
 # A verdict and its reason; without a verdict, what was observed so far.
 Verdict: t.TypeAlias = "tuple[str | None, str]"
 
 TIME = "%Y-%m-%dT%H:%M:%SZ"
+# What a pod that waits is said to wait for when nobody says.
+NO_REASON = "no reason given yet"
 
 _UUID = re.compile(r"UUID: (GPU-[-0-9a-fA-F]+)")
-_REMOVED = "a pod of the probe was removed by someone else"
-# What authorisation and webhooks that do not work leave in a log.
-_TROUBLE = re.compile(r"Unauthorized|is forbidden|failed calling webhook|x509:")
+_OVER_LIMIT = re.compile(rf"(^|: ){OVER_LIMIT}: ")
+_FREE = "is reserved by no pod, and so free for others"
+# Errors as klog, zap's console and zap's JSON mark them, and the colours of the second.
+_ERROR = re.compile(r"^[EF]\d{4} |\b(ERROR|FATAL)\b|\"level\":\"(error|fatal)\"")
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """GPUs that KAI counts as allocated.
+
+    :ivar own: to the pods of a check, by their pod groups.
+    :ivar groups: to its queue, by all of that queue's pod groups; ``queue``, by the queue's status.
+    """
+
+    own: Amount = NONE
+    groups: Amount = NONE
+    queue: Amount = NONE
 
 
 @dataclasses.dataclass
 class Observation:
-    """What the cluster shows at one moment.
+    """What the cluster shows at one moment. From ``cluster`` on, only checks whose pods share GPUs need it.
 
     :ivar pods: the probe's pods by name.
     :ivar logs: their logs, by pod; ``unreadable``, why a log could not be read.
     :ivar groups: pod groups by name.
-    :ivar reserved: UUIDs of the GPUs that reservation pods held since the check began; ``holding``, those they hold now.
-    :ivar allocated: GPUs that count as allocated, by queue.
+    :ivar cluster: all pods of the cluster.
+    :ivar devices: GPU devices that nodes have, by node.
+    :ivar others: UUIDs of the GPUs that were reserved before the probe began.
+    :ivar counts: GPUs that count as allocated.
+    :ivar settled: whether the check's pods have all run for some seconds, in which a reservation that was being made is there.
     """
 
     pods: dict[str, Object]
     logs: dict[str, str]
     unreadable: dict[str, str] = dataclasses.field(default_factory=dict)
     groups: dict[str, Object] = dataclasses.field(default_factory=dict)
-    reserved: set[str] = dataclasses.field(default_factory=set)
-    holding: set[str] = dataclasses.field(default_factory=set)
-    allocated: dict[str, Amount] = dataclasses.field(default_factory=dict)
+    cluster: list[Object] = dataclasses.field(default_factory=list)
+    devices: dict[str, int] = dataclasses.field(default_factory=dict)
+    others: frozenset[str] = frozenset()
+    counts: Counts = Counts()
+    settled: bool = False
 
 
 # --- the checks ----------------------------------------------------------------------------------------------------
 
 
-def judge(check: Check, seen: Observation, capacity: Capacity) -> Verdict:
-    """Return the verdict on a check whose pods are all created."""
+def judge(check: Check, seen: Observation, accepted: t.Collection[str] = ()) -> Verdict:
+    """Return the verdict on a check whose pods are all created.
+
+    :arg accepted: hazards by the name of upstream's issue, such as ``#1103``.
+    """
     pods = [seen.pods[name] for name in check.pod_names if name in seen.pods]
     if len(pods) < len(check.pods):
-        return FAILED, _REMOVED
+        return _judge_removed(check, check.pod_names, seen, accepted)
     if check.name == "over_limit":
         return _judge_over_limit(pods[0], seen)
     if check.name == "gang_too_large":
@@ -82,13 +118,22 @@ def judge(check: Check, seen: Observation, capacity: Capacity) -> Verdict:
     for name in missing:
         if name in seen.unreadable:
             return None, f"the log of pod {name} cannot be read: {seen.unreadable[name]}"
-    return _judge_fraction(check, listed, seen, capacity) if check.name == "fraction" else _judge_gpu(pods[0], listed[0])
+    return _judge_sharing(check, pods, listed, seen, accepted) if check.portions else _judge_gpu(pods[0], listed[0])
 
 
-def judge_begun(check: Check, begun: int, seen: Observation) -> Verdict:
+def judge_begun(check: Check, begun: int, seen: Observation, accepted: t.Collection[str] = ()) -> Verdict:
     """Return the same while only the first ``begun`` of its pods were created: passed when all of them run."""
-    pods = [seen.pods[name] for name in check.pod_names[:begun] if name in seen.pods]
-    return _judge_placements(pods, seen) if len(pods) == begun else (FAILED, _REMOVED)
+    names = check.pod_names[:begun]
+    pods = [seen.pods[name] for name in names if name in seen.pods]
+    return _judge_placements(pods, seen) if len(pods) == begun else _judge_removed(check, names, seen, accepted)
+
+
+def _judge_removed(check: Check, names: list[str], seen: Observation, accepted: t.Collection[str]) -> Verdict:
+    gone = ", ".join(name for name in names if name not in seen.pods)
+    if not check.portions:
+        return FAILED, f"removed by someone else: pod {gone}"
+    # pkg/binder/binding/resourcereservation: deleteNonReservedPods.
+    return _lost(f"removed by someone else, or by KAI's binder because its GPU was not reserved any more: pod {gone}", accepted)
 
 
 def _judge_placements(pods: list[Object], seen: Observation) -> Verdict:
@@ -124,10 +169,9 @@ def _judge_over_limit(pod: Object, seen: Observation) -> Verdict:
         return FAILED, f"was placed on {pod['spec']['nodeName']}, above the queue's limit"
     reasons = _reasons(pod, seen)
     for reason in reasons:
-        if reason.get("reason") == OVER_LIMIT:
-            return PASSED, f"{OVER_LIMIT}: {reason.get('message', '')}"
-    given = "; ".join(f"{reason.get('reason')}: {reason.get('message')}" for reason in reasons)
-    return None, f"is pending without the reason {OVER_LIMIT}: {given or _why(pod)}"
+        if _OVER_LIMIT.search(reason):
+            return PASSED, reason
+    return None, f"is pending without the reason {OVER_LIMIT}: {'; '.join(reasons) or NO_REASON}"
 
 
 def _judge_withheld(pods: list[Object], seen: Observation) -> Verdict:
@@ -135,33 +179,27 @@ def _judge_withheld(pods: list[Object], seen: Observation) -> Verdict:
         if pod["spec"].get("nodeName"):
             return FAILED, f"pod {pod['metadata']['name']} was placed on {pod['spec']['nodeName']} without the rest of its gang"
     for reason in _reasons(pods[0], seen):
-        return PASSED, f"none of its pods was placed: {reason.get('reason')}: {reason.get('message', '')}"
-    return None, "the scheduler has not given a reason to wait yet"
+        return PASSED, f"none of its pods was placed: {reason}"
+    return None, f"pod {pods[0]['metadata']['name']} is pending: {NO_REASON}"
 
 
-def _reasons(pod: Object, seen: Observation) -> list[Object]:
-    """Return the scheduler's reasons for not placing a pod's group."""
+def _reasons(pod: Object, seen: Observation) -> list[str]:
+    """Return the scheduler's reasons for not placing a pod, as "REASON: MESSAGE".
+
+    They belong into the status of its pod group. Up to v0.9.14, and in v0.10.0, they do not get there when somebody else changed
+    that status meanwhile, as the pod group controller does: the scheduler then tries the same outdated object for ever (#676).
+    The pod's condition has them in every release: from v0.12 on with a full stop behind them, before with a line break.
+    """
     group = seen.groups.get(_pod_group(pod), {})
-    conditions = group.get("status", {}).get("schedulingConditions") or []
-    return [reason for condition in conditions for reason in condition.get("reasons") or []]
-
-
-def _judge_fraction(check: Check, listed: list[list[str]], seen: Observation, capacity: Capacity) -> Verdict:
-    if not all(listed):
-        return None, "no list of GPUs in the log of each pod yet"
-    if any(len(uuids) != 1 for uuids in listed):
-        return FAILED, f"the pods see {', '.join(str(len(uuids)) for uuids in listed)} GPUs, not one each"
-    uuids = collections.Counter(pod[0] for pod in listed)
-    if sorted(uuids.values()) != [1, 2]:
-        return FAILED, f"three halves are spread over {len(uuids)} GPUs as {', '.join(map(str, uuids.values()))}, not as 2 and 1"
-    if unreserved := uuids.keys() - seen.reserved:
-        return None, f"no reservation pod is annotated with {', '.join(sorted(unreserved))}"
-    counted = seen.allocated.get(check.queue, NONE) - capacity.allocated.get(check.queue, NONE)
-    if counted != check.share:
-        return None, f"the queue's status counts {counted} GPUs, not {check.share}"
-    shared = uuids.most_common(1)[0][0]
-    lost = f" ({', '.join(sorted(gone))} is not any more, #1103)" if (gone := uuids.keys() - seen.holding) else ""
-    return PASSED, f"two of three share {shared}, both GPUs are reserved{lost}, {check.share} GPUs count as allocated"
+    listed = [
+        reason
+        for condition in group.get("status", {}).get("schedulingConditions") or []
+        for reason in condition.get("reasons") or []
+    ]
+    conditions = [condition for condition in pod.get("status", {}).get("conditions") or [] if condition["type"] == "PodScheduled"]
+    texts = [f"{reason.get('reason')}: {reason.get('message', '')}" for reason in listed]
+    texts += [condition.get("message", "").strip() for condition in conditions if condition["status"] == "False"]
+    return [text for text in texts if text]
 
 
 def _pod_group(pod: Object) -> str:
@@ -178,28 +216,213 @@ def _why(pod: Object) -> str:
     for condition in status.get("conditions") or []:
         if condition["status"] == "False" and condition.get("message"):
             return str(condition["message"])
-    return "no reason given yet"
+    return NO_REASON
 
 
-# --- KAI's own logs ------------------------------------------------------------------------------------------------
+# --- GPUs that pods share ------------------------------------------------------------------------------------------
 
 
-def judge_logs(logs: t.Mapping[str, str], unreadable: t.Mapping[str, str]) -> Object:
+def _judge_sharing(
+    check: Check, pods: list[Object], listed: list[list[str]], seen: Observation, accepted: t.Collection[str]
+) -> Verdict:
+    if not all(listed):
+        return None, "no list of GPUs in the log of each pod yet"
+    if any(len(uuids) != 1 for uuids in listed):
+        return FAILED, f"the pods see {', '.join(str(len(uuids)) for uuids in listed)} GPUs, not one each"
+    uuids = [found[0] for found in listed]
+    wrong = "; ".join(misowned(pods, uuids, seen))
+    if (wrong or check.name == BURST) and not seen.settled:
+        return None, f"looked at again in a moment: {wrong or 'all of its pods run'}"
+    if wrong:
+        return _lost(wrong, accepted)
+    parts: dict[str, list[Amount]] = {}
+    for uuid, portion in zip(uuids, check.portions, strict=True):
+        parts.setdefault(uuid, []).append(portion)
+    layout = ", ".join(f"{' + '.join(map(str, portions))} on {uuid}" for uuid, portions in parts.items())
+    if any(sum(portions) > 1 for portions in parts.values()):
+        return FAILED, f"more than a whole GPU was given out: {layout}"
+    # A burst may find a GPU that is not free again yet; where others share GPUs, some of the pods may fit in there.
+    if check.name != BURST and len(parts.keys() - seen.others) > check.gpus:
+        return FAILED, f"the pods would fill {check.gpus} GPUs, and are spread over more: {layout}"
+    if uncounted := _uncounted(check, seen.counts):
+        return None, uncounted
+    return PASSED, f"{layout}; each GPU is reserved, {_plain(seen.counts.own)} GPUs count as allocated"
+
+
+def _lost(what: str, accepted: t.Collection[str]) -> Verdict:
+    """Return the verdict on a reservation that was lost."""
+    return (ACCEPTED if LOST_RESERVATION in accepted else FAILED), f"{what} ({LOST_RESERVATION})"
+
+
+def counts(check: Check, pods: t.Mapping[str, Object], groups: t.Iterable[Object], queue: Object | None, resource: str) -> Counts:
+    """Return the GPUs that count as allocated to a check and its queue.
+
+    :arg pods: by name; ``groups``: all pod groups of the cluster.
+    """
+    metadata = [pods[name]["metadata"] for name in check.pod_names if name in pods]
+    names = {(item.get("namespace"), (item.get("annotations") or {}).get(POD_GROUP_NOTE)) for item in metadata}
+    own = total = NONE
+    for group in groups:
+        allocated = (group.get("status") or {}).get("resourcesStatus", {}).get("allocated") or {}
+        gpus = quantity(allocated.get(resource, 0))
+        own += gpus if (group["metadata"].get("namespace"), group["metadata"]["name"]) in names else NONE
+        total += gpus if group["spec"].get("queue") == check.queue else NONE
+    status = (queue or {}).get("status", {}).get("allocated") or {}
+    return Counts(own, total, quantity(status.get(resource, 0)))
+
+
+def _uncounted(check: Check, counted: Counts) -> str:
+    """Return what KAI does not count yet; empty when all is counted.
+
+    The queue's status is the sum over its pod groups, and both are written when KAI's controllers see a change
+    (pkg/queuecontroller, pkg/podgroupcontroller). Therefore they are compared with each other, as they are now. What the status
+    was before the check says nothing: after a pause it counts pods that ended with it until the controllers run again, and a
+    check that subtracts it waits in vain. (Seen: 0.5 instead of 1.5, which a whole GPU from before the pause explains.)
+    """
+    # What a part of its memory is of a GPU depends on the node.
+    right = NONE < counted.own <= check.share if check.name == GPU_MEMORY else counted.own == check.share
+    if not right:
+        return f"the pod groups of its pods count {_plain(counted.own)} GPUs, not {_plain(check.share)}"
+    if counted.queue != counted.groups:
+        return f"the queue's status counts {_plain(counted.queue)} GPUs, its pod groups {_plain(counted.groups)}"
+    return ""
+
+
+def _plain(amount: Amount) -> str:
+    return f"{amount.normalize():f}"
+
+
+def misowned(pods: list[Object], uuids: list[str], seen: Observation) -> list[str]:
+    """Return a sentence for each GPU that is free for others while pods share it, or that has two owners.
+
+    :arg pods: those of the check, and the GPU that each of them sees. Of other pods it is not known which one they have.
+    """
+    live = [pod for pod in seen.cluster if _is_live(pod)]
+    reserved: dict[str, set[str]] = {}
+    for pod in filter(_is_reservation, live):
+        for group in _gpu_groups(pod):
+            reserved.setdefault(group, set()).add(annotations_of(pod).get(RESERVED_GPU_NOTE, ""))
+    own = {_full_name(pod) for pod in pods}
+    others = [pod for pod in live if pod["status"].get("phase") == "Running" and _full_name(pod) not in own]
+    return [
+        *_misowned_by_uuid(pods, uuids, reserved),
+        *(
+            f"a GPU on node {pod['spec']['nodeName']}, used by {_full_name(pod)}, {_FREE}"
+            for pod in others
+            if _gpu_groups(pod) - reserved.keys()
+        ),
+        *_overbooked(live, seen.devices),
+    ]
+
+
+def _misowned_by_uuid(pods: list[Object], uuids: list[str], reserved: t.Mapping[str, set[str]]) -> list[str]:
+    """Return these sentences for GPUs that pods of the check see.
+
+    :arg reserved: UUIDs by GPU group.
+    """
+    users: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for pod, uuid in zip(pods, uuids, strict=True):
+        for group in _gpu_groups(pod) or {""}:
+            users.setdefault((uuid, pod["spec"]["nodeName"]), {}).setdefault(group, []).append(pod["metadata"]["name"])
+    sentences = []
+    for (uuid, node), groups in users.items():
+        for group, names in groups.items():
+            if uuid not in reserved.get(group, ()):
+                sentences.append(f"{uuid} on node {node}, used by {', '.join(names)}, {_FREE}")
+        owners = groups.keys() | {group for group, held_by in reserved.items() if uuid in held_by}
+        if len(owners) > 1:
+            sentences.append(f"{uuid} on node {node} has {len(owners)} owners, the groups {', '.join(sorted(owners))}")
+    return sentences
+
+
+def _overbooked(pods: list[Object], devices: t.Mapping[str, int]) -> list[str]:
+    """Return a sentence for each node on which groups of pods and pods with whole GPUs are more than its GPUs."""
+    sentences = []
+    for node, offered in devices.items():
+        there = [pod for pod in pods if pod["spec"].get("nodeName") == node]
+        whole = sum(held(pod) for pod in there if not _is_reservation(pod))
+        shared = len({group for pod in there for group in _gpu_groups(pod)})
+        if shared and whole + shared > offered:
+            sentences.append(f"of {offered} GPUs on node {node}, {whole} are given whole and {shared} to groups of pods")
+    return sentences
+
+
+def _full_name(pod: Object) -> str:
+    return f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}"
+
+
+def _gpu_groups(pod: Object) -> set[str]:
+    return {value for key, value in labels_of(pod).items() if key.partition("/")[0] == GPU_GROUP_LABEL}
+
+
+def _is_reservation(pod: Object) -> bool:
+    return bool(pod["metadata"].get("namespace") == RESERVATION_NAMESPACE)
+
+
+def _is_live(pod: Object) -> bool:
+    ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return not ended and "deletionTimestamp" not in pod["metadata"]
+
+
+# --- KAI's own pods ------------------------------------------------------------------------------------------------
+
+
+def judge_logs(logs: t.Mapping[str, str], unreadable: t.Mapping[str, str], broken: t.Iterable[str] = ()) -> Object:
     """Return the result of the check of what KAI's own pods logged while the others ran.
 
     :arg logs: by pod; ``unreadable``, why a log could not be read, by pod.
+    :arg broken: what ``broken_pods`` returned.
     """
-    lines = [f"{pod}: {line.strip()[:200]}" for pod, log in logs.items() for line in log.splitlines() if _TROUBLE.search(line)]
-    if lines:
-        return result(
-            LOGS, "", FAILED, f"{len(lines)} lines about authorisation or webhooks that do not work, such as {lines[-1]}"
-        )
+    lines: dict[str, list[str]] = {}
+    for pod, log in logs.items():
+        for line in log.splitlines():
+            if cause := _cause(line):
+                lines.setdefault(cause, []).append(f"{pod}: {_shown(line)}")
+    told = [*broken, *(f"{cause} ({len(found)} lines, such as {found[-1]})" for cause, found in lines.items())]
+    if told:
+        return result(LOGS, "", FAILED, "; ".join(told))
     if unreadable:
         reasons = "; ".join(f"of pod {pod}: {reason}" for pod, reason in sorted(unreadable.items()))
         return result(LOGS, "", NOT_TRIED, f"could not be read: {reasons}")
     if not logs:
         return result(LOGS, "", NOT_TRIED, "KAI Scheduler has no pods here")
-    return result(LOGS, "", PASSED, f"nothing about authorisation or webhooks in those of {', '.join(sorted(logs))}")
+    return result(LOGS, "", PASSED, f"nothing that is known to go wrong in those of {', '.join(sorted(logs))}")
+
+
+def _cause(line: str) -> str:
+    for pattern, cause in LOG_CAUSES:
+        if match := pattern.search(line):
+            return cause.format(*[group for group in reversed(match.groups()) if group])
+    return ""
+
+
+def broken_pods(pods: t.Iterable[Object], since: str) -> list[str]:
+    """Return a sentence for each of KAI's containers whose image does not come, or that was ended for want of memory.
+
+    :arg since: UTC time as the API writes it. Of a container that runs again, only what happened later counts.
+    """
+    sentences = []
+    for pod in pods:
+        for status in container_statuses(pod):
+            state = status.get("state") or {}
+            waiting = state.get("waiting") or {}
+            ended = state.get("terminated") or (status.get("lastState") or {}).get("terminated") or {}
+            where = f"pod {pod['metadata']['name']}: {status['name']}:"
+            if waiting.get("reason") in IMAGE_REASONS:
+                sentences.append(f"{where} {waiting['reason']} {waiting.get('message', '')}".strip())
+            elif ended.get("reason") == OOM_KILLED and ("running" not in state or ended.get("finishedAt", "") >= since):
+                sentences.append(f"{where} {OOM_KILLED}: it needs a higher limit of memory")
+    return sentences
+
+
+def last_error(logs: t.Iterable[str]) -> str:
+    """Return the last line that tells of an error; empty where there is none."""
+    lines = [_shown(line) for log in logs for line in log.splitlines() if _ERROR.search(_COLOUR.sub("", line))]
+    return lines[-1] if lines else ""
+
+
+def _shown(line: str) -> str:
+    return _COLOUR.sub("", line).strip()[:200]
 
 
 # --- the record of an earlier probe --------------------------------------------------------------------------------
@@ -234,7 +457,7 @@ def _restarts(pod: Object) -> int:
 
 
 def still_valid(record: Object | None, digest: str, max_age: int, now: datetime.datetime) -> Object | None:
-    """Return the report of an earlier probe, where all of it passed and still holds.
+    """Return the report of an earlier probe, where all of it passed or was accepted, and still holds.
 
     :arg record: the ConfigMap that keeps it.
     :arg max_age: seconds.
@@ -244,5 +467,5 @@ def still_valid(record: Object | None, digest: str, max_age: int, now: datetime.
         return None
     report: Object = json.loads(data[REPORT_KEY])
     age = now - datetime.datetime.strptime(report["at"], TIME).replace(tzinfo=datetime.UTC)
-    passed = all(found["verdict"] == PASSED for found in report["results"])
+    passed = all(found["verdict"] in (PASSED, ACCEPTED) for found in report["results"])
     return report if passed and age.total_seconds() <= max_age else None

@@ -252,7 +252,9 @@ def _doubt(last: Verified | None, max_age: int, now: datetime.datetime) -> str:
         return f"it was verified {age:.0f} s ago, and that stands for {max_age} s"
     if age < 0:
         return "it was verified later than now: the clock was set back"
-    return "" if all(result["verdict"] == "passed" for result in last.results) else "not all checks passed"
+    # What was accepted is no reason to look again.
+    stands = all(result["verdict"] in ("passed", "accepted") for result in last.results)
+    return "" if stands else "not all checks passed"
 
 
 # --- all of them -------------------------------------------------------------------------------------------------

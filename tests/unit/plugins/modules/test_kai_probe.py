@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, RESERVATION_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import CHECKS, POD_GROUP, SHARING
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_probe import reconcile
@@ -21,28 +24,38 @@ class Cluster(InMemoryApi):
 
     :arg stuck: names of pods that stay pending; ``refused``, of those that a webhook denies.
     :arg log: of KAI's operator. None where it cannot be read.
+    :arg lost: the GPU, by number, whose reservation is removed when a second pod shares it.
+    :arg memory: value of the node's label.
     """
 
-    def __init__(self, gpus=4, stuck=(), refused=(), log=""):
+    def __init__(self, gpus=4, stuck=(), refused=(), log="", lost=None, memory=""):
         super().__init__(manifest(queue) for queue in parse(TREE).values())
         self.log = log
         self.stuck = stuck
         self.refused = refused
+        self.lost = lost
         self.most = 0
         self.order = []
-        ready = [{"type": "Ready", "status": "True"}]
-        status = {"allocatable": {"nvidia.com/gpu": str(gpus)}, "conditions": ready}
-        self.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}, "status": status})
+        # Of each GPU that is shared, what each pod has of it.
+        self.shared = {}
+        labels = {"nvidia.com/gpu.memory": memory} if memory else {}
+        offered = {"nvidia.com/gpu": str(gpus)}
+        status = {"allocatable": offered, "capacity": offered, "conditions": [{"type": "Ready", "status": "True"}]}
+        self.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}, "spec": {}, "status": status})
         self.have_pod("kai-operator-1", NAMESPACE, {"labels": {"app": "kai-operator"}})
-        for n in (0, 1):
-            notes = {"run.ai/reserve_for_gpu_index": f"GPU-{n}"}
-            self.have_pod(f"reservation-{n}", RESERVATION_NAMESPACE, {"annotations": notes})
         self.react("create", "Namespace", self._add_account)
         self.react("create", "Pod", self._schedule)
+        self.react("delete", "Pod", self._free)
 
-    def have_pod(self, name, namespace, metadata):
+    def have_pod(self, name, namespace, metadata, **status):
         metadata = {"name": name, "namespace": namespace} | metadata
-        self.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}, "status": {}})
+        self.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n"}, "status": status})
+
+    def have_group(self, name, namespace, queue, status):
+        metadata = {"name": name, "namespace": namespace}
+        self.put(
+            {"apiVersion": POD_GROUP[0], "kind": POD_GROUP[1], "metadata": metadata, "spec": {"queue": queue}, "status": status}
+        )
 
     @property
     def record(self):
@@ -50,13 +63,7 @@ class Cluster(InMemoryApi):
 
     def probe_left(self):
         """What is left in the probe's namespace, and the namespace."""
-        return [key for key in self.objects if "kai-probe" in key]
-
-    def get(self, api_version, kind, name, namespace=None):
-        found = super().get(api_version, kind, name, namespace)
-        # The leaf's status counts the halves while they run.
-        halves = [pod for pod in self.order if pod.startswith("fraction")]
-        return found | {"status": {"allocated": {"nvidia.com/gpu": "1500m"}}} if kind == "Queue" and halves else found
+        return [key for key in self.objects if "kai-probe" in key and key[1] != "PodGroup"]
 
     def create(self, definition):
         if definition["metadata"]["name"] in self.refused:
@@ -70,20 +77,50 @@ class Cluster(InMemoryApi):
     def _schedule(self, pod):
         name, metadata = pod["metadata"]["name"], pod["metadata"]
         pending = name.startswith(("over", "gang-too-large")) or name in self.stuck
-        group = metadata.get("annotations", {}).get("pod-group-name", name)
-        metadata["annotations"] = metadata.get("annotations", {}) | {"pod-group-name": group}
-        phase = "Pending" if pending else "Running" if name.startswith("fraction") else "Succeeded"
+        asked = metadata.get("annotations", {})
+        group = asked.get("pod-group-name", name)
+        status = {}
+        if name in self.stuck:
+            pass
+        elif pending:
+            status = {"schedulingConditions": [{"reasons": [{"reason": "OverLimit", "message": "too much"}]}]}
+        elif asked.keys() & {"gpu-fraction", "gpu-memory"}:
+            part = Decimal(asked.get("gpu-fraction", "0.5"))
+            gpu = next(gpu for gpu in range(9) if sum(self.shared.get(gpu, {}).values()) + part <= 1)
+            metadata["labels"] |= {"runai-gpu-group": f"g-{gpu}"}
+            if gpu not in self.shared:
+                self.reserve(gpu)
+            elif gpu == self.lost:
+                self.drop("v1", "Pod", f"reservation-{gpu}", RESERVATION_NAMESPACE)
+            self.shared.setdefault(gpu, {})[name] = part
+            status = {"resourcesStatus": {"allocated": {"nvidia.com/gpu": str(part)}}}
+        metadata["annotations"] = asked | {"pod-group-name": group}
+        phase = "Pending" if pending else "Running" if "resourcesStatus" in status else "Succeeded"
         self.put(pod | {"spec": pod["spec"] | ({} if pending else {"nodeName": "n"}), "status": {"phase": phase}})
-        if pending:
-            reasons = [{"reason": "OverLimit", "message": "too much"}]
-            kept = {"metadata": {"name": group, "namespace": metadata["namespace"]}}
-            self.put(
-                {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup"}
-                | kept
-                | {"status": {"schedulingConditions": [{"reasons": reasons}]}}
-            )
+        self.have_group(group, metadata["namespace"], metadata["labels"]["kai.scheduler/queue"], status)
+        self._count()
         self.order.append(name)
-        self.most = max(self.most, sum(key[3].startswith("gpu") for key in self.objects if key[1] == "Pod"))
+        self.most = max(self.most, sum(key[3].startswith("gpu-") for key in self.objects if key[1] == "Pod"))
+
+    def reserve(self, gpu):
+        metadata = {"labels": {"runai-gpu-group": f"g-{gpu}"}, "annotations": {"run.ai/reserve_for_gpu_index": f"GPU-{gpu}"}}
+        self.have_pod(f"reservation-{gpu}", RESERVATION_NAMESPACE, metadata, phase="Running")
+
+    def _free(self, pod):
+        self.drop(*POD_GROUP, pod["metadata"]["name"], pod["metadata"]["namespace"])
+        for gpu, parts in list(self.shared.items()):
+            if parts.pop(pod["metadata"]["name"], None) and not parts:
+                del self.shared[gpu]
+                self.drop("v1", "Pod", f"reservation-{gpu}", RESERVATION_NAMESPACE)
+        self._count()
+
+    def _count(self):
+        """Write the status of the queues, as KAI's controllers do when they see a change."""
+        for queue in self.list("scheduling.run.ai/v2", "Queue"):
+            groups = [group for group in self.list(*POD_GROUP) if group["spec"]["queue"] == queue["metadata"]["name"]]
+            allocated = [group["status"].get("resourcesStatus", {}).get("allocated", {}) for group in groups]
+            total = sum(Decimal(amounts.get("nvidia.com/gpu", "0")) for amounts in allocated)
+            self.put(queue | {"status": {"allocated": {"nvidia.com/gpu": str(total)}}})
 
     def logs(self, name, namespace, **_bounds):
         self._require("Reading the log of", "v1", "Pod", name, namespace)
@@ -91,7 +128,7 @@ class Cluster(InMemoryApi):
             if self.log is None:
                 raise TenancyError("GET log failed: connection refused", status=None)
             return self.log
-        return f"GPU 0: X (UUID: GPU-{1 if name.endswith('3') else 0})"
+        return f"GPU 0: X (UUID: GPU-{next((gpu for gpu, parts in self.shared.items() if name in parts), 0)})"
 
 
 def run(options, kube, check_mode):
@@ -101,14 +138,15 @@ def run(options, kube, check_mode):
 def params(**changes):
     return {
         "queues": TREE,
-        "checks": ["cpu", "gpu", "fraction", "gang", "gang_too_large", "over_limit"],
+        "checks": list(CHECKS),
+        "accept_hazards": [],
         "image": "busybox",
         "gpu_resource": "nvidia.com/gpu",
         "runtime_class": "nvidia",
         "tolerations": [],
         "namespace": "kai-probe",
         "scheduler_name": "kai-scheduler",
-        "timeout": 20,
+        "timeout": 120,
         "max_age": 0,
     } | changes
 
@@ -118,44 +156,162 @@ def verdicts(results):
 
 
 def test_all_is_well():
-    kube = Cluster()
+    kube = Cluster(memory="143771")
     result = run(params(), kube, False)
     assert set(verdicts(result["results"]).values()) == {"passed"}
-    assert len(result["results"]) == 12
+    assert len(result["results"]) == 14
     assert result["results"][-1]["name"] == "logs"
     assert result["changed"] is False
     assert kube.probe_left() == []
-    assert kube.order[-3:] == ["fraction-1", "fraction-2", "fraction-3"]
+    assert kube.order[-17:-8] == [*(f"fraction-{n}" for n in range(1, 8)), "gpu-memory-1", "gpu-memory-2"]
+    assert kube.order[-8:] == [f"burst-{n}" for n in range(1, 9)]
 
 
 def test_one_free_gpu_is_used_by_one_after_the_other():
     kube = Cluster(gpus=1)
-    result = run(params(checks=["gpu", "fraction"]), kube, False)
+    result = run(params(checks=["gpu", *SHARING]), kube, False)
     assert verdicts(result["results"]) == {
         ("gpu", "a"): "passed",
         ("gpu", "b"): "passed",
-        ("fraction", "a"): "not_tried",
+        ("fraction", "a"): "passed",
+        ("gpu_memory", "a"): "not_tried",
+        ("burst", "a"): "not_tried",
         ("logs", ""): "passed",
     }
     assert kube.most == 1
+    assert kube.order[-3:] == ["fraction-1", "fraction-2", "fraction-3"]
+    reasons = {found["name"]: found["reason"] for found in result["results"]}
+    assert reasons["fraction"].startswith("0.5 + 0.25 + 0.25 on GPU-0; each GPU is reserved")
+    assert reasons["burst"] == "it needs 2 free GPUs, there are 1"
+    assert reasons["gpu_memory"] == "no node with a free GPU has the label nvidia.com/gpu.memory"
+
+
+LOST = "GPU-1 on node n, used by burst-3, burst-4, is reserved by no pod, and so free for others"
+
+
+def test_a_burst_that_loses_a_reservation_fails_and_names_the_gpu():
+    kube = Cluster(lost=1)
+    with pytest.raises(TenancyError, match=rf"1 of 2 checks failed\. burst in a: {LOST} \(#1103\)") as caught:
+        run(params(checks=["burst"]), kube, False)
+    # Not before a reservation that was being made had its time.
+    assert caught.value.details["results"][0]["seconds"] >= 5
+    assert kube.probe_left() == []
+
+
+def test_a_lost_reservation_that_is_accepted_is_told_and_fails_nothing():
+    asked = params(checks=["cpu", "burst"], accept_hazards=["#1103"], max_age=60)
+    kube = Cluster(lost=1)
+    result = run(asked, kube, False)
+    burst = result["results"][2]
+    assert (burst["name"], burst["verdict"], burst["reason"]) == ("burst", "accepted", f"{LOST} (#1103)")
+    assert verdicts(result["results"]) == {
+        ("cpu", "a"): "passed",
+        ("cpu", "b"): "passed",
+        ("burst", "a"): "accepted",
+        ("logs", ""): "passed",
+    }
+    # It stands as long as it is accepted.
+    assert run(asked, kube, False)["recorded"]
+    with pytest.raises(TenancyError, match="free for others"):
+        run(asked | {"accept_hazards": []}, kube, False)
+
+
+def test_a_reservation_that_is_made_late_is_not_called_lost():
+    class Slow(Cluster):
+        """The reservation is there only after the first look at all pods."""
+
+        def logs(self, name, namespace, **bounds):
+            if name == "burst-8":
+                self.reserve(1)
+            return super().logs(name, namespace, **bounds)
+
+    assert set(verdicts(run(params(checks=["burst"]), Slow(lost=1), False)["results"]).values()) == {"passed"}
+
+
+def test_a_gpu_that_others_share_may_take_some_of_the_pods():
+    kube = Cluster()
+    kube.reserve(0)
+    kube.shared[0] = {"work": Decimal("0.5")}
+    result = run(params(checks=["fraction"]), kube, False)["results"][0]
+    assert (result["verdict"], result["reason"].count(" on GPU-")) == ("passed", 3)
+    assert result["reason"].startswith("0.5 on GPU-0, 0.25 + 0.25 + 0.25 + 0.25 on GPU-1, ")
+
+
+def test_the_queues_status_from_before_a_pause_does_not_count():
+    """It still has a GPU that ended with the pause, and is written when KAI's controllers see the next change."""
+    kube = Cluster()
+    queue = kube.get("scheduling.run.ai/v2", "Queue", "a")
+    kube.put(queue | {"status": {"allocated": {"nvidia.com/gpu": "1"}}})
+    assert set(verdicts(run(params(checks=["fraction"]), kube, False)["results"]).values()) == {"passed"}
 
 
 def test_a_scheduler_that_lost_its_rights_shows_in_its_log():
     kube = Cluster(log="I1 all is well\nE1 nodes is forbidden: User cannot list\n")
-    with pytest.raises(
-        TenancyError, match=r"logs: 1 lines about authorisation or webhooks that do not work, such as kai-operator-1: E1 nodes is"
-    ):
+    with pytest.raises(TenancyError, match=r"logs: it lacks a right \(403\) \(1 lines, such as kai-operator-1: E1 nodes is"):
         run(params(checks=["cpu"]), kube, False)
     assert kube.probe_left() == []
 
 
-def test_time_runs_out():
-    kube = Cluster(gpus=2, stuck=("gpu-a",))
-    with pytest.raises(TenancyError, match=r"1 of 4 checks failed\. gpu in a: no verdict in time") as caught:
-        run(params(checks=["gpu", "fraction"], timeout=2), kube, False)
-    found = {("gpu", "a"): "failed", ("gpu", "b"): "passed", ("fraction", "a"): "not_tried", ("logs", ""): "passed"}
-    assert verdicts(caught.value.details["results"]) == found
+def test_a_check_that_cannot_end_leaves_time_for_the_others():
+    kube = Cluster(gpus=2, stuck=("gpu-a", "fraction-2"))
+    with pytest.raises(TenancyError, match=r"2 of 5 checks failed\. gpu in a: no verdict in time") as caught:
+        run(params(checks=["gpu", "fraction", "burst"], timeout=60), kube, False)
+    results = caught.value.details["results"]
+    found = {
+        ("gpu", "a"): "failed",
+        ("gpu", "b"): "passed",
+        ("fraction", "a"): "failed",
+        ("burst", "a"): "passed",
+        ("logs", ""): "passed",
+    }
+    assert verdicts(results) == found
+    # Half of the minute, and half of what was left.
+    seconds = {(found["name"], found["queue"]): found["seconds"] for found in results}
+    assert (seconds["gpu", "b"], 29 <= seconds["gpu", "a"] <= 30, 14 <= seconds["fraction", "a"] <= 15.5) == (0.5, True, True)
+    assert caught.value.details["seconds"] <= 60
     assert kube.probe_left() == []
+
+
+def test_all_of_the_time_is_the_last_checks_and_no_more():
+    with pytest.raises(TenancyError, match="burst in a: no verdict in time: pod burst-1 is pending") as caught:
+        run(params(checks=["burst"], timeout=30), Cluster(stuck=("burst-1",)), False)
+    assert 29 <= caught.value.details["results"][0]["seconds"] <= 30
+
+
+def test_checks_for_which_no_time_is_left_are_not_tried():
+    class Late(Cluster):
+        """Its namespace's service account takes nearly all of the time."""
+
+        def _add_account(self, namespace):
+            super()._add_account(namespace)
+            clock.now += 19.8
+
+    options = params(checks=["cpu", "fraction"], timeout=20)
+    made = make_run(options, Late())
+    clock = made.deadline.clock
+    results = reconcile(made)["results"]
+    assert [(found["verdict"], found["reason"]) for found in results[:-1]] == [("not_tried", "no time was left of 20 s")] * 3
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [("E1122 10:00 cache.go:1] no leader\n", "; the scheduler's last error: E1122 10:00 cache.go:1] no leader"), ("I1 fine", "")],
+)
+def test_a_pod_that_nobody_explains_carries_the_schedulers_last_error(log, told):
+    kube = Cluster(stuck=("cpu-a",), log=log)
+    kube.have_pod("scheduler-1", NAMESPACE, {"labels": {"app": "scheduler"}})
+    with pytest.raises(TenancyError, match="cpu in a: no verdict in time") as caught:
+        run(params(checks=["cpu"]), kube, False)
+    reason = next(found["reason"] for found in caught.value.details["results"] if found["verdict"] == "failed")
+    assert reason == f"no verdict in time: pod cpu-a is pending: no reason given yet{told}"
+
+
+def test_kais_own_pods_are_looked_at():
+    kube = Cluster()
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}
+    kube.have_pod("reservation-x", RESERVATION_NAMESPACE, {}, containerStatuses=[{"name": "reserve", "state": waiting}])
+    with pytest.raises(TenancyError, match="logs: pod reservation-x: reserve: ErrImagePull no such host"):
+        run(params(checks=["cpu"]), kube, False)
 
 
 def test_a_refused_pod_fails_its_check_only():
@@ -203,7 +359,7 @@ def test_a_record_of_a_failure_does_not():
     kube = Cluster(log="Unauthorized")
     asked = params(checks=["cpu"], max_age=60)
     for _time in range(2):
-        with pytest.raises(TenancyError, match="logs: 1 lines"):
+        with pytest.raises(TenancyError, match=r"logs: it is not known to the API server any more \(401\)"):
             run(asked, kube, False)
 
 

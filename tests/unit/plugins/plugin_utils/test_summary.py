@@ -214,6 +214,17 @@ def test_a_check_that_was_not_tried_is_named_with_its_reason():
     ]
 
 
+def test_a_check_whose_hazard_was_accepted_is_counted_apart_and_named():
+    results = [
+        *PASSED,
+        check("burst", "accepted", "GPU-1 is free for others (#1103)"),
+        check("fraction", "not_tried", "no GPU is free"),
+    ]
+    inventory = Inventory().cluster(found=[live(results=results)])
+    assert only(inventory)["checks"] == "3 of 5, 1 not tried, 1 accepted"
+    assert "ml: check burst in queue training accepted: GPU-1 is free for others (#1103)" in inventory.notes()
+
+
 def test_a_check_that_failed_is_named_though_no_record_holds_it():
     failed = [*PASSED[1:], check("gpu", "failed", "sees two GPUs")]
     inventory = Inventory().cluster(found=[live(due=["verify"], reasons=["it was verified 4000 s ago"])])

@@ -13,6 +13,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan im
     Settings,
     allocated,
     free_gpus,
+    gpu_memory,
     plan,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
@@ -31,8 +32,8 @@ QUEUES = parse(
 LEAVES = ["training", "notebooks"]
 
 
-def capacity(free=4, **taken):
-    return Capacity(QUEUES, {name: Decimal(str(gpus)) for name, gpus in taken.items()}, free)
+def capacity(free=4, memory=80000, **taken):
+    return Capacity(QUEUES, {name: Decimal(str(gpus)) for name, gpus in taken.items()}, free, memory)
 
 
 def check(name, leaf="training", where=None):
@@ -54,8 +55,13 @@ def test_plan():
         ("over_limit", "training", 0),
         ("over_limit", "notebooks", 0),
         ("fraction", "training", 2),
+        ("gpu_memory", "training", 1),
+        ("burst", "training", 4),
     ]
     assert records == []
+    # Those whose pods share GPUs come last, whatever the order in which they are asked for.
+    checks, _records = plan(["burst", "fraction", "cpu"], ["training"], capacity(), SETTINGS)
+    assert [item.name for item in checks] == ["cpu", "fraction", "burst"]
 
 
 def test_plan_without_limit_or_queue():
@@ -71,7 +77,61 @@ def test_pods():
     assert gpu["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert check("over_limit", "notebooks").pods[0]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "3"
     assert "runtimeClassName" not in check("cpu").pods[0]["spec"]
-    assert [half["metadata"]["annotations"] for half in check("fraction").pods] == [{"gpu-fraction": "0.5"}] * 3
+
+
+def asked(check):
+    return [next(iter(pod["metadata"]["annotations"].items())) for pod in check.pods]
+
+
+def fractions(*portions):
+    return [("gpu-fraction", portion) for portion in portions]
+
+
+MIXED, QUARTERS = ("0.5", "0.25", "0.25"), ("0.25",) * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "pods", "gpus"),
+    [
+        ("fraction", capacity(), fractions(*MIXED, *QUARTERS), 2),
+        ("fraction", capacity(free=1), fractions(*MIXED), 1),
+        # Two are free, and the queue may have one of them.
+        ("fraction", capacity(free=2, training=3), fractions(*MIXED), 1),
+        # There is no room, which is for the capacity to say.
+        ("fraction", capacity(free=0), fractions(*MIXED), 1),
+        ("gpu_memory", capacity(memory=143700), [("gpu-memory", "71850")] * 2, 1),
+        ("burst", capacity(), fractions(*["0.5"] * 8), 4),
+        ("burst", capacity(training=2), fractions(*["0.5"] * 4), 2),
+        ("burst", capacity(free=1), fractions(*["0.5"] * 4), 2),
+    ],
+)
+def test_pods_that_share_gpus_fill_those_that_are_free(name, where, pods, gpus):
+    planned = check(name, where=where)
+    assert (asked(planned), planned.gpus, planned.share, sum(planned.portions)) == (pods, gpus, gpus, gpus)
+    assert planned.first == (len(pods) if name == "burst" else 1)
+    assert {pod["spec"]["runtimeClassName"] for pod in planned.pods} == {"nvidia"}
+
+
+def test_a_burst_has_ten_pods_at_most():
+    assert len(check("burst", "open", capacity(free=20)).pods) == 10
+
+
+def test_memory_of_gpus_needs_a_label():
+    checks, records = plan(["gpu_memory"], ["training"], capacity(memory=0), SETTINGS)
+    assert checks == []
+    assert [(record["verdict"], record["reason"]) for record in records] == [
+        ("not_tried", "no node with a free GPU has the label nvidia.com/gpu.memory")
+    ]
+
+
+def test_memory_is_that_of_the_smallest_gpu_on_a_node_with_a_free_one():
+    def node(name, memory, gpus="1"):
+        labels = {"nvidia.com/gpu.memory": memory} if memory else {}
+        return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {"allocatable": {"nvidia.com/gpu": gpus}}}
+
+    nodes = [node("a", "143771"), node("b", "81559"), node("c", "40960", gpus="0"), node("d", ""), node("e", "much")]
+    assert gpu_memory(nodes, [], "nvidia.com/gpu") == 81500
+    assert gpu_memory(nodes[2:], [], "nvidia.com/gpu") == 0
 
 
 def test_a_gang_is_one_group_and_too_large_for_its_queue():
@@ -112,11 +172,16 @@ def test_what_is_free():
         ("cpu", "training", capacity(free=0, ml=4), [], ""),
         ("fraction", "training", capacity(), [], ""),
         ("fraction", "training", capacity(free=2), ["gpu"], "it needs 2 free GPUs, there are 1"),
+        ("fraction", "training", capacity(free=1), [], ""),
+        ("fraction", "training", capacity(ml=4), [], "it needs 1 GPUs, queue ml has 4 of 4 allocated"),
+        ("burst", "training", capacity(), [], ""),
+        ("burst", "training", capacity(training=3, ml=3), [], "it needs 2 GPUs, queue training has 3 of 4 allocated"),
         ("fraction", "training", capacity(), ["cpu", "over_limit"], ""),
-        ("fraction", "training", capacity(free=1), [], "needs 2 free GPUs"),
+        ("fraction", "training", capacity(free=0), [], "needs 1 free GPUs, there are 0"),
+        ("burst", "training", capacity(free=1), [], "needs 2 free GPUs, there are 1"),
         ("gpu", "notebooks", capacity(), ["fraction"], ""),
     ],
 )
 def test_what_there_is_no_capacity_for(name, leaf, where, running, shortage):
-    found = where.shortage(check(name, leaf), [check(other) for other in running])
+    found = where.shortage(check(name, leaf, where), [check(other) for other in running])
     assert shortage in found if shortage else found == ""

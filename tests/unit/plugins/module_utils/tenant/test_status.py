@@ -132,6 +132,10 @@ def test_a_verification_that_does_not_stand_is_only_repeated(live, now, reason):
     assert judge(live, now=now) == Due((VERIFY,), (reason,))
 
 
+def test_a_verification_stands_whose_findings_were_accepted():
+    assert judge(seen(results=[*PASSED, {"verdict": "accepted", "name": "burst"}])) == Due((), ())
+
+
 # --- what a verification rests on --------------------------------------------------------------------------------
 
 
