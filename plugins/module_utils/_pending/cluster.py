@@ -1,0 +1,207 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What one reading of a cluster shows of its pods, and of KAI Scheduler in it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SCHEDULERS, Version
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue
+
+Object = dict[str, t.Any]
+# Namespace and name.
+Key = tuple[str, str]
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+# How much of what others write is shown.
+_LONGEST = 400
+_IMAGE_VERSION = re.compile(r":v?(\d+)\.(\d+)\.(\d+)(?:@|$)")
+# A pod's own message (pkg/scheduler/cache/status_updater): node pool and reason in front where there are any.
+_TOLD = re.compile(r"(?:Node-Pool '[^']*': )?(?:([A-Z][A-Za-z]+): )?(.*)")
+
+
+class Answer(t.NamedTuple):
+    """Why a pod waits, or what is wrong with one that runs.
+
+    :ivar reason: a short name; ``message`` and ``advice``, a sentence each.
+    """
+
+    reason: str
+    message: str
+    advice: str
+
+
+class Told(t.NamedTuple):
+    """What KAI Scheduler says of a pod or its group.
+
+    :ivar reason: of the API, such as OverLimit; may be empty. ``details``, of a queue, may be, too.
+    """
+
+    reason: str
+    message: str
+    details: Object
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """What one reading of a cluster shows.
+
+    :ivar scheduler: the name by which pods ask for KAI Scheduler.
+    :ivar pods: all that have not succeeded; ``nodes``, all.
+    :ivar groups: PodGroups; ``requests``, BindRequests by their pod; ``events``, those of each pod by its UID, oldest first.
+    :ivar trouble: what KAI's scheduler logs; None where that was not read, or shows no error.
+    """
+
+    scheduler: str
+    pods: list[Object]
+    nodes: list[Object]
+    groups: dict[Key, Object]
+    queues: dict[str, Queue]
+    requests: dict[Key, Object]
+    events: dict[str, list[Object]]
+    trouble: Answer | None = None
+
+    @functools.cached_property
+    def schedulers(self) -> list[Object]:
+        """The pods of KAI's own scheduler; none where the host cluster's places the pods of this one."""
+        apps = {*SCHEDULERS, f"{self.scheduler}-default"}
+        return [pod for pod in self.pods if key_of(pod)[0] == NAMESPACE and labels_of(pod).get("app") in apps]
+
+    @functools.cached_property
+    def version(self) -> Version | None:
+        """KAI's version, by its scheduler's image; None where that does not say."""
+        images = [container["image"] for pod in self.schedulers for container in pod["spec"]["containers"]]
+        found = next(filter(None, map(_IMAGE_VERSION.search, images)), None)
+        return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+    @functools.cached_property
+    def members(self) -> dict[Key, list[Object]]:
+        """The pods of each PodGroup that count, as pkg/scheduler/api/pod_status has it (aliveStatuses)."""
+        members = collections.defaultdict(list)
+        for pod in self.pods:
+            if pod["status"].get("phase") in ("Pending", "Running") and "deletionTimestamp" not in pod["metadata"]:
+                members[group_key(pod)].append(pod)
+        return members
+
+    @functools.cached_property
+    def most_gpus(self) -> int:
+        """The GPUs of the node that offers most."""
+        return max((_offered(node) for node in self.nodes), default=0)
+
+    @functools.cached_property
+    def most_free_gpus(self) -> int:
+        """The GPUs that no pod holds on the node that takes pods and has most of them."""
+        taken: collections.Counter[str] = collections.Counter()
+        for pod in self.pods:
+            taken[pod["spec"].get("nodeName", "")] += held(pod)
+        usable = (node for node in self.nodes if not node["spec"].get("unschedulable"))
+        return max((_offered(node) - taken[node["metadata"]["name"]] for node in usable), default=0)
+
+    def group_of(self, pod: Object) -> Object | None:
+        """Return a pod's PodGroup, or None."""
+        return self.groups.get(group_key(pod))
+
+    def queue_of(self, pod: Object) -> str | None:
+        """Return the name of the queue that a pod is in, whether or not it exists; None for one that is not KAI's."""
+        # Of a workload's labels the group's queue is made, the pod's own come second (pkg/podgrouper, CalcPodGroupQueue).
+        of_group = ((self.group_of(pod) or {}).get("spec") or {}).get("queue")
+        return of_group or labels_of(pod).get(QUEUE_LABEL) or (DEFAULT_QUEUE if self.is_kais(pod) else None)
+
+    def is_kais(self, pod: Object) -> bool:
+        """Tell whether a pod asks for KAI Scheduler."""
+        return scheduler_of(pod) == self.scheduler
+
+    def events_of(self, pod: Object) -> list[Object]:
+        """Return a pod's events, oldest first; not those of an earlier pod of its name."""
+        return self.events.get(pod["metadata"]["uid"], [])
+
+    def newest(self, pod: Object, reasons: t.Container[str]) -> Object | None:
+        """Return a pod's newest event with one of the reasons, or None."""
+        return next((event for event in reversed(self.events_of(pod)) if event.get("reason") in reasons), None)
+
+    def unschedulable(self, pod: Object) -> str:
+        """Return why its scheduler found no node for a pod; empty where it has not said."""
+        for condition in conditions_of(pod):
+            if condition["type"] == "PodScheduled" and condition.get("reason") == facts.UNSCHEDULABLE:
+                return line(condition.get("message"))
+        return line((self.newest(pod, facts.UNSCHEDULABLE_EVENTS) or {}).get("message"))
+
+    def is_known(self, pod: Object) -> bool:
+        """Tell whether any scheduler has looked at a pod."""
+        conditions = {condition["type"] for condition in conditions_of(pod) if condition.get("reason") != facts.GATED}
+        return not conditions.isdisjoint(facts.SCHEDULING_CONDITIONS) or bool(self.newest(pod, facts.SCHEDULING_EVENTS))
+
+    def told(self, pod: Object) -> list[Told]:
+        """Return what KAI Scheduler says of a pod; an empty list where it has said nothing."""
+        group = self.group_of(pod)
+        # While one of its pods is placed, a group keeps an older condition (markPodGroupUnschedulable in status_updater).
+        if group and not any(member["spec"].get("nodeName") for member in self.members[group_key(pod)]):
+            # The newest is the last (setPodGroupSchedulingCondition there).
+            conditions = (group.get("status") or {}).get("schedulingConditions") or [{}]
+            reasons = [_told(reason) for reason in conditions[-1].get("reasons") or []]
+            if reasons:
+                return reasons
+        found = _TOLD.fullmatch(self.unschedulable(pod))
+        return [Told(found[1] or "", found[2], {})] if found and found[2] else []
+
+    def said(self, pod: Object, reason: str) -> Told | None:
+        """Return what KAI Scheduler says of a pod with this reason, or None."""
+        return next((told for told in self.told(pod) if told.reason == reason), None)
+
+
+def key_of(item: Object) -> Key:
+    """Return the namespace and name of an object."""
+    return item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def scheduler_of(pod: Object) -> str:
+    """Return the name of the scheduler that a pod asks for."""
+    return str(pod["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
+
+
+def event_time(event: Object) -> str:
+    """Return when an event was last seen; older recorders write other fields than newer ones."""
+    times = (
+        (event.get("series") or {}).get("lastObservedTime"),
+        *map(event.get, ("lastTimestamp", "eventTime", "firstTimestamp")),
+    )
+    return next(filter(None, times), "")
+
+
+def _told(reason: Object) -> Told:
+    details = (reason.get("details") or {}).get("queueDetails") or {}
+    return Told(reason.get("reason", ""), line(reason.get("message")), details)
+
+
+def group_key(pod: Object) -> Key:
+    """Return the namespace and name of a pod's PodGroup; an empty name without one."""
+    return key_of(pod)[0], annotations_of(pod).get(POD_GROUP_NOTE, "")
+
+
+def conditions_of(pod: Object) -> list[Object]:
+    """Return a pod's conditions."""
+    return pod["status"].get("conditions") or []
+
+
+def _offered(node: Object) -> int:
+    return int((node["status"].get("allocatable") or {}).get(GPU_RESOURCE, 0))
+
+
+def line(text: object) -> str:
+    """Return what others wrote as one line, without the full stop at its end."""
+    return " ".join(str(text or "").split())[:_LONGEST].rstrip(" .")

@@ -1,0 +1,454 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Judge why a pod waits, and which pods run past KAI Scheduler.
+
+Each rule is a small function; RULES at the end has the order in which they are asked.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, is_ready, pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE, dotted, facts_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, held
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
+    Answer,
+    Cluster,
+    Object,
+    Told,
+    conditions_of,
+    event_time,
+    group_key,
+    key_of,
+    line,
+    scheduler_of,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
+    FRACTION_NOTE,
+    OVER_LIMIT,
+    POD_GROUP_NOTE,
+    RESERVED_GPU_NOTE,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, leaves
+
+# pkg/scheduler/api/unschedule_info.go, alike from v0.7.11 to v0.17.0.
+_LIMIT = re.compile(
+    r"(?P<queue>.+) quota has reached .*\. Limit is (?P<bound>\S+) (?P<unit>GPUs|cores|GB), currently (?P<held>\S+) .*"
+    r" workload requested (?P<asked>\S+)"
+)
+_QUOTA = re.compile(
+    r"Workload requested (?P<asked>\S+) .*, but (?P<queue>.+) quota is (?P<bound>\S+) (?P<unit>GPUs|cores|GB),"
+    r" while (?P<held>\S+) "
+)
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+# --- pods that wait, whoever places them ---------------------------------------------------------------------------
+
+
+def _terminating(pod: Object, _cluster: Cluster) -> Answer | None:
+    since = pod["metadata"].get("deletionTimestamp")
+    advice = "Wait; if it stays, see its finalizers and whether its node still answers."
+    return Answer("terminating", f"It is being deleted since {since}.", advice) if since else None
+
+
+def _gated(pod: Object, _cluster: Cluster) -> Answer | None:
+    gates = ", ".join(gate["name"] for gate in pod["spec"].get("schedulingGates") or [])
+    advice = "Let whoever set them take them off; until then no scheduler looks at it."
+    return Answer("gated", f"It has the scheduling gates {gates}.", advice) if gates else None
+
+
+def _not_started(pod: Object, cluster: Cluster) -> Answer | None:
+    node = pod["spec"].get("nodeName")
+    if not node:
+        return None
+    for status in container_statuses(pod):
+        waiting = (status.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in facts.WAITING:
+            reason, advice = facts.WAITING[waiting["reason"]]
+            detail = f" ({line(waiting['message'])})" if waiting.get("message") else ""
+            return Answer(reason, f"Its container {status['name']} waits on node {node}: {waiting['reason']}{detail}.", advice)
+    if event := cluster.newest(pod, facts.NODE_EVENTS):
+        reason, advice = facts.NODE_EVENTS[event["reason"]]
+        return Answer(reason, f"It cannot start on node {node}: {event['reason']} ({line(event.get('message'))}).", advice)
+    advice = "Wait; if it stays, see its events and whether the node is ready."
+    return Answer("starting", f"It was given to node {node} and has not started yet.", advice)
+
+
+def _too_large(pod: Object, cluster: Cluster) -> Answer | None:
+    asked, most = gpus_of(pod["spec"]), cluster.most_gpus
+    if asked <= most:
+        return None
+    if not most:
+        advice = "Let the nodes offer their GPUs: the role device_plugin does."
+        return Answer("no_gpus", f"It asks for {asked} GPUs, and no node offers any.", advice)
+    advice = "Ask for no more than one node has, and spread larger work over several pods, as a gang."
+    return Answer("too_large", f"It asks for {asked} GPUs, and no node has more than {most}.", advice)
+
+
+def _of_another_scheduler(pod: Object, cluster: Cluster) -> Answer | None:
+    """Answer for every pod that is not KAI's; the rules after this one are about KAI Scheduler."""
+    if cluster.is_kais(pod):
+        return None
+    if text := cluster.unschedulable(pod):
+        return _no_node(pod, cluster, text)
+    if cluster.is_known(pod):
+        return _last_known(pod, cluster)
+    name = scheduler_of(pod)
+    advice = (
+        f"Correct spec.schedulerName of its workload (KAI Scheduler is {cluster.scheduler}), or install a scheduler of that name."
+    )
+    return Answer("no_scheduler", f"It asks for {name}, and no scheduler of that name has looked at it.", advice)
+
+
+def _no_node(pod: Object, cluster: Cluster, text: str) -> Answer:
+    asked, free = gpus_of(pod["spec"]), cluster.most_free_gpus
+    gpus = f"; it asks for {asked} GPUs, and the most that a node has free are {free}" if asked else ""
+    advice = next(advice for pattern, advice in facts.NO_NODE_ADVICE if re.search(pattern, text))
+    return Answer("no_node", f"{scheduler_of(pod)} finds no node for it: {text}{gpus}.", advice)
+
+
+# --- pods that wait for KAI Scheduler ------------------------------------------------------------------------------
+
+
+def _no_kai(pod: Object, cluster: Cluster) -> Answer | None:
+    # A pod that somebody conditioned is placed by the host cluster's KAI Scheduler.
+    if cluster.schedulers or cluster.is_known(pod):
+        return None
+    advice = (
+        "Install it (role kai_scheduler), or name another scheduler; where the host cluster's KAI Scheduler places the pods of "
+        "this cluster, ask there."
+    )
+    return Answer("no_scheduler", f"It asks for {cluster.scheduler}, and no KAI Scheduler runs in this cluster.", advice)
+
+
+def _kai_down(_pod: Object, cluster: Cluster) -> Answer | None:
+    if not cluster.schedulers or any(map(is_ready, cluster.schedulers)):
+        return None
+    advice = "Mend KAI Scheduler; kai_scheduler_info names what is missing."
+    return Answer("scheduler_down", f"KAI Scheduler is not ready: {line(pod_state(cluster.schedulers[0]))}.", advice)
+
+
+def _queue_missing(pod: Object, cluster: Cluster) -> Answer | None:
+    """Answer for KAI, which up to v0.12 writes neither condition nor event (pkg/scheduler/cache/cluster_info/cluster_info.go)."""
+    name = cluster.queue_of(pod)
+    # Without a scheduler here, the host cluster's has its own queues.
+    if name in cluster.queues or not (cluster.schedulers or cluster.said(pod, facts.QUEUE_MISSING)):
+        return None
+    known = ", ".join(sorted(queue.name for queue in leaves(cluster.queues))[:9])
+    existing = f"one of the leaf queues {known}" if known else "an existing leaf queue"
+    advice = f"Name {existing} in the label {QUEUE_LABEL} of its workload, or create the queue (kai_queues)."
+    if name == DEFAULT_QUEUE and QUEUE_LABEL not in labels_of(pod):
+        return Answer("no_queue", f"It names no queue, so it is in {name}, which does not exist.", advice)
+    return Answer("queue_missing", f"Its queue {name} does not exist.", advice)
+
+
+def _queue_without_parent(pod: Object, cluster: Cluster) -> Answer | None:
+    """Answer for KAI, which leaves out queues below one that does not exist (cluster_info, cleanQueueOrphans)."""
+    path = ancestors(cluster.queues, cluster.queue_of(pod) or "")
+    if not path or not path[-1].parent or path[-1].parent in cluster.queues:
+        return None
+    top = path[-1]
+    below = f"queue {path[0].name} is below queue {top.name}" if top != path[0] else f"queue {top.name}"
+    return Answer(
+        "queue_without_parent",
+        f"Its {below}, whose parent {top.parent} does not exist, and KAI Scheduler leaves out all of it.",
+        f"Create queue {top.parent}, or give {top.name} a parent that exists (kai_queues).",
+    )
+
+
+def _parent_queue(pod: Object, cluster: Cluster) -> Answer | None:
+    name = cluster.queue_of(pod)
+    children = ", ".join(sorted(queue.name for queue in cluster.queues.values() if queue.parent == name))
+    if not children:
+        return None
+    message = f"Its queue {name} has the children {children}, and KAI Scheduler places pods of leaf queues only."
+    return Answer("parent_queue", message, f"Name one of its leaf queues in the label {QUEUE_LABEL} of its workload.")
+
+
+def _queue_level(pod: Object, cluster: Cluster) -> Answer | None:
+    path, version = ancestors(cluster.queues, cluster.queue_of(pod) or ""), cluster.version
+    if not path or version is None:
+        return None
+    levels = facts_of(version)["queue_levels"]
+    if levels in (None, len(path)):
+        return None
+    return Answer(
+        "queue_level",
+        f"Its queue {path[0].name} is on level {len(path)}, and KAI Scheduler v{dotted(version)} serves level {levels} only.",
+        "Give the queue a parent without a parent (kai_queues), or upgrade to v0.13 or later.",
+    )
+
+
+def _binding(pod: Object, cluster: Cluster) -> Answer | None:
+    request = cluster.requests.get(key_of(pod), {})
+    spec, status = request.get("spec") or {}, request.get("status") or {}
+    if not spec or status.get("phase") == facts.BIND_SUCCEEDED:
+        return None
+    node = spec.get("selectedNode")
+    # The number of failed attempts stays at 1: the status is written only when the phase changes (bindrequest_controller.go).
+    failure = line(status.get("reason")) if status.get("phase") == facts.BIND_FAILED else ""
+    if groups := spec.get("selectedGPUGroups"):
+        waiting = [one for one in _reservations(cluster, groups) if RESERVED_GPU_NOTE not in annotations_of(one)]
+        failure = line(pod_state(waiting[0])) if waiting else failure
+    if not failure:
+        advice = "Wait; if it stays, see whether the pod of KAI Scheduler's binder runs."
+        return Answer("binding", f"KAI Scheduler is giving it to node {node}.", advice)
+    if groups:
+        return _unreserved(f"It shares a GPU of node {node}, whose reservation does not come: {failure}.")
+    return Answer(
+        "binding", f"KAI Scheduler chose node {node}, and binding fails: {failure}.", "See the log of KAI Scheduler's binder."
+    )
+
+
+def _reservations(cluster: Cluster, groups: t.Container[str]) -> list[Object]:
+    inside = (pod for pod in cluster.pods if key_of(pod)[0] == RESERVATION_NAMESPACE)
+    return [pod for pod in inside if labels_of(pod).get(facts.GPU_GROUP_LABEL) in groups]
+
+
+def _unreserved(message: str) -> Answer:
+    advice = (
+        f"See why the pods in {RESERVATION_NAMESPACE} do not run or see no GPU: image, quota, driver, and the RuntimeClass, "
+        "which some releases of KAI Scheduler do not set by themselves."
+    )
+    return Answer("reservation", message, advice)
+
+
+def _gang(pod: Object, cluster: Cluster) -> Answer | None:
+    group = cluster.group_of(pod) or {}
+    spec = group.get("spec") or {}
+    needs = {"": spec.get("minMember") or 0}
+    if not spec.get("minSubGroup"):
+        needs |= {part["name"]: part.get("minMember") or 0 for part in spec.get("subGroups") or []}
+    for part, wanted in needs.items():
+        members = [
+            one for one in cluster.members[group_key(pod)] if not part or labels_of(one).get(facts.SUB_GROUP_LABEL) == part
+        ]
+        gated = sum(bool(one["spec"].get("schedulingGates")) for one in members)
+        if len(members) - gated < wanted:
+            of = f" (part {part})" if part else ""
+            held_back = f", {gated} of them with scheduling gates" if gated else ""
+            return Answer(
+                "gang",
+                f"Its gang {group['metadata']['name']}{of} starts with {wanted} pods, and {len(members)} exist{held_back}.",
+                "Create the pods that are missing, or lower the number that the workload starts with.",
+            )
+    return None
+
+
+def _over_limit(pod: Object, cluster: Cluster) -> Answer | None:
+    told = cluster.said(pod, OVER_LIMIT)
+    if told is None:
+        return None
+    found = _LIMIT.search(told.message)
+    if found is None:
+        return Answer(
+            "over_limit", f"{told.message}.", "Wait until work in the queue ends, ask for less, or raise its limit (kai_queues)."
+        )
+    queue, above = _bounding_queue(found, told, pod, cluster)
+    advice = f"Wait until work in queue {queue} ends, ask for less, or raise its limit (kai_queues)."
+    if found["bound"] == "0":
+        advice = f"Give queue {queue} a limit (kai_queues): to KAI Scheduler one that is omitted is 0."
+    numbers = f"{found['bound']} {found['unit']}, {found['held']} are allocated, and it asks for {_asked(found, told)}"
+    return Answer("over_limit", f"Queue {queue}{above} has a limit of {numbers}.", advice)
+
+
+def _over_quota(pod: Object, cluster: Cluster) -> Answer | None:
+    told = cluster.said(pod, facts.OVER_QUOTA)
+    if told is None:
+        return None
+    found = _QUOTA.search(told.message)
+    advice = "Make it preemptible (a PriorityClass below 100, such as train), or raise the quota (kai_queues)."
+    if found is None:
+        return Answer("over_quota", f"{told.message}.", advice)
+    queue, above = _bounding_queue(found, told, pod, cluster)
+    numbers = f"{found['bound']} {found['unit']}, {found['held']} are held by pods that cannot be preempted"
+    return Answer(
+        "over_quota",
+        f"Queue {queue}{above} has a quota of {numbers}, and it is such a pod and asks for {_asked(found, told)}.",
+        advice,
+    )
+
+
+def _bounding_queue(found: re.Match[str], told: Told, pod: Object, cluster: Cluster) -> tuple[str, str]:
+    """Return the queue that bounds a pod, and how it is related to the pod's own queue where it is another one."""
+    # The message has its display name in place of its name.
+    name, own = told.details.get("name") or found["queue"], cluster.queue_of(pod)
+    return name, f", above its queue {own}," if name != own and told.details else ""
+
+
+def _asked(found: re.Match[str], told: Told) -> str:
+    """Return what a workload asks for, in the unit of the other numbers.
+
+    Up to v0.14 the message counts requests of non-preemptible work in milli-CPU and bytes (unschedule_info.go); the details
+    cut GPUs to whole ones (resource_requirment.go, ToResourceList).
+    """
+    resource, scale = {"cores": ("cpu", 1), "GB": ("memory", 10**9)}.get(found["unit"], ("", 1))
+    amount = (told.details.get("podGroupRequestedResources") or {}).get(resource)
+    if amount is None:
+        return found["asked"]
+    return f"{(quantity(amount) / scale).quantize(decimal.Decimal('0.001')).normalize():f}"
+
+
+def _no_room(pod: Object, cluster: Cluster) -> Answer | None:
+    text = "; ".join(told.message for told in cluster.told(pod) if told.reason != facts.QUEUE_MISSING)
+    return _no_node(pod, cluster, text) if text else None
+
+
+def _no_group(pod: Object, cluster: Cluster) -> Answer | None:
+    if POD_GROUP_NOTE in annotations_of(pod) or not cluster.schedulers:
+        return None
+    warning = line((cluster.newest(pod, (facts.GROUPER_EVENT,)) or {}).get("message"))
+    advice = "See whether KAI Scheduler's pod grouper runs, and its log."
+    return Answer("no_pod_group", f"KAI Scheduler has put it into no PodGroup yet{': ' if warning else ''}{warning}.", advice)
+
+
+def _scheduler_error(_pod: Object, cluster: Cluster) -> Answer | None:
+    return cluster.trouble
+
+
+def _last_known(pod: Object, cluster: Cluster) -> Answer:
+    """Return what was last written of a pod."""
+    known = [
+        (event_time(event), event["reason"], line(event.get("message")))
+        for event in cluster.events_of(pod)
+        if event.get("reason") != facts.BOUND_EVENT
+    ]
+    known += [
+        (condition.get("lastTransitionTime") or "", condition.get("reason") or condition["type"], line(condition.get("message")))
+        for condition in conditions_of(pod)
+        if condition["status"] == "False" and condition.get("message")
+    ]
+    if not known:
+        advice = "Wait for its next round, then see the logs of KAI Scheduler's scheduler and pod grouper."
+        return Answer(facts.UNKNOWN, f"{scheduler_of(pod)} has not said why it waits.", advice)
+    _time, reason, text = max(known)
+    if "reserve GPUs" in text:
+        return _unreserved(f"It shares a GPU whose reservation does not come: {text}.")
+    advice = "See the events of the pod, and the log of its scheduler."
+    return Answer(facts.UNKNOWN, f"{scheduler_of(pod)} has not said why it waits; known last is {reason} ({text}).", advice)
+
+
+# --- pods that run past KAI Scheduler ------------------------------------------------------------------------------
+
+
+def _past_queues(pod: Object, cluster: Cluster) -> Answer | None:
+    node, gpus = pod["spec"].get("nodeName"), held(pod)
+    reserves = labels_of(pod).get("app") == RESERVATION_APP
+    if not (cluster.schedulers and node and gpus) or reserves or cluster.is_kais(pod):
+        return None
+    message = f"{scheduler_of(pod)} placed it: it holds {gpus} GPUs of node {node} that count in no queue of KAI Scheduler."
+    return Answer(
+        "other_scheduler", message, f"Set schedulerName: {cluster.scheduler} and the label {QUEUE_LABEL} in its workload."
+    )
+
+
+def _no_runtime_class(pod: Object, _cluster: Cluster) -> Answer | None:
+    asks = gpus_of(pod["spec"]) or annotations_of(pod).keys() & {FRACTION_NOTE, facts.MEMORY_NOTE}
+    if not asks or pod["spec"].get("runtimeClassName"):
+        return None
+    for status in container_statuses(pod):
+        for state in (status.get("state") or {}, status.get("lastState") or {}):
+            ended = state.get("terminated") or {}
+            text = line(ended.get("message"))
+            if ended.get("exitCode") == facts.NOT_FOUND or re.search(facts.NO_GPU_MESSAGE, text):
+                said = f"exit status {ended.get('exitCode')}{': ' if text else ''}{text}"
+                return Answer(
+                    "no_runtime_class",
+                    f"It asks for a GPU without a RuntimeClass, and its container {status['name']} missed a command ({said}).",
+                    "Set runtimeClassName: nvidia; where that is the nodes' default, see whether the image has the command.",
+                )
+    return None
+
+
+# --- the report ----------------------------------------------------------------------------------------------------
+
+Rule = t.Callable[[Object, Cluster], "Answer | None"]
+
+# Of pods that wait: the first that answers. First what keeps every scheduler from a pod, then what keeps KAI Scheduler from every
+# pod, then what it says nothing about, then what it says, which may be older.
+RULES: tuple[Rule, ...] = (
+    _terminating,
+    _gated,
+    _not_started,
+    _too_large,
+    _of_another_scheduler,
+    _no_kai,
+    _kai_down,
+    _queue_missing,
+    _queue_without_parent,
+    _parent_queue,
+    _queue_level,
+    _binding,
+    _gang,
+    _over_limit,
+    _over_quota,
+    _no_room,
+    _no_group,
+    _scheduler_error,
+    _last_known,
+)
+# Of pods that were placed: each that answers.
+PAST_RULES: tuple[Rule, ...] = (_past_queues, _no_runtime_class)
+
+
+def report(chosen: t.Iterable[Object], cluster: Cluster, now: datetime.datetime) -> list[Object]:
+    """Return a row for each pod that waits, and for each reason why one runs past KAI Scheduler, oldest first.
+
+    :arg chosen: the pods to judge, out of the cluster's.
+    """
+    rows = []
+    for pod in chosen:
+        if pod["status"].get("phase") == "Pending":
+            answer = next(filter(None, (rule(pod, cluster) for rule in RULES)))
+            rows.append(_row(pod, cluster, facts.PENDING, answer, now))
+        answers = filter(None, (rule(pod, cluster) for rule in PAST_RULES))
+        rows += [_row(pod, cluster, facts.PAST_KAI, answer, now) for answer in answers]
+    return sorted(rows, key=lambda row: (row["since"], row["namespace"], row["name"]))
+
+
+def _row(pod: Object, cluster: Cluster, state: str, answer: Answer, now: datetime.datetime) -> Object:
+    created = pod["metadata"]["creationTimestamp"]
+    since = created if state == facts.PENDING else pod["status"].get("startTime", created)
+    namespace, name = key_of(pod)
+    return {
+        "namespace": namespace,
+        "name": name,
+        "queue": cluster.queue_of(pod),
+        "state": state,
+        **answer._asdict(),
+        "since": since,
+        "seconds": max(0, int((now - datetime.datetime.fromisoformat(since)).total_seconds())),
+    }
+
+
+def last_error(logs: t.Mapping[str, str]) -> Answer | None:
+    """Return the last error that KAI's scheduler logged, of a known cause where there is one.
+
+    :arg logs: by the name of the pod.
+    """
+    lines = [(pod, _COLOURS.sub("", text)) for pod, log in sorted(logs.items()) for text in log.splitlines()]
+    for pattern, meaning, advice in facts.LOG_CAUSES:
+        for pod, text in reversed(lines):
+            if found := re.search(pattern, text):
+                names = {"kind": "", "resource": ""} | found.groupdict()
+                names["resource"] = names["resource"] or f"of {names['kind']}"
+                said = f"KAI Scheduler ({pod}) places nothing: {meaning.format(**names)}."
+                return Answer("scheduler_error", said, advice)
+    for pod, text in reversed(lines):
+        if re.search(facts.LOG_ERROR, text):
+            said = f"KAI Scheduler has not said why it waits; the last error of its scheduler ({pod}) is: {line(text)}."
+            return Answer("scheduler_error", said, "See the log of that pod; kai_scheduler_info tells whether all parts run.")
+    return None
