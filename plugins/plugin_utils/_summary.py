@@ -100,7 +100,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     failures = [f"{cluster}: {failure}"] if (failure := _failure(variables)) else []
     failures += [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
     # Without a ledger the run did not get to its end: what was read of the tenants before may not hold any more.
-    missing = NO_CLUSTER if live.get("skipped") else "" if ledger.get("nodes") is not None else NOT_REACHED
+    missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger.get("nodes") is not None else NOT_REACHED
     shared = _changes(variables)
     by_name = {} if missing else {item["name"]: item for item in live.get("tenants") or []}
     return {
@@ -125,6 +125,11 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     }
 
 
+def _is_to_be_made(variables: Mapping) -> bool:
+    """Tell whether check mode found no cluster, or no lab for it."""
+    return bool(variables.get("_kubegpu_unmade") or (variables.get("_kubegpu_tenants") or {}).get("skipped"))
+
+
 def _failure(variables: Mapping) -> str:
     """Return why the work on a cluster ended early; empty when it did not."""
     if not variables.get("_kubegpu"):
@@ -132,8 +137,7 @@ def _failure(variables: Mapping) -> str:
         return str(plan.get("msg") or "it was not reached, see the output above")
     if failure := variables.get("_kubegpu_failure"):
         return str(failure)
-    skipped = (variables.get("_kubegpu_tenants") or {}).get("skipped")
-    reached = skipped or (variables.get("_kubegpu_ledger") or {}).get("nodes") is not None
+    reached = _is_to_be_made(variables) or (variables.get("_kubegpu_ledger") or {}).get("nodes") is not None
     return "" if reached else "it was not reached, see the output above"
 
 

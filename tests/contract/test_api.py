@@ -269,8 +269,13 @@ def test_a_namespace_that_ends_takes_nothing_in_and_stays_until_it_is_empty(kube
     with pytest.raises(TenancyError, match="being terminated") as caught:
         kube.create(item(name))
     assert caught.value.details["status"] == 403
+    # In no certain order.
     wait_for("the end of free", lambda: (kube.get("v1", "ConfigMap", "free", own_namespace) is None or None, "it is there"), 60)
-    assert kube.get("v1", "ConfigMap", "held", own_namespace)["metadata"]["deletionTimestamp"]
+    wait_for(
+        "the deletion of held",
+        lambda: (kube.get("v1", "ConfigMap", "held", own_namespace)["metadata"].get("deletionTimestamp"), "it was not begun"),
+        60,
+    )
     kube.patch("v1", "ConfigMap", "held", {"metadata": {"finalizers": None}}, own_namespace)
     wait_for("its end", lambda: (kube.get("v1", "Namespace", own_namespace) is None or None, "it is there"), 90)
 

@@ -466,3 +466,20 @@ def upgrade_notes(before: Version, after: Version) -> list[str]:
         for note in UPGRADE_NOTES
         if note.start[0] <= before < note.start[1] and note.end[0] <= after < note.end[1]
     ]
+
+
+# What lines in the logs of KAI's pods come from: pattern, what it means, what to do. The first that fits.
+LOG_CAUSES: tuple[tuple[str, str, str], ...] = (
+    # client-go: tools/cache/reflector.go. Seen with v0.9.3 without the CRD of Kueue's topologies; alike with ResourceClaim (#1124).
+    (
+        r"failed to list \*?(?P<kind>[\w.]+): the server could not find the requested resource(?: \(get (?P<resource>[\w.-]+)\))?",
+        "it cannot list {kind}, because the CRD {resource} is missing",
+        "Install that CRD; kai_scheduler brings those that a release needs.",
+    ),
+    (r"Unauthorized", "the API server refuses its credentials (401, #1536)", "Restart those pods."),
+    (r"is forbidden", "it lacks a right", "Run kai_scheduler again, which mends its roles."),
+    (r"failed calling webhook", "a webhook does not answer", "See whether KAI Scheduler's own pods run: kai_scheduler_info."),
+    (r"x509:", "a certificate does not verify", "See whether KAI Scheduler's own pods run: kai_scheduler_info."),
+)
+# Lines that are errors: of klog, of zap as text (without its colours) and as JSON, and of Go.
+LOG_ERROR = r"^[EF]\d{4} |\t(ERROR|FATAL)\t|\"level\":\"(?i:error|fatal)\"|^panic: "

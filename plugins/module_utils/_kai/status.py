@@ -21,6 +21,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     CONFIG,
     CRDS,
     HOOK_ROLES,
+    LOG_CAUSES,
+    LOG_ERROR,
     NAMESPACE,
     RELEASE_NAME,
     WEBHOOKS,
@@ -176,3 +178,26 @@ def is_kubernetes_tested(release: Release, version: str) -> bool | None:
         return None
     first, last = release.kubernetes
     return first <= (int(minor[1]), int(minor[2])) <= last
+
+
+# --- its logs ------------------------------------------------------------------------------------------------------
+
+
+def plain_lines(log: str) -> list[str]:
+    """Return a log's lines without the colours that some of its writers give their levels."""
+    return re.sub(r"\x1b\[[\d;]*m", "", log).splitlines()
+
+
+def is_error(line: str) -> bool:
+    """Tell whether a line of a log of KAI's pods is an error."""
+    return re.search(LOG_ERROR, line) is not None
+
+
+def log_cause(line: str) -> tuple[str, str] | None:
+    """Return what a line of a log of KAI's pods means, and what to do; None where that is not known."""
+    for pattern, meaning, advice in LOG_CAUSES:
+        if found := re.search(pattern, line):
+            names = {"kind": "", "resource": ""} | found.groupdict()
+            names["resource"] = names["resource"] or f"of {names['kind']}"
+            return meaning.format(**names), advice
+    return None

@@ -75,21 +75,6 @@ NO_NODE_ADVICE: tuple[tuple[str, str], ...] = (
     (r"", "Compare what the pod asks for with the nodes: resources, labels, taints, topology."),
 )
 
-# What KAI's scheduler logs when it schedules nothing at all: pattern, what it means, what to do. The first that fits.
-LOG_CAUSES: tuple[tuple[str, str, str], ...] = (
-    # Seen with v0.9.3 without the CRD of Kueue's topologies; alike with ResourceClaim (#1124).
-    (
-        r"failed to list \*?(?P<kind>[\w.]+): the server could not find the requested resource( \(get (?P<resource>[\w.-]+)\))?",
-        "it cannot list {kind}, because the CRD {resource} is missing",
-        "Install that CRD; kai_scheduler brings those that a release needs.",
-    ),
-    (r"Unauthorized", "the API server refuses its credentials (401, #1536)", "Restart the scheduler's pods."),
-    (r"is forbidden", "it lacks a right", "Run kai_scheduler again, which mends its roles."),
-    (r"failed calling webhook", "a webhook does not answer", "See whether KAI Scheduler's own pods run: kai_scheduler_info."),
-    (r"x509:", "a certificate does not verify", "See whether KAI Scheduler's own pods run: kai_scheduler_info."),
-)
-# Lines that are errors: of klog, of zap as text (without its colours) and as JSON, and of Go.
-LOG_ERROR = r"^[EF]\d{4} |\t(ERROR|FATAL)\t|\"level\":\"(ERROR|FATAL)\"|^panic: "
 # Lines of a log that are read, and how old they may be in seconds. What keeps failing is logged about every minute.
 LOG_LINES, LOG_SECONDS = 2000, 300
 

@@ -19,6 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, is_ready, pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE, dotted, facts_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
@@ -52,7 +53,6 @@ _QUOTA = re.compile(
     r"Workload requested (?P<asked>\S+) .*, but (?P<queue>.+) quota is (?P<bound>\S+) (?P<unit>GPUs|cores|GB),"
     r" while (?P<held>\S+) "
 )
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 # --- pods that wait, whoever places them ---------------------------------------------------------------------------
@@ -439,16 +439,13 @@ def last_error(logs: t.Mapping[str, str]) -> Answer | None:
 
     :arg logs: by the name of the pod.
     """
-    lines = [(pod, _COLOURS.sub("", text)) for pod, log in sorted(logs.items()) for text in log.splitlines()]
-    for pattern, meaning, advice in facts.LOG_CAUSES:
-        for pod, text in reversed(lines):
-            if found := re.search(pattern, text):
-                names = {"kind": "", "resource": ""} | found.groupdict()
-                names["resource"] = names["resource"] or f"of {names['kind']}"
-                said = f"KAI Scheduler ({pod}) places nothing: {meaning.format(**names)}."
-                return Answer("scheduler_error", said, advice)
+    lines = [(pod, text) for pod, log in sorted(logs.items()) for text in plain_lines(log)]
     for pod, text in reversed(lines):
-        if re.search(facts.LOG_ERROR, text):
+        if cause := log_cause(text):
+            meaning, advice = cause
+            return Answer("scheduler_error", f"KAI Scheduler ({pod}) places nothing: {meaning}.", advice)
+    for pod, text in reversed(lines):
+        if is_error(text):
             said = f"KAI Scheduler has not said why it waits; the last error of its scheduler ({pod}) is: {line(text)}."
             return Answer("scheduler_error", said, "See the log of that pod; kai_scheduler_info tells whether all parts run.")
     return None

@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-import re
-
 # Checks whose pods share GPUs. They run last, and each alone: other pods' binding can cost a shared GPU its reservation in some
 # releases (#1103). The burst does so on purpose.
 BURST, GPU_MEMORY = "burst", "gpu_memory"
@@ -43,18 +41,6 @@ OVER_LIMIT = "OverLimit"
 # The lowest class of KAI's chart, and a preemptible one.
 LOWEST_PRIORITY = "train"
 
-# What lines in the logs of KAI's pods come from; the last group that matched is the name in braces.
-LOG_CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
-    # client-go: tools/cache/reflector.go. Seen with v0.9.3 without Kueue's CRD; #1124.
-    (
-        re.compile(r"failed to list \*?(?:\w+\.)*(\w+): the server could not find the requested resource(?: \(get ([\w.-]+)\))?"),
-        "the API server has no {}, without which nothing is scheduled: is its CRD missing?",
-    ),
-    (re.compile(r"Unauthorized"), "it is not known to the API server any more (401): restart it (#1536)"),
-    (re.compile(r"is forbidden"), "it lacks a right (403)"),
-    (re.compile(r"failed calling webhook"), "a webhook does not answer"),
-    (re.compile(r"x509:"), "a certificate is not trusted"),
-)
 # Reasons of a container whose image does not come (k8s.io/kubernetes, pkg/kubelet/images/types.go).
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 OOM_KILLED = "OOMKilled"

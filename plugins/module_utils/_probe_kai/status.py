@@ -18,6 +18,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, is_ready
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
     ACCEPTED,
@@ -27,7 +28,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
     GPU_GROUP_LABEL,
     GPU_MEMORY,
     IMAGE_REASONS,
-    LOG_CAUSES,
     LOGS,
     LOST_RESERVATION,
     NOT_TRIED,
@@ -50,9 +50,6 @@ NO_REASON = "no reason given yet"
 _UUID = re.compile(r"UUID: (GPU-[-0-9a-fA-F]+)")
 _OVER_LIMIT = re.compile(rf"(^|: ){OVER_LIMIT}: ")
 _FREE = "is reserved by no pod, and so free for others"
-# Errors as klog, zap's console and zap's JSON mark them, and the colours of the second.
-_ERROR = re.compile(r"^[EF]\d{4} |\b(ERROR|FATAL)\b|\"level\":\"(error|fatal)\"")
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -373,12 +370,15 @@ def judge_logs(logs: t.Mapping[str, str], unreadable: t.Mapping[str, str], broke
     :arg logs: by pod; ``unreadable``, why a log could not be read, by pod.
     :arg broken: what ``broken_pods`` returned.
     """
-    lines: dict[str, list[str]] = {}
+    lines: dict[tuple[str, str], list[str]] = {}
     for pod, log in logs.items():
-        for line in log.splitlines():
-            if cause := _cause(line):
-                lines.setdefault(cause, []).append(f"{pod}: {_shown(line)}")
-    told = [*broken, *(f"{cause} ({len(found)} lines, such as {found[-1]})" for cause, found in lines.items())]
+        for line in plain_lines(log):
+            if cause := log_cause(line):
+                lines.setdefault(cause, []).append(f"{pod}: {line.strip()[:200]}")
+    told = [
+        *broken,
+        *(f"{meaning} ({len(found)} lines, such as {found[-1]}). {advice}" for (meaning, advice), found in lines.items()),
+    ]
     if told:
         return result(LOGS, "", FAILED, "; ".join(told))
     if unreadable:
@@ -387,13 +387,6 @@ def judge_logs(logs: t.Mapping[str, str], unreadable: t.Mapping[str, str], broke
     if not logs:
         return result(LOGS, "", NOT_TRIED, "KAI Scheduler has no pods here")
     return result(LOGS, "", PASSED, f"nothing that is known to go wrong in those of {', '.join(sorted(logs))}")
-
-
-def _cause(line: str) -> str:
-    for pattern, cause in LOG_CAUSES:
-        if match := pattern.search(line):
-            return cause.format(*[group for group in reversed(match.groups()) if group])
-    return ""
 
 
 def broken_pods(pods: t.Iterable[Object], since: str) -> list[str]:
@@ -417,12 +410,8 @@ def broken_pods(pods: t.Iterable[Object], since: str) -> list[str]:
 
 def last_error(logs: t.Iterable[str]) -> str:
     """Return the last line that tells of an error; empty where there is none."""
-    lines = [_shown(line) for log in logs for line in log.splitlines() if _ERROR.search(_COLOUR.sub("", line))]
-    return lines[-1] if lines else ""
-
-
-def _shown(line: str) -> str:
-    return _COLOUR.sub("", line).strip()[:200]
+    lines = [line for log in logs for line in plain_lines(log) if is_error(line)]
+    return lines[-1].strip()[:200] if lines else ""
 
 
 # --- the record of an earlier probe --------------------------------------------------------------------------------

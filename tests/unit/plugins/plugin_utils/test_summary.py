@@ -298,8 +298,9 @@ def test_check_mode_never_counts_checks_of_another_release():
     ]
 
 
-def test_check_mode_of_a_cluster_that_is_yet_to_be_made():
-    inventory = Inventory().cluster(_kubegpu_tenants={"changed": False, "skipped": True})
+@pytest.mark.parametrize("seen", [{"_kubegpu_tenants": {"changed": False, "skipped": True}}, {"_kubegpu_unmade": True}])
+def test_check_mode_of_a_cluster_that_is_yet_to_be_made(seen):
+    inventory = Inventory().cluster(**seen)
     inventory.without("gpu1", "_kubegpu_ledger")
     row = only(inventory)
     assert (row["state"], row["vcluster"], row["checks"]) == ("no cluster yet", "-> 0.36.1", "not verified")

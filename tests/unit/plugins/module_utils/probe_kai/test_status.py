@@ -395,7 +395,7 @@ def test_pods_that_are_created_one_after_the_other():
             {"a": "", "b": "E1 x509: unknown authority"},
             {"c": "gone"},
             "failed",
-            "a certificate is not trusted (1 lines, such as b: E1",
+            "a certificate does not verify (1 lines, such as b: E1",
         ),
         ({"a": "I1 all is well"}, {"b": "connection refused"}, "not_tried", "could not be read: of pod b: connection refused"),
         ({}, {"b": "connection refused"}, "not_tried", "could not be read"),
@@ -414,13 +414,16 @@ MISSING = "the server could not find the requested resource"
 @pytest.mark.parametrize(
     ("line", "cause"),
     [
-        (f"E1 reflector.go:158] failed to list *v1alpha1.Topology: {MISSING}", "the API server has no Topology, without which"),
+        (
+            f"E1 reflector.go:158] failed to list *v1alpha1.Topology: {MISSING}",
+            "it cannot list v1alpha1.Topology, because the CRD of v1alpha1.Topology is missing",
+        ),
         (
             f'E1 reflector.go:200] "Failed to watch" err="failed to list *v1alpha1.Topology: {MISSING} (get topologies.kueue.x-k8s.io)"',
-            "the API server has no topologies.kueue.x-k8s.io, without which nothing is scheduled: is its CRD missing?",
+            "it cannot list v1alpha1.Topology, because the CRD topologies.kueue.x-k8s.io is missing",
         ),
-        ("E1 failed to list *v1.Pod: Unauthorized", "it is not known to the API server any more (401): restart it (#1536)"),
-        ('E1 pods is forbidden: User "x" cannot list resource', "it lacks a right (403)"),
+        ("E1 failed to list *v1.Pod: Unauthorized", "the API server refuses its credentials (401, #1536)"),
+        ('E1 pods is forbidden: User "x" cannot list resource', "it lacks a right"),
         ('failed calling webhook "q.kai.scheduler": connection refused', "a webhook does not answer"),
     ],
 )
