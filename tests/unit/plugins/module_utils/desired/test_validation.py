@@ -375,8 +375,8 @@ RACE = "#1103: when pods that share GPUs start at once, a GPU's reservation can 
 NO_SUPPORT = "end-of-support: upstream has corrected nothing in it since the end of 2026-03"
 
 
-def old(name="a", scheduler=OLD, **more):
-    return {"name": name, "trust": "high", "scheduler": scheduler} | more
+def old(name="a", scheduler=None, **more):
+    return {"name": name, "trust": "high", "scheduler": scheduler or OLD} | more
 
 
 def hazards(*tenants, running=None, today=TODAY, **variables):
