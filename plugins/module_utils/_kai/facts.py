@@ -89,6 +89,9 @@ _NEW_HOME = "oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler"
 
 _OPERANDS = ("pod-grouper", "binder", "queue-controller", "podgroup-controller", "admission")
 
+# CRDs of Kueue and of NVIDIA's GPU operator: kind and version that KAI reads.
+KUEUE_TOPOLOGIES, CLUSTER_POLICIES = "topologies.kueue.x-k8s.io", "clusterpolicies.nvidia.com"
+FOREIGN_KINDS = {KUEUE_TOPOLOGIES: ("Topology", "v1alpha1"), CLUSTER_POLICIES: ("ClusterPolicy", "v1")}
 # Of all releases; a release's own are among its facts.
 CRDS = (
     "bindrequests.scheduling.run.ai",
@@ -140,11 +143,20 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         Fact((0, 9, 0), CRDS[:5], "deployments/kai-scheduler/crds"),
         Fact((0, 12, 0), CRDS, "deployments/kai-scheduler/crds"),
     ),
-    # Whether its operator does not start without the CRD of NVIDIA's GPU operator.
-    "needs_cluster_policy": (
-        Fact(_EVER, False, "no operator"),
-        Fact((0, 9, 0), True, "pkg/operator/controller/config_controller.go, #649, #659"),
-        Fact((0, 12, 0), False, "#717"),
+    # CRDs of others without which it does nothing: its scheduler waits for Kueue's, its operator for the GPU operator's.
+    "foreign_crds": (
+        Fact(_EVER, (), "pkg/scheduler/cache/cache.go"),
+        Fact(
+            (0, 7, 8), (KUEUE_TOPOLOGIES,), "pkg/scheduler/cache/cache.go: WaitForCacheSync; only the image crd-upgrader has it"
+        ),
+        Fact((0, 9, 0), (KUEUE_TOPOLOGIES, CLUSTER_POLICIES), "pkg/operator/controller/config_controller.go, #649, #659"),
+        Fact((0, 12, 0), (), "#717; kai.scheduler/v1alpha1 has Topologies of its own"),
+    ),
+    # Whether helm keeps the Config as an object of the release, which it deletes when it upgrades to a release that does not.
+    "config_by_helm": (
+        Fact(_EVER, False, "no Config"),
+        Fact((0, 9, 0), True, "templates/kai-config.yaml is no hook"),
+        Fact((0, 9, 5), False, "templates/kai-config.yaml is a hook, later templates/hooks: kai-config-deployer"),
     ),
     # How many levels of queues are scheduled, exactly; None for any number.
     "queue_levels": (
@@ -343,7 +355,6 @@ WEBHOOKS: tuple[tuple[str, str], ...] = (
 )
 # Cluster-scoped objects of hooks: Helm does not record them (templates/hooks).
 HOOK_ROLES = ("kai-scheduler-crd-manager", "kai-topology-migration", "post-delete-cleanup", "kai-config-deployer")
-KUEUE_TOPOLOGIES = "topologies.kueue.x-k8s.io"
 
 # Kinds that a release has in its namespace, and objects that every namespace has of itself.
 CONTENT: tuple[tuple[str, str], ...] = (
@@ -364,30 +375,24 @@ BUILT_IN = {("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")}
 ACCEPTED_ANNOTATION = "kubegpu.tenancy/accepted-hazards"
 # Name and namespace of the Secret that keeps the queues during a downgrade; a namespace that outlives KAI.
 EXPORT = ("kubegpu-kai-export", "kube-system")
-# Enough of NVIDIA's CRD for an operator that lists its objects.
-CLUSTER_POLICY_CRD: Object = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "clusterpolicies.nvidia.com", "labels": OWNED_LABELS},
-    "spec": {
-        "group": "nvidia.com",
-        "scope": "Cluster",
-        "names": {
-            "kind": "ClusterPolicy",
-            "listKind": "ClusterPolicyList",
-            "plural": "clusterpolicies",
-            "singular": "clusterpolicy",
+
+
+def foreign_crd(name: str) -> Object:
+    """Return as much of another project's CRD as KAI needs to list its objects."""
+    kind, version = FOREIGN_KINDS[name]
+    plural, _, group = name.partition(".")
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": CRD[0],
+        "kind": CRD[1],
+        "metadata": {"name": name, "labels": OWNED_LABELS},
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
         },
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+    }
 
 
 # --- lookup --------------------------------------------------------------------------------------------------------
@@ -411,7 +416,8 @@ class Release:
     shard: bool
     deployments: tuple[str, ...]
     crds: tuple[str, ...]
-    needs_cluster_policy: bool
+    foreign_crds: tuple[str, ...]
+    config_by_helm: bool
     queue_levels: int | None
     gpu_sharing_key: str
     cdi_key: str | None

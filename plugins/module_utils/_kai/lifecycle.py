@@ -28,7 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation im
     refuse_deeper_queues,
     refuse_hazards,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import shares_gpus
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import config_in, shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, from_live
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
@@ -82,6 +82,8 @@ class Installation:
         self.current = current
         self.before = parse_installed(current.chart_version) if current else release.number
         self.is_downgrade = self.before > release.number
+        # What the chart makes with these values; rendered where something changes.
+        self.manifests = ""
         # What a downgrade that was killed left for the next run.
         self.export = self.kube.get("v1", "Secret", *facts.EXPORT)
 
@@ -94,7 +96,7 @@ class Installation:
         if changing:
             if release.queue_levels is not None:
                 refuse_deeper_queues(release, self.kube.list(*QUEUE))
-            self.helm_release.preview(self.chart, self.values)
+            self.manifests = self.helm_release.preview(self.chart, self.values)
         if self.export:
             run.change(f"Secret {facts.EXPORT[0]}", "present", None)
         record = self._record()
@@ -150,7 +152,7 @@ class Installation:
         if self.current:
             if release.operator and self.kube.get(*facts.CONFIG) is None:
                 run.change("config", None, facts.CONFIG[2])
-            for name in release.crds:
+            for name in (*release.crds, *release.foreign_crds):
                 if self.kube.get(*facts.CRD, name) is None:
                     run.change("CRD", None, name)
         if not run.changes and (missing := self._missing_for_long()):
@@ -196,6 +198,9 @@ class Installation:
             steps.append(
                 self._step(f"{'upgrade to' if upgrade else 'install'} {version}", "as asked, with all values", self._install)
             )
+            if upgrade and facts.facts_of(self.before)["config_by_helm"] and not self.release.config_by_helm:
+                why = "helm deletes it after the upgrade, because it was an object of the former release"
+                steps.append(self._step("write back the Config", why, self._restore_config))
             if upgrade and self.release.restart_after_upgrade:
                 why = "its service account was made anew, and it would go on without rights (#1536)"
                 steps.append(self._step("restart the scheduler", why, self._restart))
@@ -245,9 +250,10 @@ class Installation:
     def _apply_crds(self) -> None:
         crds = self.run.helm.crds(self.chart)
         concurrently(self.kube.apply, crds)
-        if self.release.needs_cluster_policy and self.kube.get(*facts.CRD, facts.CLUSTER_POLICY_CRD["metadata"]["name"]) is None:
-            self.kube.create(facts.CLUSTER_POLICY_CRD)
-        names = {crd["metadata"]["name"] for crd in crds}
+        foreign = [name for name in self.release.foreign_crds if self.kube.get(*facts.CRD, name) is None]
+        for name in foreign:
+            self.kube.create(facts.foreign_crd(name))
+        names = {crd["metadata"]["name"] for crd in crds} | set(foreign)
         wait_for("the CRDs", lambda: status.established(names, self.kube.list(*facts.CRD)), self.run.deadline)
 
     def _install(self) -> None:
@@ -262,6 +268,11 @@ class Installation:
             metadata = {"name": facts.NAMESPACE, "labels": OWNED_LABELS}
             self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         self.helm_release.apply(self.chart, self.values, self.run.deadline)
+
+    def _restore_config(self) -> None:
+        config = config_in(self.manifests)
+        if config and self.kube.get(*facts.CONFIG) is None:
+            self.kube.apply(config)
 
     def _scheduler_pods(self) -> list[Object]:
         return self.kube.list("v1", "Pod", facts.NAMESPACE, f"app={self.release.scheduler}")

@@ -16,10 +16,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     ACCEPTED_ANNOTATION,
     BUILT_IN,
-    CLUSTER_POLICY_CRD,
     CONDITIONS,
     CONFIG,
     CRDS,
+    FOREIGN_KINDS,
     HOOK_ROLES,
     LOG_CAUSES,
     LOG_ERROR,
@@ -150,7 +150,7 @@ def is_of_chart(item: Object) -> bool:
 def is_kai_crd(item: Object) -> bool:
     """Tell whether a CRD is KAI's, or the stub of NVIDIA's that this collection installs for it."""
     name = item["metadata"]["name"]
-    return name in CRDS or (name == CLUSTER_POLICY_CRD["metadata"]["name"] and is_owned(item))
+    return name in CRDS or (name in FOREIGN_KINDS and is_owned(item))
 
 
 def is_built_in(item: Object) -> bool:

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import typing as t
 
+try:
+    import yaml
+except ImportError:
+    # AnsibleK8SModule reports the missing library before anything here is called.
+    pass
+
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RENAMED, Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CONFIG, RENAMED, Object, Release
 
 
 def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, kueue: bool = False) -> Values:
@@ -38,6 +44,12 @@ def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, k
 def shares_gpus(values: Values, release: Release) -> bool:
     """Tell whether pods can ask for fractions of a GPU with these values of a release's chart."""
     return bool(_at(values, release.gpu_sharing_key))
+
+
+def config_in(manifests: str) -> Object | None:
+    """Return the Config among a chart's manifests, hooks included; None where the chart makes it in another way."""
+    documents = [item for item in yaml.safe_load_all(manifests) if item]
+    return next((item for item in documents if (item["apiVersion"], item["kind"]) == CONFIG[:2]), None)
 
 
 def _at(values: Values, path: str) -> t.Any:

@@ -55,7 +55,8 @@ class Cluster(InMemoryApi):
         self.calls = []
         self.helm = Charts(self)
         self.helm.on_change = self._installed
-        self.react("apply", "CustomResourceDefinition", self._establish)
+        for verb in ("apply", "create"):
+            self.react(verb, "CustomResourceDefinition", self._establish)
         self.react("delete", "Deployment", self._end_pods)
         self.react("delete", "Pod", self._replace)
 
@@ -101,10 +102,11 @@ class Cluster(InMemoryApi):
         self.calls.append("upgrade")
         self.have("Config", "kai-config", status={"conditions": CONDITIONS})
         self.have("SchedulingShard", "default", status={"conditions": CONDITIONS})
-        for deployment in release(helm_release.chart_version).deployments:
+        made = release(helm_release.chart_version)
+        for deployment in made.deployments:
             status = {"availableReplicas": 1, "updatedReplicas": 1, "replicas": 1, "observedGeneration": 1}
             self.have("Deployment", deployment, spec={"replicas": 1}, status=status)
-        self.have("Pod", "scheduler-1", at(1) | {"labels": {"app": SCHEDULER}}, spec={}, status={})
+        self.have("Pod", "scheduler-1", at(1) | {"labels": {"app": made.scheduler}}, spec={}, status={})
         self.have("Pod", kai.OPERATOR, {"labels": {"app": kai.OPERATOR}}, spec={}, status={})
         for kind, webhook in kai.WEBHOOKS[:4]:
             self.have(kind, webhook)
@@ -392,10 +394,65 @@ def test_a_missing_config_is_a_difference(installed):
     assert "upgrade" in installed.calls
 
 
-def test_old_operators_get_the_crd_they_need():
+@pytest.mark.parametrize(
+    ("version", "foreign"),
+    [
+        ("v0.7.7", set()),
+        ("v0.7.11", {kai.KUEUE_TOPOLOGIES}),
+        ("v0.9.3", {kai.KUEUE_TOPOLOGIES, kai.CLUSTER_POLICIES}),
+        ("v0.10.5", {kai.KUEUE_TOPOLOGIES, kai.CLUSTER_POLICIES}),
+        ("v0.12.0", set()),
+    ],
+)
+def test_old_releases_get_the_crds_of_others_that_they_wait_for(version, foreign):
     cluster = Cluster()
-    run(cluster, version="v0.10.2")
-    assert "create CustomResourceDefinition clusterpolicies.nvidia.com" in cluster.calls
+    run(cluster, version=version, gpu_sharing=False)
+    made = {call.removeprefix("create CustomResourceDefinition ") for call in cluster.calls if call.startswith("create Custom")}
+    assert made == foreign
+    # Before the scheduler starts.
+    assert all(
+        cluster.calls.index(f"create CustomResourceDefinition {name}") < cluster.calls.index("upgrade") for name in foreign
+    )
+    assert run(cluster, version=version, gpu_sharing=False)["changed"] is False
+    for name in foreign:
+        cluster.lose("CustomResourceDefinition", name)
+        assert run(cluster, version=version, gpu_sharing=False)["diff"]["after"] == {"CRD": name}
+
+
+def test_crds_of_others_go_where_they_were_brought_and_stay_where_they_were():
+    cluster = Cluster()
+    cluster.have("CustomResourceDefinition", kai.KUEUE_TOPOLOGIES)
+    run(cluster, version="v0.9.3", gpu_sharing=False)
+    run(cluster, state="absent", purge=True)
+    assert cluster.names("CustomResourceDefinition") == {kai.KUEUE_TOPOLOGIES}
+
+
+CONFIG = "---\napiVersion: kai.scheduler/v1\nkind: Config\nmetadata:\n  name: kai-config\nspec: {}\n---\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "brought"),
+    [("v0.9.3", "v0.12.0", True), ("v0.9.4", "v0.9.5", True), ("v0.9.5", "v0.12.0", False), ("v0.9.0", "v0.9.4", False)],
+)
+def test_a_config_that_helm_deletes_with_the_former_release_is_brought_back(before, after, brought, monkeypatch):
+    """Seen from v0.9.3 to v0.12.0: a hook wrote it, and then helm deleted what the former release had and this one has not."""
+    cluster = Cluster()
+    run(cluster, version=before, gpu_sharing=False)
+    monkeypatch.setattr(cluster.helm, "template", lambda *_args, **_more: CONFIG)
+    installed = cluster.helm.on_change
+
+    def install(helm_release):
+        installed(helm_release)
+        if brought:
+            cluster.lose("Config", "kai-config")
+
+    cluster.helm.on_change = install
+    cluster.react("apply", "Config", lambda _item: cluster.have("Config", "kai-config", status={"conditions": CONDITIONS}))
+    taken = steps(run(cluster, version=after, gpu_sharing=False))
+    assert ("write back the Config" in taken) is brought
+    if brought:
+        assert taken[-2:] == ["write back the Config", "restart the scheduler"]
+    assert cluster.find("Config", "kai-config")
 
 
 def test_a_scheduler_older_than_its_account_is_restarted_also_by_the_next_run(installed):

@@ -7,7 +7,12 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import ACCEPTED_ANNOTATION, CLUSTER_POLICY_CRD, WEBHOOKS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+    ACCEPTED_ANNOTATION,
+    FOREIGN_KINDS,
+    WEBHOOKS,
+    foreign_crd,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import (
     Parts,
     accepted_hazards,
@@ -121,9 +126,10 @@ def test_what_came_with_the_chart():
     assert not is_of_chart({"metadata": {"name": "cluster-admin"}})
 
 
-def test_a_cluster_policy_that_others_made_is_theirs():
-    assert is_kai_crd(CLUSTER_POLICY_CRD)
-    assert not is_kai_crd({"metadata": {"name": CLUSTER_POLICY_CRD["metadata"]["name"]}})
+def test_crds_of_others_are_kais_only_where_they_were_brought_for_it():
+    for name in FOREIGN_KINDS:
+        assert is_kai_crd(foreign_crd(name))
+        assert not is_kai_crd({"metadata": {"name": name}})
     assert is_kai_crd({"metadata": {"name": "queues.scheduling.run.ai"}})
 
 

@@ -51,7 +51,7 @@ def test_where_it_comes_from(version, registry, chart_version):
 @pytest.mark.parametrize(
     ("version", "shape"),
     [
-        ("v0.8.5", (False, False, False, 2, "scheduler")),
+        ("v0.8.5", (False, False, True, 2, "scheduler")),
         ("v0.9.2", (True, False, True, 2, "scheduler")),
         ("v0.10.2", (True, True, True, 2, "kai-scheduler-default")),
         ("v0.12.0", (True, True, False, 2, "kai-scheduler-default")),
@@ -60,7 +60,7 @@ def test_where_it_comes_from(version, registry, chart_version):
 )
 def test_shape(version, shape):
     found = release(version)
-    assert (found.operator, found.shard, found.needs_cluster_policy, found.queue_levels, found.scheduler) == shape
+    assert (found.operator, found.shard, bool(found.foreign_crds), found.queue_levels, found.scheduler) == shape
 
 
 @pytest.mark.parametrize(
