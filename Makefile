@@ -3,14 +3,15 @@
 # make test     proves that all of it works; make check is the quick part of it
 # make faults   proves that it goes on after kills, stops and what else goes wrong; takes an hour and three quarters
 # make docs     writes the generated part of docs/inventory.md
-# make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler, and re-runs; takes 40 minutes
+# make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, and re-runs; takes an hour
+# make matrix   installs, upgrades, takes back and removes releases of KAI Scheduler, and writes docs/kai_matrix.md
 # Options of ansible-playbook go into ARGS, as in: make site ARGS='-e lab_images=build'
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .SILENT:
-.PHONY: site cleanup test faults bench env check sanity docs build format lock
+.PHONY: site cleanup test faults bench matrix env check sanity docs build format lock
 
 INVENTORY ?= inventories/lab
 
@@ -32,10 +33,16 @@ faults:
 
 bench:
 	tools/system up
-	. tools/activate go bench
+	. tools/activate dev go bench
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/queues.py
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/switch.py
+	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/gap.py
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/rerun.py
+
+matrix:
+	tools/system up
+	. tools/activate dev go bench
+	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/matrix.py $(ARGS)
 
 env:
 	tools/env dev

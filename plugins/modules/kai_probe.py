@@ -36,11 +36,10 @@ options:
       - V(gang) runs two pods in each leaf that may only start together.
       - V(gang_too_large) does so with a second pod that can never start, so that the first must not either.
       - V(over_limit) asks in each leaf for more GPUs than its limit, which must stay pending for that reason.
-      - V(fraction), V(gpu_memory) and V(burst) run pods that share GPUs, in one leaf. KAI Scheduler must be installed with GPU
+      - V(fraction), V(quarters), V(gpu_memory) and V(burst) run pods that share GPUs, in one leaf. KAI Scheduler must be installed with GPU
         sharing. Each GPU must be reserved for the pods that share it and have no other owner, none may be given out more than
         once, and pod groups and queue must count as allocated what the pods have.
-      - V(fraction) runs 0.5, 0.25 and 0.25 of a GPU, one pod after the other, which must share one, and where two are free four
-        pods with 0.25, which must share another.
+      - V(fraction) runs 0.5, 0.25 and 0.25 of a GPU, one pod after the other, which must share one; V(quarters) four pods with 0.25.
       - V(gpu_memory) runs two pods that ask by annotation for half of the memory of a GPU, which must share one. Nodes must have the
         label C(nvidia.com/gpu.memory).
       - V(burst) runs four to ten pods with half a GPU at once, as many as fit into the free GPUs, of which there must be two. It is
@@ -50,8 +49,8 @@ options:
         for lack of memory. Where a log cannot be read, that check counts as not tried.
     type: list
     elements: str
-    choices: [cpu, gpu, gang, gang_too_large, over_limit, fraction, gpu_memory, burst]
-    default: [cpu, gpu, gang, gang_too_large, over_limit, fraction, gpu_memory, burst]
+    choices: [cpu, gpu, gang, gang_too_large, over_limit, fraction, quarters, gpu_memory, burst]
+    default: [cpu, gpu, gang, gang_too_large, over_limit, fraction, quarters, gpu_memory, burst]
   accept_hazards:
     description:
       - Hazards of the release that are accepted, by the number of upstream's issue.

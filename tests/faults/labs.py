@@ -139,10 +139,10 @@ class Lab:
 class Cluster:
     """A lab's cluster, for the modules' own functions to be called as the modules call them."""
 
-    def __init__(self, lab: Lab, cache: Path) -> None:
+    def __init__(self, lab: Lab, cache: Path, kubeconfig: str = "") -> None:
         self.lab = lab
         self.charts = cache / "charts"
-        self.kubeconfig = Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()
+        self.kubeconfig = Path(kubeconfig or f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()
         self.helm_binary = next(cache.glob("programs/helm-v3.*/helm"))
         self.kube = Kube.connect(kubeconfig=str(self.kubeconfig))
         self.helm = Helm(self.run_helm, str(self.helm_binary), str(self.kubeconfig))

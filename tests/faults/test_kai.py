@@ -152,14 +152,19 @@ def kill_before_every_step(cluster: Scheduler, version: str, monkeypatch: pytest
 
 
 def test_killed_before_every_step_of_an_upgrade(cluster: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kill_before_every_step(cluster, NEW, monkeypatch) == ["apply the CRDs", f"upgrade to {NEW}", "restart the scheduler"]
+    assert kill_before_every_step(cluster, NEW, monkeypatch) == [
+        "pull the images",
+        "apply the CRDs",
+        f"upgrade to {NEW}",
+        "restart the scheduler",
+    ]
     cluster.settle(NEW)
     # The run that was killed before the restart left a scheduler without rights; no probe would be placed.
     cluster.probe()
 
 
 def test_killed_before_every_step_of_a_downgrade(cluster: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
-    removal = ["export the queues", f"remove {NEW}"]
+    removal = ["pull the images", "export the queues", f"remove {NEW}"]
     # Once the release is gone, every run first removes what is left of it.
     rest = ["apply the CRDs", "remove the rest of the former release", f"install {OLD}", "write back the queues"]
     assert kill_before_every_step(cluster, OLD, monkeypatch) == removal + rest

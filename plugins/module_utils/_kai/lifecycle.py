@@ -28,7 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation im
     refuse_deeper_queues,
     refuse_hazards,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import config_in, shares_gpus
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import config_in, images_in, pulling_pod, shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, from_live
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
@@ -82,6 +82,8 @@ class Installation:
         self.current = current
         self.before = parse_installed(current.chart_version) if current else release.number
         self.is_downgrade = self.before > release.number
+        # Whether another release, or other values, take the place of what is installed.
+        self.replaces = False
         # What the chart makes with these values; rendered where something changes.
         self.manifests = ""
         # What a downgrade that was killed left for the next run.
@@ -147,8 +149,9 @@ class Installation:
     def _compare(self) -> None:
         """Record every difference between the cluster and what is wanted."""
         run, release = self.run, self.release
-        for change in self.helm_release.changes(release.chart_version, self.values):
-            run.change(*change)
+        changes = self.helm_release.changes(release.chart_version, self.values)
+        run.changes += changes
+        self.replaces = self.current is not None and bool(changes)
         if self.current:
             if release.operator and self.kube.get(*facts.CONFIG) is None:
                 run.change("config", None, facts.CONFIG[2])
@@ -192,6 +195,9 @@ class Installation:
         """Return the steps to the wanted release; a run that was killed between two of them is finished by the next."""
         version, current = self.release.version, self.current
         steps = self._preparation()
+        if self.replaces and (images := images_in(self.manifests)):
+            why = "what is installed stays until they are there"
+            steps.insert(0, self._step("pull the images", why, lambda: self._pull(images)))
         if changing:
             steps.append(self._step("apply the CRDs", "helm installs them once and never changes them", self._apply_crds))
             upgrade = current is not None and not self.is_downgrade
@@ -246,6 +252,27 @@ class Installation:
         except TenancyError:
             # What made the step fail matters more than that the API does not answer now.
             return []
+
+    def _pull(self, images: list[str]) -> None:
+        """Have a node pull the images of the pods that helm makes.
+
+        :raises TenancyError: when one does not come within a third of the time that is left.
+        """
+        pod = pulling_pod(images)
+        name = pod["metadata"]["name"]
+        seen = functools.partial(self.kube.get, "v1", "Pod", name, facts.NAMESPACE)
+        if self.kube.delete("v1", "Pod", name, facts.NAMESPACE):
+            wait_for("the end of a killed run's pod", lambda: (seen() is None or None, "it is there"), self.run.deadline)
+        try:
+            self.kube.create(pod)
+        except TenancyError as exc:
+            # A webhook that does not answer, for example, is what this change may mend.
+            self.run.warn(f"Whether the images can be pulled was not tried: {exc.message}")
+            return
+        try:
+            wait_for(f"the images {', '.join(images)}", lambda: status.pulled(seen()), self.run.deadline.share(1 / 3))
+        finally:
+            self.kube.delete("v1", "Pod", name, facts.NAMESPACE)
 
     def _apply_crds(self) -> None:
         crds = self.run.helm.crds(self.chart)

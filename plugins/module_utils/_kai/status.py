@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     ACCEPTED_ANNOTATION,
     BUILT_IN,
@@ -178,6 +179,15 @@ def is_kubernetes_tested(release: Release, version: str) -> bool | None:
         return None
     first, last = release.kubernetes
     return first <= (int(minor[1]), int(minor[2])) <= last
+
+
+def pulled(pod: Object | None) -> tuple[bool | None, str]:
+    """Probe for ``wait_for``: True once a node has all images of a pod."""
+    if pod is None:
+        return None, "its pod is gone"
+    statuses = container_statuses(pod)
+    done = len(statuses) == len(pod["spec"]["containers"]) and all(status.get("imageID") for status in statuses)
+    return (True, "") if done else (None, pod_state(pod))
 
 
 # --- its logs ------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Values for the chart of one release of KAI Scheduler."""
+"""Values for the chart of one release of KAI Scheduler, and what it makes of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ except ImportError:
     pass
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CONFIG, RENAMED, Object, Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CONFIG, NAMESPACE, RENAMED, Object, Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
 
 
 def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, kueue: bool = False) -> Values:
@@ -48,8 +50,37 @@ def shares_gpus(values: Values, release: Release) -> bool:
 
 def config_in(manifests: str) -> Object | None:
     """Return the Config among a chart's manifests, hooks included; None where the chart makes it in another way."""
-    documents = [item for item in yaml.safe_load_all(manifests) if item]
-    return next((item for item in documents if (item["apiVersion"], item["kind"]) == CONFIG[:2]), None)
+    return next((item for item in _documents(manifests) if (item["apiVersion"], item["kind"]) == CONFIG[:2]), None)
+
+
+def images_in(manifests: str) -> list[str]:
+    """Return the images of the pods that helm itself makes of a chart's manifests when it installs or upgrades them."""
+    images = []
+    for item in _documents(manifests):
+        template = (item.get("spec") or {}).get("template") or {}
+        if "delete" not in annotations_of(item).get("helm.sh/hook", ""):
+            images += [container["image"] for container in (template.get("spec") or {}).get("containers") or []]
+    return list(dict.fromkeys(images))
+
+
+def pulling_pod(images: t.Sequence[str]) -> Object:
+    """Return a pod that has a node pull images and does nothing with them."""
+    spec = pod_spec("", "")
+    (container,) = spec["containers"]
+    # An image need not have this program: it is there before its container fails to start.
+    more = {"command": ["true"]}
+    containers = [container | more | {"name": f"image-{index}", "image": image} for index, image in enumerate(images)]
+    metadata = {"name": "kubegpu-images", "namespace": NAMESPACE, "labels": OWNED_LABELS}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": spec | {"restartPolicy": "Never", "containers": containers},
+    }
+
+
+def _documents(manifests: str) -> list[Object]:
+    return [item for item in yaml.safe_load_all(manifests) if item]
 
 
 def _at(values: Values, path: str) -> t.Any:

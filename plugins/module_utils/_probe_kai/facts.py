@@ -10,7 +10,7 @@ from __future__ import annotations
 # Checks whose pods share GPUs. They run last, and each alone: other pods' binding can cost a shared GPU its reservation in some
 # releases (#1103). The burst does so on purpose.
 BURST, GPU_MEMORY = "burst", "gpu_memory"
-SHARING = ("fraction", GPU_MEMORY, BURST)
+SHARING = ("fraction", "quarters", GPU_MEMORY, BURST)
 CHECKS = ("cpu", "gpu", "gang", "gang_too_large", "over_limit", *SHARING)
 # Name of the check that is always made: what KAI's own pods log meanwhile.
 LOGS = "logs"

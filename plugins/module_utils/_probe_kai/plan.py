@@ -43,7 +43,7 @@ Amount = decimal.Decimal
 NONE = Amount(0)
 UNLIMITED = Amount("Infinity")
 
-# Parts of GPUs that fill one, or several.
+# Parts of GPUs that fill one.
 _MIXED = tuple(map(Amount, ("0.5", "0.25", "0.25")))
 _QUARTERS = (Amount("0.25"),) * 4
 _HALVES = (Amount("0.5"),) * 2
@@ -217,11 +217,10 @@ def _check(name: str, leaf: str, settings: Settings, too_many: int) -> Check:
 
 
 def _sharing(name: str, leaf: str, capacity: Capacity, settings: Settings) -> Check:
-    """Return a check whose pods fill one GPU or several, as many as are free where it adapts to that."""
+    """Return a check whose pods fill one GPU; those of the burst several, as many as are free."""
     usable = int(min(capacity.headroom(leaf), Amount(capacity.free)))
-    fractions = _MIXED + _QUARTERS if usable > 1 else _MIXED
-    halves = _HALVES * (max(_LEAST, min(usable, _MOST)) if name == BURST else 1)
-    portions = fractions if name == "fraction" else halves
+    burst = _HALVES * max(_LEAST, min(usable, _MOST))
+    portions = {"fraction": _MIXED, "quarters": _QUARTERS, GPU_MEMORY: _HALVES, BURST: burst}[name]
     gpus = int(sum(portions))
     memory = {MEMORY_NOTE: str(capacity.gpu_memory // len(_HALVES))}
     pods = [

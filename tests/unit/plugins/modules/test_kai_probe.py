@@ -159,11 +159,12 @@ def test_all_is_well():
     kube = Cluster(memory="143771")
     result = run(params(), kube, False)
     assert set(verdicts(result["results"]).values()) == {"passed"}
-    assert len(result["results"]) == 14
+    assert len(result["results"]) == 15
     assert result["results"][-1]["name"] == "logs"
     assert result["changed"] is False
     assert kube.probe_left() == []
-    assert kube.order[-17:-8] == [*(f"fraction-{n}" for n in range(1, 8)), "gpu-memory-1", "gpu-memory-2"]
+    parts = [f"fraction-{n}" for n in range(1, 4)] + [f"quarters-{n}" for n in range(1, 5)]
+    assert kube.order[-17:-8] == [*parts, "gpu-memory-1", "gpu-memory-2"]
     assert kube.order[-8:] == [f"burst-{n}" for n in range(1, 9)]
 
 
@@ -174,12 +175,13 @@ def test_one_free_gpu_is_used_by_one_after_the_other():
         ("gpu", "a"): "passed",
         ("gpu", "b"): "passed",
         ("fraction", "a"): "passed",
+        ("quarters", "a"): "passed",
         ("gpu_memory", "a"): "not_tried",
         ("burst", "a"): "not_tried",
         ("logs", ""): "passed",
     }
     assert kube.most == 1
-    assert kube.order[-3:] == ["fraction-1", "fraction-2", "fraction-3"]
+    assert kube.order[-7:-4] == ["fraction-1", "fraction-2", "fraction-3"]
     reasons = {found["name"]: found["reason"] for found in result["results"]}
     assert reasons["fraction"].startswith("0.5 + 0.25 + 0.25 on GPU-0; each GPU is reserved")
     assert reasons["burst"] == "it needs 2 free GPUs, there are 1"
@@ -233,8 +235,8 @@ def test_a_gpu_that_others_share_may_take_some_of_the_pods():
     kube.reserve(0)
     kube.shared[0] = {"work": Decimal("0.5")}
     result = run(params(checks=["fraction"]), kube, False)["results"][0]
-    assert (result["verdict"], result["reason"].count(" on GPU-")) == ("passed", 3)
-    assert result["reason"].startswith("0.5 on GPU-0, 0.25 + 0.25 + 0.25 + 0.25 on GPU-1, ")
+    assert (result["verdict"], result["reason"].count(" on GPU-")) == ("passed", 2)
+    assert result["reason"].startswith("0.5 on GPU-0, 0.25 + 0.25 on GPU-1")
 
 
 def test_the_queues_status_from_before_a_pause_does_not_count():

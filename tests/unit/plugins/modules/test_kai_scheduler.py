@@ -427,6 +427,57 @@ def test_crds_of_others_go_where_they_were_brought_and_stay_where_they_were():
     assert cluster.names("CustomResourceDefinition") == {kai.KUEUE_TOPOLOGIES}
 
 
+def rendered(image):
+    """What the charts make pods of; the last one is of a hook that runs when a release is deleted."""
+    spec = {"template": {"spec": {"containers": [{"name": "x", "image": image}]}}}
+    hook = {"metadata": {"annotations": {"helm.sh/hook": "post-delete"}}}
+    items = [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec},
+        {"apiVersion": "batch/v1", "kind": "Job", "spec": spec},
+        {"apiVersion": "v1", "kind": "Secret"},
+        {"apiVersion": "batch/v1", "kind": "Job", "spec": json.loads(json.dumps(spec).replace(image, "never"))} | hook,
+    ]
+    return "\n---\n".join(map(json.dumps, items))
+
+
+@pytest.fixture(name="node")
+def _node(installed, monkeypatch):
+    """Have KAI's charts name an image; how a node gets on with that, to be changed."""
+    monkeypatch.setattr(installed.helm, "template", lambda *_args, **_more: rendered("registry.example/operator:v1"))
+    status = {"name": "image-0", "state": {"terminated": {"reason": "StartError"}}, "imageID": "sha256:1"}
+
+    def start(pod):
+        assert [container["image"] for container in pod["spec"]["containers"]] == ["registry.example/operator:v1"]
+        installed.put(pod | {"status": {"containerStatuses": [status]}})
+
+    installed.react("create", "Pod", start)
+    return status
+
+
+@pytest.mark.usefixtures("node")
+@pytest.mark.parametrize(("version", "first"), [("v0.13.1", "apply the CRDs"), ("v0.10.2", "export the queues")])
+def test_images_are_pulled_before_anything_is_touched(installed, version, first):
+    assert steps(run(installed, version=version))[:2] == ["pull the images", first]
+    assert installed.calls[:2] == ["create Pod kubegpu-images", "delete Pod kubegpu-images"]
+
+
+def test_a_change_whose_images_do_not_come_changes_nothing(installed, node):
+    node |= {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}, "imageID": ""}
+    with pytest.raises(TenancyError) as caught:
+        run(installed, version="v0.10.2")
+    assert caught.value.message.startswith("Could not pull the images: Timed out after 1 s")
+    assert "image-0: ErrImagePull (no such host)" in caught.value.message
+    assert installed.calls == ["create Pod kubegpu-images", "delete Pod kubegpu-images"]
+
+
+@pytest.mark.usefixtures("node")
+def test_a_change_that_may_mend_a_webhook_goes_on_without_that(installed):
+    installed.fail("create", "Pod", TenancyError("failed calling webhook"))
+    attempt = make_run(params(version="v0.13.1"), installed, installed.helm)
+    assert reconcile(attempt, TODAY)["changed"]
+    assert attempt.warnings == ["Whether the images can be pulled was not tried: failed calling webhook"]
+
+
 CONFIG = "---\napiVersion: kai.scheduler/v1\nkind: Config\nmetadata:\n  name: kai-config\nspec: {}\n---\n"
 
 

@@ -54,7 +54,8 @@ def test_plan():
         ("gang_too_large", "notebooks", 0),
         ("over_limit", "training", 0),
         ("over_limit", "notebooks", 0),
-        ("fraction", "training", 2),
+        ("fraction", "training", 1),
+        ("quarters", "training", 1),
         ("gpu_memory", "training", 1),
         ("burst", "training", 4),
     ]
@@ -93,10 +94,8 @@ MIXED, QUARTERS = ("0.5", "0.25", "0.25"), ("0.25",) * 4
 @pytest.mark.parametrize(
     ("name", "where", "pods", "gpus"),
     [
-        ("fraction", capacity(), fractions(*MIXED, *QUARTERS), 2),
-        ("fraction", capacity(free=1), fractions(*MIXED), 1),
-        # Two are free, and the queue may have one of them.
-        ("fraction", capacity(free=2, training=3), fractions(*MIXED), 1),
+        ("fraction", capacity(), fractions(*MIXED), 1),
+        ("quarters", capacity(), fractions(*QUARTERS), 1),
         # There is no room, which is for the capacity to say.
         ("fraction", capacity(free=0), fractions(*MIXED), 1),
         ("gpu_memory", capacity(memory=143700), [("gpu-memory", "71850")] * 2, 1),
@@ -171,7 +170,7 @@ def test_what_is_free():
         ("gpu", "notebooks", capacity(ml=3), ["gpu"], "queue ml has 4 of 4"),
         ("cpu", "training", capacity(free=0, ml=4), [], ""),
         ("fraction", "training", capacity(), [], ""),
-        ("fraction", "training", capacity(free=2), ["gpu"], "it needs 2 free GPUs, there are 1"),
+        ("fraction", "training", capacity(free=1), ["gpu"], "it needs 1 free GPUs, there are 0"),
         ("fraction", "training", capacity(free=1), [], ""),
         ("fraction", "training", capacity(ml=4), [], "it needs 1 GPUs, queue ml has 4 of 4 allocated"),
         ("burst", "training", capacity(), [], ""),

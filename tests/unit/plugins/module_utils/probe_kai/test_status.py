@@ -197,21 +197,16 @@ def pods_of(planned, placed):
 
 A, B, C = ("g-a", "GPU-a"), ("g-b", "GPU-b"), ("g-c", "GPU-c")
 RESERVED = [reservation(*A), reservation(*B)]
-FRACTION, ONE_GPU, MEMORY = check("fraction"), check("fraction", free=1), check("gpu_memory")
-FILLED = [A, A, A, B, B, B, B]
+FRACTION, QUARTERS, MEMORY = check("fraction"), check("quarters"), check("gpu_memory")
+BURST = check("burst", "notebooks")
+FILLED = [A, A, A]
 
 
 @pytest.mark.parametrize(
     ("of", "placed", "more", "verdict", "reason"),
     [
-        (
-            FRACTION,
-            FILLED,
-            {},
-            "passed",
-            "0.5 + 0.25 + 0.25 on GPU-a, 0.25 + 0.25 + 0.25 + 0.25 on GPU-b; each GPU is reserved, 2 GPUs",
-        ),
-        (ONE_GPU, [A, A, A], {"own": 1}, "passed", "0.5 + 0.25 + 0.25 on GPU-a; each GPU is reserved, 1 GPUs count as allocated"),
+        (QUARTERS, [B] * 4, {"own": 1}, "passed", "0.25 + 0.25 + 0.25 + 0.25 on GPU-b; each GPU is reserved, 1 GPUs"),
+        (FRACTION, FILLED, {"own": 1}, "passed", "0.5 + 0.25 + 0.25 on GPU-a; each GPU is reserved, 1 GPUs count as allocated"),
         (MEMORY, [A, A], {"own": "0.9995"}, "passed", "0.5 + 0.5 on GPU-a"),
         (
             MEMORY,
@@ -222,9 +217,9 @@ FILLED = [A, A, A, B, B, B, B]
         ),
         # What others have of a GPU may leave room for some of the pods.
         (MEMORY, [A, B], {"own": 1, "others": frozenset({"GPU-b"})}, "passed", "0.5 on GPU-a, 0.5 on GPU-b"),
-        (FRACTION, [A, A, A, A, B, B, B], {}, "failed", "more than a whole GPU was given out: 0.5 + 0.25 + 0.25 + 0.25 on GPU-a"),
-        (FRACTION, [*FILLED[:6], ("g-b", "")], {}, None, "no list of GPUs in the log of each pod yet"),
-        (FRACTION, FILLED, {"own": "1.5"}, None, "the pod groups of its pods count 1.5 GPUs, not 2"),
+        (BURST, [A, A, A, B], {"settled": True}, "failed", "more than a whole GPU was given out: 0.5 + 0.5 + 0.5 on GPU-a"),
+        (FRACTION, [A, A, ("g-a", "")], {}, None, "no list of GPUs in the log of each pod yet"),
+        (FRACTION, FILLED, {"own": "0.75"}, None, "the pod groups of its pods count 0.75 GPUs, not 1"),
         (MEMORY, [A, A], {"own": 0}, None, "the pod groups of its pods count 0 GPUs, not 1"),
         (MEMORY, [A, A], {"own": "1.1"}, None, "the pod groups of its pods count 1.1 GPUs, not 1"),
     ],
@@ -236,19 +231,19 @@ def test_how_gpus_are_shared(of, placed, more, verdict, reason):
 
 
 def test_pods_that_share_see_one_gpu_each():
-    pods = pods_of(ONE_GPU, [A, A, A])
+    pods = pods_of(FRACTION, [A, A, A])
     pods[1]["log"] = listing("GPU-a", "GPU-b")
-    assert judge(ONE_GPU, shows(pods, RESERVED)) == ("failed", "the pods see 1, 2, 1 GPUs, not one each")
+    assert judge(FRACTION, shows(pods, RESERVED)) == ("failed", "the pods see 1, 2, 1 GPUs, not one each")
 
 
 @pytest.mark.parametrize(
     ("count", "verdict", "reason"),
     [
         # After a pause, the queue's status says what it was before until KAI's controllers run again: a GPU that nobody has any more.
-        (counting(2, groups=2, queue=3), None, "the queue's status counts 3 GPUs, its pod groups 2"),
-        (counting(2, groups=2, queue=2), "passed", "2 GPUs count as allocated"),
+        (counting(1, groups=1, queue=2), None, "the queue's status counts 2 GPUs, its pod groups 1"),
+        (counting(1, groups=1, queue=1), "passed", "1 GPUs count as allocated"),
         # Others in the queue, who come and go meanwhile, are counted on both sides.
-        (counting(2, groups=3, queue=3), "passed", "2 GPUs count as allocated"),
+        (counting(1, groups=2, queue=2), "passed", "1 GPUs count as allocated"),
     ],
 )
 def test_what_counts_is_compared_as_it_is_now_and_never_with_an_earlier_status(count, verdict, reason):
@@ -261,15 +256,14 @@ def test_counts_are_those_of_pod_groups_and_of_the_queues_status():
         status = {"resourcesStatus": {"allocated": {"nvidia.com/gpu": gpus}}} if gpus else {}
         return {"metadata": {"name": name, "namespace": space}, "spec": {"queue": queue}, "status": status}
 
-    pods = {item["metadata"]["name"]: item for item in pods_of(ONE_GPU, [A, A, A])}
+    pods = {item["metadata"]["name"]: item for item in pods_of(FRACTION, [A, A, A])}
     groups = [group("pg-fraction-1", "500m"), group("pg-fraction-2", "250m"), group("pg-fraction-3", None)]
     groups += [group("pg-fraction-1", "1", space="work"), group("other", "2", queue="notebooks")]
     queue = {"status": {"allocated": {"nvidia.com/gpu": "1750m"}}}
-    assert counts(ONE_GPU, pods, groups, queue, "nvidia.com/gpu") == counting("0.75", "1.75", "1.75")
-    assert counts(ONE_GPU, {}, [], None, "nvidia.com/gpu") == counting(0)
+    assert counts(FRACTION, pods, groups, queue, "nvidia.com/gpu") == counting("0.75", "1.75", "1.75")
+    assert counts(FRACTION, {}, [], None, "nvidia.com/gpu") == counting(0)
 
 
-BURST = check("burst", "notebooks")
 HALVES = [A, A, B, B]
 FREE = "is reserved by no pod, and so free for others"
 
@@ -351,10 +345,10 @@ def test_nodes_without_gpus_and_whole_gpus_alone_are_no_matter_of_sharing():
 
 
 def test_a_lost_reservation_is_told_by_every_check_whose_pods_share():
-    what = shows(pods_of(FRACTION, FILLED), RESERVED[:1], settled=True)
+    what = shows(pods_of(FRACTION, FILLED), RESERVED[1:], settled=True)
     assert judge(FRACTION, what)[0] == "failed"
     assert judge(FRACTION, what, ["#1103"])[0] == "accepted"
-    assert judge(FRACTION, shows(pods_of(FRACTION, FILLED), RESERVED[:1]))[0] is None
+    assert judge(FRACTION, shows(pods_of(FRACTION, FILLED), RESERVED[1:]))[0] is None
 
 
 def test_kais_binder_may_have_removed_a_pod_whose_gpu_was_not_reserved():
@@ -372,8 +366,8 @@ def test_kais_binder_may_have_removed_a_pod_whose_gpu_was_not_reserved():
 def test_a_log_that_cannot_be_read_is_no_list_without_gpus():
     what = seen(pod("gpu-training", "Succeeded"), unreadable={"gpu-training": "connection refused"})
     assert judge(GPU, what) == (None, "the log of pod gpu-training cannot be read: connection refused")
-    what = shows(pods_of(ONE_GPU, [("g-a", ""), A, A]), RESERVED, unreadable={"fraction-1": "timeout"})
-    found, observed = judge(ONE_GPU, what)
+    what = shows(pods_of(FRACTION, [("g-a", ""), A, A]), RESERVED, unreadable={"fraction-1": "timeout"})
+    found, observed = judge(FRACTION, what)
     assert (found, observed) == (None, "the log of pod fraction-1 cannot be read: timeout")
     # What was read before counts.
     what = seen(pod("gpu-training", "Succeeded", listing("GPU-1a")), unreadable={"gpu-training": "timeout"})

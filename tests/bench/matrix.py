@@ -1,0 +1,224 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""KAI Scheduler's releases as they really are: installed, probed, upgraded, taken back and removed, one row each.
+
+python tests/bench/matrix.py [--releases v0.12.0 v0.13.1] [--ways v0.9.3:v0.16.8] [--kubeconfig FILE --charts SOURCE]
+
+Without --kubeconfig it makes a lab, which has the charts and images of two releases. With it, it works on that cluster, which
+has to be one that nobody uses: everything of KAI Scheduler in it is removed, again and again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import HAZARD_NAMES
+from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD, QUEUES, VARIABLES, Scheduler
+from gap import Stream
+from report import DOCS, now
+
+PAGE = DOCS / "kai_matrix.md"
+COLUMNS = ("from", "to", "seconds", "checks", "longest wait for a place", "left after removal", "date", "remark")
+HEAD = """# KAI Scheduler's releases, tried
+
+`make matrix` writes a row for each change that it made on a real cluster with GPUs that are simulated: how long it took, which checks of
+the probe passed afterwards, how long a new pod waited for a place meanwhile, and what was left once KAI Scheduler was removed. A row
+without a `from` is an installation. Releases are those that were tried last; rows of others stay.
+
+"""
+CHECKS = ["cpu", "gpu", "gang", "gang_too_large", "over_limit", "fraction", "burst"]
+# Where KAI Scheduler or a user of it could leave something.
+KINDS = (
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("v1", "Namespace"),
+    ("v1", "Secret"),
+    ("v1", "ConfigMap"),
+    ("apps/v1", "Deployment"),
+)
+
+
+@dataclasses.dataclass
+class Row:
+    """One change of the scheduler, and what came of it."""
+
+    start: str
+    end: str
+    seconds: str = ""
+    checks: str = ""
+    wait: str = ""
+    residue: str = ""
+    date: str = ""
+    remark: str = ""
+
+    def cells(self) -> list[str]:
+        return [text.replace("|", "/").replace("\n", " ") for text in dataclasses.astuple(self)]
+
+
+class Matrix(Scheduler):
+    """KAI Scheduler in one cluster, changed again and again.
+
+    :ivar rows: what was tried.
+    """
+
+    def __init__(self, lab: Lab, cache: Path, kubeconfig: str, charts: str) -> None:
+        super().__init__(lab, cache, kubeconfig)
+        self.source = charts or str(self.charts)
+        self.rows: list[Row] = []
+
+    def scheduler(self, version: str, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
+        accepted = {"accept_hazards": list(HAZARD_NAMES), "chart_source": self.source, "timeout": 300}
+        return super().scheduler(version, check_mode, **(accepted | changes))
+
+    def objects(self) -> set[tuple[str, str, str]]:
+        return {
+            (kind, item["metadata"].get("namespace", ""), item["metadata"]["name"])
+            for api_version, kind in KINDS
+            for item in self.kube.list(api_version, kind)
+        }
+
+    def change(self, start: str, end: str) -> bool:
+        """Go from one release, or from none, to another; tell whether that went well."""
+        row = Row(start or "none", end, date=f"{now():%Y-%m-%d}")
+        self.rows.append(row)
+        stream = Stream(self.kubeconfig) if start else None
+        began = time.monotonic()
+        try:
+            if stream:
+                stream.start()
+            self.scheduler(end)
+            row.seconds = f"{time.monotonic() - began:.1f}"
+            self.queues()
+            if stream:
+                stream.finish(60)
+                row.wait = f"{max(stream.waits):.0f} s" if stream.waits else "none placed"
+                row.remark = f"{len(stream.refused)} pods refused" if stream.refused else ""
+            results, failed = self.checked()
+            row.checks = f"{sum(one['verdict'] == 'passed' for one in results)} of {len(results)}"
+            row.remark = "; ".join(filter(None, [row.remark, *(f"{one['name']}: {one['reason']}" for one in failed)]))
+        except TenancyError as exc:
+            row.remark = "; ".join(filter(None, [row.remark, exc.message]))
+        finally:
+            if stream:
+                stream.finish(1)
+        print(" | ".join(row.cells()), flush=True)
+        return bool(row.checks)
+
+    def checked(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Run the probe; return all results, and those that did not pass."""
+        params = {"queues": QUEUES, "checks": CHECKS, "accept_hazards": ["#1103"], "image": "docker.io/library/busybox:1.37.0"}
+        params |= {"gpu_resource": "nvidia.com/gpu", "runtime_class": "nvidia", "tolerations": [], "namespace": "kai-probe"}
+        try:
+            report = kai_probe.reconcile(
+                Run(params | {"scheduler_name": "kai-scheduler", "timeout": 240, "max_age": 0}, kube=self.kube)
+            )
+        except TenancyError as exc:
+            if "results" not in exc.details:
+                raise
+            report = exc.details
+        return report["results"], [one for one in report["results"] if one["verdict"] != "passed"]
+
+    def remove(self, before: set[tuple[str, str, str]]) -> None:
+        """Remove KAI Scheduler, and note with the last row what is left."""
+        row = self.rows[-1]
+        try:
+            self.scheduler("", state="absent", purge=True)
+            left = self.objects() - before
+            # A control plane notes who leads, and the like, in objects of its own.
+            row.residue = ", ".join(" ".join(filter(None, one)) for one in sorted(left) if one[1] != "kube-system") or "nothing"
+        except TenancyError as exc:
+            row.residue = exc.message
+
+    def way(self, releases: list[str], back: bool) -> None:
+        """Install the first release, upgrade to each that follows and, where asked, go back the same way; then remove it."""
+        before = self.objects()
+        there = list(itertools.pairwise(["", *releases]))
+        steps = there + [(end, start) for start, end in reversed(there[1:])] if back else there
+        for start, end in steps:
+            if not self.change(start, end):
+                break
+        self.remove(before)
+
+
+def write(rows: list[Row]) -> None:
+    """Put rows into the page, in place of earlier ones of the same change."""
+    known: dict[tuple[str, str], list[str]] = {}
+    if PAGE.exists():
+        table = re.findall(r"^\| (v[^|]*|none) \| (v[^|]*) \|(.*)\|$", PAGE.read_text("utf-8"), re.M)
+        known = {
+            (start.strip(), end.strip()): [start.strip(), end.strip(), *map(str.strip, rest.split("|"))]
+            for start, end, rest in table
+        }
+    for row in rows:
+        earlier = known.get((row.start, row.end))
+        cells = row.cells()
+        # What is left is known of a way's last row alone.
+        cells[5] = cells[5] or (earlier[5] if earlier else "")
+        known[row.start, row.end] = cells
+    ordered = sorted(known.values(), key=lambda cells: [[int(part) for part in re.findall(r"\d+", text)] for text in cells[:2]])
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *ordered]
+    PAGE.write_text(HEAD + "".join(f"| {' | '.join(line)} |\n" for line in lines), "utf-8")
+
+
+@contextlib.contextmanager
+def cluster(kubeconfig: str) -> Iterator[Lab]:
+    """Have a cluster: the one that is named, or a lab's."""
+    lab = Lab("kubegpu-matrix", f"--extra-vars={json.dumps(VARIABLES)}")
+    if kubeconfig:
+        yield lab
+        return
+    try:
+        said = lab.play("site")
+        if lab.code:
+            raise SystemExit(said[-6000:])
+        yield lab
+    finally:
+        said = lab.play("cleanup")
+        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--releases", nargs="*", default=[OLD, NEW], help="each is installed, upgraded to the next and taken back"
+    )
+    parser.add_argument("--ways", nargs="*", default=[], help="further upgrades, such as v0.7.11:v0.9.3:v0.12.0")
+    parser.add_argument("--kubeconfig", default="", help="of a cluster that nobody uses, in place of a lab")
+    parser.add_argument("--charts", default="", help="folder of .tgz files, or oci:// prefix")
+    asked = parser.parse_args()
+    with cluster(asked.kubeconfig) as lab:
+        matrix = Matrix(lab, Path(os.environ["KUBEGPU_CACHE"]), asked.kubeconfig, asked.charts)
+        ways = [(list(pair), True) for pair in itertools.pairwise(asked.releases)]
+        # Each pair begins with an installation; the last release has none of its own yet.
+        ways += [([asked.releases[-1]], False)] if asked.releases else []
+        ways += [(way.split(":"), False) for way in asked.ways]
+        try:
+            for releases, back in ways:
+                matrix.way(releases, back)
+        finally:
+            write(matrix.rows)
+    if any(not row.checks for row in matrix.rows):
+        raise SystemExit("some changes did not come to their end: see the remarks")
+
+
+if __name__ == "__main__":
+    main()
