@@ -380,7 +380,7 @@ EXPORT = ("kubegpu-kai-export", "kube-system")
 def foreign_crd(name: str) -> Object:
     """Return as much of another project's CRD as KAI needs to list its objects."""
     kind, version = FOREIGN_KINDS[name]
-    plural, _, group = name.partition(".")
+    plural, group = name.split(".", 1)
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {
         "apiVersion": CRD[0],
