@@ -37,6 +37,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
     SHARING,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (
+    NONE,
     Capacity,
     Check,
     Settings,
@@ -275,7 +276,8 @@ class Probe:
         seen.settled = now - trial.complete >= SETTLE
         seen.cluster, seen.devices, seen.others = self.kube.list("v1", "Pod"), self.devices, self.others
         groups, queue = self.kube.list(*POD_GROUP), self.kube.get(API_VERSION, KIND, check.queue)
-        seen.counts = status.counts(check, seen.pods, groups, queue, self.resource)
+        before = self.capacity.allocated.get(check.queue, NONE)
+        seen.counts = status.counts(check, seen.pods, groups, queue, self.resource, before)
 
     def _read_logs(self, check: Check, pods: dict[str, Object]) -> None:
         for name in check.pod_names:

@@ -57,12 +57,13 @@ class Counts:
     """GPUs that KAI counts as allocated.
 
     :ivar own: to the pods of a check, by their pod groups.
-    :ivar groups: to its queue, by all of that queue's pod groups; ``queue``, by the queue's status.
+    :ivar groups: to its queue, by all of that queue's pod groups; ``queue``, by the queue's status, and ``before`` the probe.
     """
 
     own: Amount = NONE
     groups: Amount = NONE
     queue: Amount = NONE
+    before: Amount = NONE
 
 
 @dataclasses.dataclass
@@ -251,10 +252,17 @@ def _lost(what: str, accepted: t.Collection[str]) -> Verdict:
     return (ACCEPTED if LOST_RESERVATION in accepted else FAILED), f"{what} ({LOST_RESERVATION})"
 
 
-def counts(check: Check, pods: t.Mapping[str, Object], groups: t.Iterable[Object], queue: Object | None, resource: str) -> Counts:
+def counts(
+    check: Check,
+    pods: t.Mapping[str, Object],
+    groups: t.Iterable[Object],
+    queue: Object | None,
+    resource: str,
+    before: Amount = NONE,
+) -> Counts:
     """Return the GPUs that count as allocated to a check and its queue.
 
-    :arg pods: by name; ``groups``: all pod groups of the cluster.
+    :arg pods: by name; ``groups``: all pod groups of the cluster; ``before``: what the queue's status counted before the probe.
     """
     metadata = [pods[name]["metadata"] for name in check.pod_names if name in pods]
     names = {(item.get("namespace"), (item.get("annotations") or {}).get(POD_GROUP_NOTE)) for item in metadata}
@@ -265,22 +273,23 @@ def counts(check: Check, pods: t.Mapping[str, Object], groups: t.Iterable[Object
         own += gpus if (group["metadata"].get("namespace"), group["metadata"]["name"]) in names else NONE
         total += gpus if group["spec"].get("queue") == check.queue else NONE
     status = (queue or {}).get("status", {}).get("allocated") or {}
-    return Counts(own, total, quantity(status.get(resource, 0)))
+    return Counts(own, total, quantity(status.get(resource, 0)), before)
 
 
 def _uncounted(check: Check, counted: Counts) -> str:
     """Return what KAI does not count yet; empty when all is counted.
 
     The queue's status is the sum over its pod groups, and both are written when KAI's controllers see a change
-    (pkg/queuecontroller, pkg/podgroupcontroller). Therefore they are compared with each other, as they are now. What the status
-    was before the check says nothing: after a pause it counts pods that ended with it until the controllers run again, and a
-    check that subtracts it waits in vain. (Seen: 0.5 instead of 1.5, which a whole GPU from before the pause explains.)
+    (pkg/queuecontroller, pkg/podgroupcontroller). So it is right where it equals that sum, also after a pause, when it counted pods
+    that ended with it until the controllers ran again. (Seen: 0.5 more than before instead of 1.5, which a whole GPU from before
+    the pause explains.) It is right as well where it grew by what the check has: after a downgrade v0.12.0 never counts the pods that
+    ran before, though their pod groups do.
     """
     # What a part of its memory is of a GPU depends on the node.
     right = NONE < counted.own <= check.share if check.name == GPU_MEMORY else counted.own == check.share
     if not right:
         return f"the pod groups of its pods count {_plain(counted.own)} GPUs, not {_plain(check.share)}"
-    if counted.queue != counted.groups:
+    if counted.queue != counted.groups and counted.queue - counted.before != counted.own:
         return f"the queue's status counts {_plain(counted.queue)} GPUs, its pod groups {_plain(counted.groups)}"
     return ""
 

@@ -179,9 +179,9 @@ def whole(name, gpus, **more):
     return item
 
 
-def counting(own, groups=None, queue=None):
+def counting(own, groups=None, queue=None, before=0):
     groups = own if groups is None else groups
-    return Counts(*(Decimal(str(gpus)) for gpus in (own, groups, groups if queue is None else queue)))
+    return Counts(*(Decimal(str(gpus)) for gpus in (own, groups, groups if queue is None else queue, before)))
 
 
 def shows(pods, beside, own=2, **more):
@@ -240,13 +240,16 @@ def test_pods_that_share_see_one_gpu_each():
     ("count", "verdict", "reason"),
     [
         # After a pause, the queue's status says what it was before until KAI's controllers run again: a GPU that nobody has any more.
-        (counting(1, groups=1, queue=2), None, "the queue's status counts 2 GPUs, its pod groups 1"),
+        (counting(1, groups=1, queue=2, before=2), None, "the queue's status counts 2 GPUs, its pod groups 1"),
         (counting(1, groups=1, queue=1), "passed", "1 GPUs count as allocated"),
         # Others in the queue, who come and go meanwhile, are counted on both sides.
         (counting(1, groups=2, queue=2), "passed", "1 GPUs count as allocated"),
+        # After a downgrade, two GPUs of pods that ran before are never counted by the queue.
+        (counting(1, groups=3, queue=1), "passed", "1 GPUs count as allocated"),
+        (counting(1, groups=3, queue="0.5"), None, "the queue's status counts 0.5 GPUs, its pod groups 3"),
     ],
 )
-def test_what_counts_is_compared_as_it_is_now_and_never_with_an_earlier_status(count, verdict, reason):
+def test_what_counts_is_right_by_the_pod_groups_or_by_what_it_grew(count, verdict, reason):
     found, observed = judge(FRACTION, shows(pods_of(FRACTION, FILLED), RESERVED, counts=count))
     assert (found, reason in observed) == (verdict, True)
 
