@@ -11,7 +11,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernet
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import Probe
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe, kai_queues, kai_scheduler
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
 
@@ -34,6 +35,8 @@ QUEUES = [
         ],
     }
 ]
+# Three GPUs are free beside the work; the label of pods that share one.
+BURST_PODS, GROUP = 6, "runai-gpu-group"
 VARIABLES = {"lab_gpus": 4, "nvkind_workers": [{"gpus": [0, 1, 2, 3]}], "kubegpu_tenants": []}
 WORK = {
     "apiVersion": "v1",
@@ -95,16 +98,25 @@ class Scheduler(Cluster):
         assert not [status for status in work["status"]["containerStatuses"] if status["restartCount"]]
         return result
 
-    def probe(self) -> None:
+    def probe(self, checks: Sequence[str] = ("cpu", "gpu"), accept: Sequence[str] = ()) -> list[dict[str, Any]]:
         params = {
             "queues": QUEUES,
-            "checks": ["cpu", "gpu"],
-            "accept_hazards": [],
+            "checks": list(checks),
+            "accept_hazards": list(accept),
             "image": "docker.io/library/busybox:1.37.0",
             "gpu_resource": "nvidia.com/gpu",
         }
         params |= {"runtime_class": "nvidia", "tolerations": [], "namespace": "kai-probe", "scheduler_name": "kai-scheduler"}
-        kai_probe.reconcile(Run(params | {"timeout": 90, "max_age": 0}, kube=self.kube))
+        return kai_probe.reconcile(Run(params | {"timeout": 90, "max_age": 0}, kube=self.kube))["results"]
+
+    def lost(self) -> list[str]:
+        """Return what the pods of a burst lack: the groups of GPUs that no reservation pod holds, and pods that were removed."""
+        pods = [pod for pod in self.kube.list("v1", "Pod", "kai-probe") if pod["metadata"]["name"].startswith("burst-")]
+        reservations = self.kube.list("v1", "Pod", kai.RESERVATION_NAMESPACE)
+        living = [pod for pod in reservations if "deletionTimestamp" not in pod["metadata"]]
+        groups, reserved = ({pod["metadata"]["labels"].get(GROUP) for pod in listed} for listed in (pods, living))
+        missing = {f"burst-{number}" for number in range(1, BURST_PODS + 1)} - {pod["metadata"]["name"] for pod in pods}
+        return [*sorted(map(str, groups - reserved)), *sorted(missing)]
 
     def start_work(self) -> None:
         self.kube.create(WORK)
@@ -224,6 +236,27 @@ def test_the_api_server_restarts_during_an_upgrade(cluster: Scheduler) -> None:
     server = cluster.kube.get("v1", "Pod", "kube-apiserver-kubegpu-control-plane", "kube-system")
     assert server is not None
     assert server["status"]["containerStatuses"][0]["restartCount"] == 1
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_what_the_burst_says_of_reservations_is_what_is(
+    cluster: Scheduler, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten rounds, each compared with pods and reservations at the moment of the verdict (#1103)."""
+    seen: list[tuple[str, list[str]]] = []
+    conclude = Probe._conclude
+
+    def look_and_conclude(self: Probe, check: Any, verdict: str, reason: str) -> None:
+        seen.append((verdict, cluster.lost()))
+        conclude(self, check, verdict, reason)
+
+    monkeypatch.setattr(Probe, "_conclude", look_and_conclude)
+    cluster.scheduler(version)
+    cluster.queues()
+    for _round in range(10):
+        cluster.probe(["burst"], accept=["#1103"])
+    assert len(seen) == 10
+    assert [verdict for verdict, _lost in seen] == ["accepted" if lost else "passed" for _verdict, lost in seen], seen
 
 
 def test_nothing_is_left_when_all_images_are_missing(cluster: Scheduler) -> None:
