@@ -34,15 +34,17 @@ TENANTS_FOLDER = "/etc/kubegpu/kubegpu/tenants"
 OPTIONS = "--skip-tags=lab"
 
 
-def seconds(lab: Lab, book: str, *args: str) -> float:
-    """The seconds of a playbook, which has to succeed."""
+def seconds(lab: Lab, book: str, *args: str, changes: bool = False) -> float:
+    """The seconds of a playbook, which has to succeed; site.yml changes nothing, unless it may."""
     began = time.monotonic()
     said = lab.play(book, *args)
     if lab.code:
         raise SystemExit(said[-6000:])
-    if book == "site" and changed(said):
+    if book == "site" and changed(said) and not changes:
         raise SystemExit(f"it changed something: {said[-6000:]}")
-    return time.monotonic() - began
+    took = time.monotonic() - began
+    print(f"{book} {' '.join(args)[:60]}: {took:.1f} s", flush=True)
+    return took
 
 
 def start_of_ansible() -> float:
@@ -122,7 +124,8 @@ def main() -> None:
         reset = seconds(lab, "reset", OPTIONS, "--extra-vars=kubegpu_only=team-ml")
         add_idle_tenants(lab, Cluster(lab, Path(os.environ["KUBEGPU_CACHE"])))
         all_of_them = f"--extra-vars={json.dumps({'kubegpu_tenants': mine + [entry(number) for number in range(MORE)]})}"
-        seconds(lab, "site", OPTIONS, all_of_them)
+        # It hands the new ones' kubeconfigs over.
+        seconds(lab, "site", OPTIONS, all_of_them, changes=True)
         many = min(seconds(lab, "site", OPTIONS, all_of_them) for _round in range(ROUNDS)) - nothing
     finally:
         said = lab.play("cleanup")
