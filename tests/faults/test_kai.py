@@ -20,6 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernet
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import GPU_GROUP_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import Probe
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe, kai_queues, kai_scheduler
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
@@ -35,8 +36,8 @@ QUEUES = [
         ],
     }
 ]
-# Three GPUs are free beside the work; the label of pods that share one.
-BURST_PODS, GROUP = 6, "runai-gpu-group"
+# Three GPUs are free beside the work.
+BURST_PODS = 6
 VARIABLES = {"lab_gpus": 4, "nvkind_workers": [{"gpus": [0, 1, 2, 3]}], "kubegpu_tenants": []}
 WORK = {
     "apiVersion": "v1",
@@ -114,7 +115,7 @@ class Scheduler(Cluster):
         pods = [pod for pod in self.kube.list("v1", "Pod", "kai-probe") if pod["metadata"]["name"].startswith("burst-")]
         reservations = self.kube.list("v1", "Pod", kai.RESERVATION_NAMESPACE)
         living = [pod for pod in reservations if "deletionTimestamp" not in pod["metadata"]]
-        groups, reserved = ({pod["metadata"]["labels"].get(GROUP) for pod in listed} for listed in (pods, living))
+        groups, reserved = ({pod["metadata"]["labels"].get(GPU_GROUP_LABEL) for pod in listed} for listed in (pods, living))
         missing = {f"burst-{number}" for number in range(1, BURST_PODS + 1)} - {pod["metadata"]["name"] for pod in pods}
         return [*sorted(map(str, groups - reserved)), *sorted(missing)]
 

@@ -18,10 +18,8 @@ UNKNOWN = "unknown"
 # pkg/apis/scheduling/v1alpha2/bindrequest_types.go
 BIND_REQUEST = ("scheduling.run.ai/v1alpha2", "BindRequest")
 BIND_SUCCEEDED, BIND_FAILED = "Succeeded", "Failed"
-# pkg/common/constants/constants.go: labels of reservation pods and of the members of a gang's parts, and an annotation of pods.
-GPU_GROUP_LABEL = "runai-gpu-group"
+# pkg/common/constants/constants.go: label of the members of a gang's parts.
 SUB_GROUP_LABEL = "kai.scheduler/subgroup-name"
-MEMORY_NOTE = "gpu-memory"
 
 # Reasons of a pod group beside OverLimit (pkg/apis/scheduling/v2alpha2/podgroup_types.go); the second since v0.13.0.
 OVER_QUOTA, QUEUE_MISSING = "NonPreemptibleOverQuota", "QueueDoesNotExist"

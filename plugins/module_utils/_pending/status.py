@@ -37,6 +37,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster i
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
     FRACTION_NOTE,
+    GPU_GROUP_LABEL,
+    MEMORY_NOTE,
     OVER_LIMIT,
     POD_GROUP_NOTE,
     RESERVED_GPU_NOTE,
@@ -215,7 +217,7 @@ def _binding(pod: Object, cluster: Cluster) -> Answer | None:
 
 def _reservations(cluster: Cluster, groups: t.Container[str]) -> list[Object]:
     inside = (pod for pod in cluster.pods if key_of(pod)[0] == RESERVATION_NAMESPACE)
-    return [pod for pod in inside if labels_of(pod).get(facts.GPU_GROUP_LABEL) in groups]
+    return [pod for pod in inside if labels_of(pod).get(GPU_GROUP_LABEL) in groups]
 
 
 def _unreserved(message: str) -> Answer:
@@ -356,7 +358,7 @@ def _past_queues(pod: Object, cluster: Cluster) -> Answer | None:
 
 
 def _no_runtime_class(pod: Object, _cluster: Cluster) -> Answer | None:
-    asks = gpus_of(pod["spec"]) or annotations_of(pod).keys() & {FRACTION_NOTE, facts.MEMORY_NOTE}
+    asks = gpus_of(pod["spec"]) or annotations_of(pod).keys() & {FRACTION_NOTE, MEMORY_NOTE}
     if not asks or pod["spec"].get("runtimeClassName"):
         return None
     for status in container_statuses(pod):
