@@ -87,8 +87,8 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import Assignment, live_claims
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import assign, plain, without
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import Assignment, give_nodes
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import plain
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict"},
@@ -99,22 +99,12 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 def reconcile(run: Run) -> Result:
     """Decide which nodes each tenant gets, and label and taint them."""
-    nodes = [plain(node) for node in run.kube.list("v1", "Node")]
     if run.params["state"] == "absent":
         named = run.params["tenants"]
+        nodes = [plain(node) for node in run.kube.list("v1", "Node")]
         Assignment(run, {}, None if named is None else {tenant["name"] for tenant in named}).write(nodes)
         return run.result()
-    tenants = tenants_from(run.params["tenants"])
-    live = live_claims(run.kube, nodes, tenants)
-    acted_on = {tenant.name for tenant in tenants if not run.params["only"] or tenant.name in run.params["only"]}
-    absent = {tenant.name for tenant in tenants if tenant.state == "absent"}
-    # One that could not be removed keeps its nodes, because its pods run there. Check mode predicts that it is removed.
-    gone = {name for name in absent & acted_on if run.check_mode or name not in live}
-    assigned = assign(tenants, [without(node, gone) for node in nodes], live)
-    dedicated = {tenant.name for tenant in tenants if tenant.trust == "zero"}
-    acted_on -= absent - gone
-    Assignment(run, {name: theirs for name, theirs in assigned.items() if name in acted_on}, acted_on, dedicated).write(nodes)
-    return run.result(assignments=assigned)
+    return run.result(assignments=give_nodes(run, tenants_from(run.params["tenants"]), run.params["only"]))
 
 
 def main() -> None:

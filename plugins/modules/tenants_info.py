@@ -18,7 +18,7 @@ description:
     wanted of it, everything that the host cluster shows of it is as it was, its queues are as wanted, its kubeconfig leads to it,
     all checks passed, and O(max_age) is not over.
   - Reports also the tenants on the cluster that O(tenants) does not list, and the host cluster's KAI Scheduler, as far as this
-    collection made them.
+    collection made them, and whether the tenants have their nodes.
 options:
   tenants:
     description:
@@ -142,6 +142,16 @@ sharing:
   type: list
   elements: str
   sample: []
+nodes_due:
+  description: Whether M(kubegpu.tenancy.tenant_nodes) has nodes to give or to take, or would refuse to.
+  returned: success
+  type: bool
+node_problems:
+  description: Everything for which it would refuse.
+  returned: success
+  type: list
+  elements: str
+  sample: ["kubegpu_tenants[0].gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: lab-worker."]
 """
 
 import datetime
@@ -156,6 +166,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, TIME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
     leads_there,
@@ -183,12 +194,15 @@ def reconcile(run: Run) -> Result:
     live = read_all(run.kube)
     now = datetime.datetime.now(datetime.UTC)
     compared = [tenant for tenant in tenants if not params["only"] or tenant.name in params["only"]]
+    nodes_due, node_problems = nodes_to_give(run.kube, tenants, params["only"])
     sharing = {name: labels_of(item.namespace).get(vc.HOST_SCHEDULER_LABEL) for name, item in live.items()}
     return run.result(
         tenants=concurrently(lambda tenant: compare(params, tenant, live.get(tenant.name, Live()), now), compared),
         unlisted=sorted(live.keys() - {tenant.name for tenant in tenants}),
         shared_scheduler=shared_scheduler(run.kube),
         sharing=sorted(name for name, scheduler in sharing.items() if scheduler),
+        nodes_due=nodes_due,
+        node_problems=node_problems,
     )
 
 

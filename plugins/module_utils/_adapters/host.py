@@ -57,6 +57,25 @@ class Host(Programs):
         """Return path and SHA-256 checksum of the container toolkit's configuration, or None when there is none."""
         return (TOOLKIT_CONFIG, _checksum(TOOLKIT_CONFIG)) if os.path.exists(TOOLKIT_CONFIG) else None
 
+    def output(self, program: str, *args: str) -> tuple[int, str]:
+        """Run a program, and return its exit status with what it printed, or 127 where the host does not have it."""
+        binary = self._find(program)
+        if binary is None:
+            return 127, f"{program} is not on this host"
+        rc, out, err = self._run([binary, *args])
+        return rc, out if rc == 0 else err.strip() or out.strip()
+
+    def kernel_limit(self, name: str) -> int:
+        """Return a setting of the kernel that is a number.
+
+        :raises TenancyError: when the kernel has no such setting, or it is no number.
+        """
+        path = f"/proc/sys/{name.replace('.', '/')}"
+        try:
+            return int(_read(path))
+        except (OSError, ValueError) as exc:
+            raise TenancyError(f"limits: {name} is no setting of this host's kernel with a number: {exc}") from exc
+
     def cgroup_v1(self) -> bool:
         """Tell whether the host has cgroup v1."""
         return not os.path.exists("/sys/fs/cgroup/cgroup.controllers")

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 import typing as t
 
@@ -48,9 +49,17 @@ def conclude(reconcile: t.Callable[[AnyRun], Result], run: AnyRun) -> None:
         _show(run)
         # By itself, ansible-core shows where an error comes from only if its own settings say so.
         origin = {"traceback": traceback.format_exc()} if module._verbosity >= 3 else {}
-        module.fail_json(msg=exc.message, **exc.details, **origin)
+        module.fail_json(msg=_legible(exc.message), **{key: _legible(detail) for key, detail in exc.details.items()}, **origin)
     _show(run)
     module.exit_json(**result)
+
+
+def _legible(detail: t.Any) -> t.Any:
+    """Return a text without the characters for which Ansible shows it as one long quoted line, such as the pictures in kind's output.
+
+    They are those beyond U+FFFF, which the YAML library takes for not printable.
+    """
+    return re.sub(r"[\U00010000-\U0010ffff]", "", detail) if isinstance(detail, str) else detail
 
 
 def _show(run: ModuleRun) -> None:

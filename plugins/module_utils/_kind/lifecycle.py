@@ -13,6 +13,7 @@ import os
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan, status
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import NETWORK
@@ -134,7 +135,8 @@ class Cluster:
     def _differences(self, live: list[status.LiveNode], nodes: list[plan.Node]) -> str:
         """Return what only a new cluster can change, as text."""
         different = plan.layout_differences(nodes, live, self._params["image"], self._certs)
-        self._seen = {node.name: self._inspect(node.name) for node in live if node.running}
+        running = [node.name for node in live if node.running]
+        self._seen = dict(zip(running, concurrently(self._inspect, running), strict=True))
         different += [
             (name, "not in the cluster", "joined") for name, inside in self._seen.items() if "joined" not in inside.states
         ]
@@ -220,8 +222,10 @@ class Cluster:
     def _converge(self, nodes: list[plan.Node]) -> None:
         """Bring nodes, kubeconfig, labels and taints to what is wanted, and wait until the nodes are ready."""
         try:
+            programs = self._host.programs() if any(node.gpus for node in nodes) else {}
+            config = self._host.toolkit_config()
             for node in nodes:
-                self._equip(node)
+                self._equip(node, programs if node.gpus else {}, config)
             self._write("kubeconfig", self._kubeconfig, self._docker.kubeconfig(self._name).encode(), 0o600)
             ready = self._wait_until_ready(nodes)
             for what, args in plan.kubectl_steps(ready, nodes, self._params["control_plane_schedulable"]):
@@ -235,10 +239,11 @@ class Cluster:
     def _inspect(self, node: str) -> status.Inside:
         return status.parse_inside(self._docker.script(node, status.INSPECT, *status.INSPECTED_FILES))
 
-    def _equip(self, node: plan.Node) -> None:
-        """Give a node its GPUs and, if it has any, NVIDIA's container toolkit."""
-        programs = self._host.programs() if node.gpus else {}
-        config = self._host.toolkit_config()
+    def _equip(self, node: plan.Node, programs: dict[str, tuple[str, str]], config: tuple[str, str] | None) -> None:
+        """Give a node its GPUs and, if it has any, NVIDIA's container toolkit.
+
+        :arg programs: those of the host with their checksums, as ``Host.programs`` returns them; ``config`` alike.
+        """
         for _round in range(ROUNDS):
             inside = self._wait_until_up(node.name)
             steps = plan.node_steps(node, inside, programs, config)

@@ -12,7 +12,14 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import ownership, plain, relabel, retaint
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
+    assign,
+    ownership,
+    plain,
+    relabel,
+    retaint,
+    without,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
@@ -40,6 +47,39 @@ def live_claims(kube: Kube, nodes: list[Data], tenants: t.Sequence[Tenant]) -> d
         return {}
     live = {name.partition("/")[2]: config for name, config in configs(kube).items()}
     return {name: claim(name, live[name]) for name in names if name in live}
+
+
+def give_nodes(run: Run, tenants: t.Sequence[Tenant], only: t.Collection[str]) -> dict[str, list[str]]:
+    """Decide which nodes each tenant gets, and label and taint them.
+
+    :arg only: names of the tenants whose nodes may change; everybody's when empty.
+    :returns: names of nodes by tenant.
+    :raises TenancyError: for everything that is wrong with the tenants, or with what they ask of the nodes.
+    """
+    nodes = [plain(node) for node in run.kube.list("v1", "Node")]
+    live = live_claims(run.kube, nodes, tenants)
+    acted_on = {tenant.name for tenant in tenants if not only or tenant.name in only}
+    absent = {tenant.name for tenant in tenants if tenant.state == "absent"}
+    # One that could not be removed keeps its nodes, because its pods run there. Check mode predicts that it is removed.
+    gone = {name for name in absent & acted_on if run.check_mode or name not in live}
+    assigned = assign(tenants, [without(node, gone) for node in nodes], live)
+    dedicated = {tenant.name for tenant in tenants if tenant.trust == "zero"}
+    acted_on -= absent - gone
+    Assignment(run, {name: theirs for name, theirs in assigned.items() if name in acted_on}, acted_on, dedicated).write(nodes)
+    return assigned
+
+
+def nodes_to_give(kube: Kube, tenants: t.Sequence[Tenant], only: t.Collection[str]) -> tuple[bool, list[str]]:
+    """Tell whether ``give_nodes`` would change something or refuse to, and for what reasons it would refuse."""
+    preview = Run({}, True, kube)
+    try:
+        give_nodes(preview, tenants, only)
+    except TenancyError as exc:
+        # What the API server did not answer is no problem with what is asked.
+        if "problems" not in exc.details:
+            raise
+        return True, exc.problems
+    return bool(preview.changes), []
 
 
 class Assignment:

@@ -12,6 +12,7 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes import lifecycle
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
@@ -216,3 +217,26 @@ def test_the_module_that_records(host):
     assert written.keys() - yaml.safe_load(tenant_record.RETURN).keys() == {"changed", "diff", "seconds"}
     (after,) = cluster.compare()["tenants"]
     assert (after["due"], after["verified_at"], after["results"]) == ([], written["at"], RESULTS)
+
+
+def test_nodes_that_tenants_have_to_be_given(host):
+    cluster = host("ml", objects=[node("n1", gpus=2)])
+    assert cluster.compare()["nodes_due"] is False
+    cluster.tenants[0]["gpu_nodes"] = {"names": ["n1"]}
+    found = cluster.compare()
+    assert (found["nodes_due"], found["node_problems"]) == (True, [])
+    cluster.tenants[0]["gpu_nodes"] = {"names": ["n9"]}
+    found = cluster.compare()
+    assert found["nodes_due"] is True
+    assert [problem.partition(":")[0] for problem in found["node_problems"]] == ["kubegpu_tenants[0].gpu_nodes.names[0]"]
+
+
+def test_nodes_that_cannot_be_read_are_an_error(host, monkeypatch):
+    cluster = host("ml")
+
+    def fail(_kube, _nodes, _tenants):
+        raise TenancyError("Listing Service failed: no answer.", status=None)
+
+    monkeypatch.setattr(lifecycle, "live_claims", fail)
+    with pytest.raises(TenancyError, match="no answer"):
+        cluster.compare()

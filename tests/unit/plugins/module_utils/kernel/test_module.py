@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
@@ -59,6 +60,18 @@ def test_an_error_is_a_failure_with_its_details(outcome):
     assert code == 1
     assert result.pop("invocation")
     assert result == {"failed": True, "msg": "name: ml is taken.", "status": 409, "last_seen": "ml"}
+
+
+def test_an_error_with_pictures_is_shown_as_lines(outcome):
+    """As kind prints them: with one in it, Ansible's YAML output quotes the whole text and shows no line breaks."""
+
+    def fail(_run):
+        raise TenancyError("kind failed:\n \u2713 Preparing \U0001f4e6nodes", stderr="\U0001f5bc\ufe0f none", rc=1)
+
+    _code, result = outcome(fail)
+    assert (result["msg"], result["stderr"], result["rc"]) == ("kind failed:\n \u2713 Preparing nodes", "\ufe0f none", 1)
+    shown = yaml.dump(result["msg"], Dumper=yaml.CSafeDumper, allow_unicode=True, default_style="|")
+    assert shown == "|-\n  kind failed:\n   \u2713 Preparing nodes\n"
 
 
 @pytest.mark.parametrize(("verbosity", "shown"), [(0, False), (2, False), (3, True), (4, True)])
