@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import threading
 import time
@@ -20,8 +21,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernet
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import GPU_GROUP_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import GPU_GROUP_LABEL, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import Probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status import Observation
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe, kai_queues, kai_scheduler
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
 
@@ -110,15 +112,6 @@ class Scheduler(Cluster):
         params |= {"runtime_class": "nvidia", "tolerations": [], "namespace": "kai-probe", "scheduler_name": "kai-scheduler"}
         return kai_probe.reconcile(Run(params | {"timeout": 90, "max_age": 0}, kube=self.kube))["results"]
 
-    def lost(self) -> list[str]:
-        """Return what the pods of a burst lack: the groups of GPUs that no reservation pod holds, and pods that were removed."""
-        pods = [pod for pod in self.kube.list("v1", "Pod", "kai-probe") if pod["metadata"]["name"].startswith("burst-")]
-        reservations = self.kube.list("v1", "Pod", kai.RESERVATION_NAMESPACE)
-        living = [pod for pod in reservations if "deletionTimestamp" not in pod["metadata"]]
-        groups, reserved = ({pod["metadata"]["labels"].get(GPU_GROUP_LABEL) for pod in listed} for listed in (pods, living))
-        missing = {f"burst-{number}" for number in range(1, BURST_PODS + 1)} - {pod["metadata"]["name"] for pod in pods}
-        return [*sorted(map(str, groups - reserved)), *sorted(missing)]
-
     def start_work(self) -> None:
         self.kube.create(WORK)
         deadline = time.monotonic() + 60
@@ -126,6 +119,25 @@ class Scheduler(Cluster):
             assert time.monotonic() < deadline, pod
             time.sleep(1)
         self.work = pod["metadata"]["uid"]
+
+
+def lost(seen: Observation) -> list[str]:
+    """Return what the pods of a burst lack, by pods and reservations as the API showed them: pods, or a reservation of their GPU."""
+    names = {f"burst-{number}" for number in range(1, BURST_PODS + 1)}
+    there = [(name, pod["metadata"]["labels"].get(GPU_GROUP_LABEL)) for name, pod in seen.pods.items() if name in names]
+    reserved = {
+        (pod["metadata"]["labels"].get(GPU_GROUP_LABEL), pod["metadata"].get("annotations", {}).get(RESERVED_GPU_NOTE))
+        for pod in seen.cluster
+        if pod["metadata"]["namespace"] == kai.RESERVATION_NAMESPACE and "deletionTimestamp" not in pod["metadata"]
+    }
+    removed = [f"{name} is gone" for name in sorted(names - seen.pods.keys())]
+    return removed or [
+        f"{name} in {group}" for name, group in there if not any((group, gpu) in reserved for gpu in gpus(seen, name))
+    ]
+
+
+def gpus(seen: Observation, name: str) -> list[str]:
+    return re.findall(r"GPU-[0-9a-f-]+", seen.logs.get(name, ""))
 
 
 @pytest.fixture(scope="module")
@@ -243,21 +255,29 @@ def test_the_api_server_restarts_during_an_upgrade(cluster: Scheduler) -> None:
 def test_what_the_burst_says_of_reservations_is_what_is(
     cluster: Scheduler, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten rounds, each compared with pods and reservations at the moment of the verdict (#1103)."""
-    seen: list[tuple[str, list[str]]] = []
-    conclude = Probe._conclude
+    """Ten rounds, each compared with the pods and reservations that its verdict rests on (#1103)."""
+    looks: list[Observation] = []
+    verdicts: list[tuple[str, list[str], str]] = []
+    observe, conclude = Probe._observe, Probe._conclude
 
-    def look_and_conclude(self: Probe, check: Any, verdict: str, reason: str) -> None:
-        seen.append((verdict, cluster.lost()))
+    def keep_what_was_seen(self: Probe) -> Observation:
+        looks.append(observe(self))
+        return looks[-1]
+
+    def keep_the_verdict(self: Probe, check: Any, verdict: str, reason: str) -> None:
+        verdicts.append((verdict, lost(looks[-1]), reason))
         conclude(self, check, verdict, reason)
 
-    monkeypatch.setattr(Probe, "_conclude", look_and_conclude)
+    monkeypatch.setattr(Probe, "_observe", keep_what_was_seen)
+    monkeypatch.setattr(Probe, "_conclude", keep_the_verdict)
     cluster.scheduler(version)
     cluster.queues()
     for _round in range(10):
         cluster.probe(["burst"], accept=["#1103"])
-    assert len(seen) == 10
-    assert [verdict for verdict, _lost in seen] == ["accepted" if lost else "passed" for _verdict, lost in seen], seen
+    assert len(verdicts) == 10
+    print(json.dumps(verdicts, indent=1))
+    wrong = [found for found in verdicts if found[0] != ("accepted" if found[1] else "passed")]
+    assert not wrong, json.dumps(wrong, indent=1)
 
 
 def test_nothing_is_left_when_all_images_are_missing(cluster: Scheduler) -> None:
