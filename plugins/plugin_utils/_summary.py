@@ -126,8 +126,9 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
 
 
 def _is_to_be_made(variables: Mapping) -> bool:
-    """Tell whether check mode found no cluster, or no lab for it."""
-    return bool(variables.get("_kubegpu_unmade") or (variables.get("_kubegpu_tenants") or {}).get("skipped"))
+    """Tell whether check mode found no cluster, or no lab for it; a run that failed before there was one says why instead."""
+    skipped = variables.get("_kubegpu_unmade") or (variables.get("_kubegpu_tenants") or {}).get("skipped")
+    return bool(skipped and not variables.get("_kubegpu_failure"))
 
 
 def _failure(variables: Mapping) -> str:

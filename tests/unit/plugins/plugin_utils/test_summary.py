@@ -321,6 +321,13 @@ def test_tenants_of_a_failed_cluster_were_not_reached():
     assert inventory.without("gpu1", "_kubegpu_tenants").notes() == ["FAILED gpu1: Make the cluster: no GPU"]
 
 
+@pytest.mark.parametrize("seen", [{"_kubegpu_tenants": {"changed": False, "skipped": True}}, {"_kubegpu_unmade": True}])
+def test_a_cluster_that_failed_before_there_was_one_is_not_reached(seen):
+    inventory = Inventory().cluster(_kubegpu_failure="Make the cluster: no image", **seen).without("gpu1", "_kubegpu_ledger")
+    assert only(inventory)["state"] == "not reached"
+    assert inventory.notes() == ["FAILED gpu1: Make the cluster: no image"]
+
+
 def test_a_desired_state_that_was_refused_is_reported_once():
     inventory = Inventory().cluster(
         _kubegpu_plan={"failed": True, "msg": "2 problems in the desired state:\nkubegpu_a: x\nkubegpu_b: y"}
