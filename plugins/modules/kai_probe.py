@@ -80,11 +80,23 @@ options:
     type: list
     elements: dict
     default: []
+  node_selector:
+    description:
+      - Labels of the nodes that the pods may run on, each with its value. All nodes when empty.
+      - In a host cluster it keeps the pods away from nodes of tenants whose own scheduler gives their GPUs out at the same time.
+    type: dict
+    default: {}
   namespace:
     description:
       - Namespace of the pods. It is created and deleted. One that exists and is not owned by this collection is refused.
     type: str
     default: kai-probe
+  namespace_labels:
+    description:
+      - Labels of that namespace, for a KAI Scheduler that only serves namespaces with certain labels
+        (C(global.namespaceLabelSelector) in its values).
+    type: dict
+    default: {}
   scheduler_name:
     description:
       - Name that pods ask for the scheduler by.
@@ -196,7 +208,9 @@ ARGUMENT_SPEC = {
     "gpu_resource": {"type": "str", "default": "nvidia.com/gpu"},
     "runtime_class": {"type": "str", "default": "nvidia"},
     "tolerations": {"type": "list", "elements": "dict", "default": []},
+    "node_selector": {"type": "dict", "default": {}},
     "namespace": {"type": "str", "default": "kai-probe"},
+    "namespace_labels": {"type": "dict", "default": {}},
     "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
     "timeout": {"type": "int", "default": 120},
     "max_age": {"type": "int", "default": 0},

@@ -116,6 +116,9 @@ cluster:
       description: Queues of the tenants that share it, one tree.
       type: list
       elements: dict
+    shared_nodes:
+      description: Label of the nodes of one of these tenants, with GPUs if any has. Empty without such tenants.
+      type: dict
     unlisted:
       description: What happens to what is not listed any more, V(keep) or V(remove).
       type: str

@@ -97,7 +97,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     desired = variables.get("_kubegpu") or {}
     live = variables.get("_kubegpu_tenants") or {}
     ledger = variables.get("_kubegpu_ledger") or {}
-    failures = [f"{cluster}: {failure}"] if (failure := _failure(variables)) else []
+    failures = [f"{cluster}: {failure}" for failure in (_failure(variables), variables.get("_kubegpu_shared_failure")) if failure]
     failures += [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
     # Without a ledger the run did not get to its end: what was read of the tenants before may not hold any more.
     missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger.get("nodes") is not None else NOT_REACHED
@@ -120,7 +120,13 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
         "unlisted": list(live.get("unlisted") or []),
         "unlisted_scheduler": None if desired.get("shared_scheduler") else live.get("shared_scheduler"),
         "removes_unlisted": desired.get("unlisted") == "remove" and not desired.get("only"),
-        "shared_scheduler": shared | _hazards(desired, SHARED_SCHEDULER, shared),
+        "shared_scheduler": shared
+        | _hazards(desired, SHARED_SCHEDULER, shared)
+        | {
+            "version": (desired.get("shared_scheduler") or {}).get("version"),
+            "leaf_queues": _leaf_queues(desired.get("shared_queues") or []),
+            "results": list(_registered(variables, "_kai_scheduler_probe").get("results") or []),
+        },
         "overlaps": list(ledger.get("overlaps") or []),
     }
 
@@ -256,7 +262,10 @@ def _checks(tenant: Data) -> str:
     """Return how many checks passed of those that there are; what else there is to say of them stands below the table."""
     if tenant["wanted_state"] != "present" or tenant["state"] == NOT_REACHED:
         return ""
-    results = tenant["results"]
+    return _counted(tenant["results"])
+
+
+def _counted(results: t.Sequence[Data]) -> str:
     if not results:
         return "not verified"
     counts = {verdict: len([one for one in results if one["verdict"] == verdict]) for verdict in _VERDICTS}
@@ -280,6 +289,11 @@ def notes(clusters: t.Sequence[Data]) -> list[str]:
 def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     prefix, where = (f"{cluster['cluster']}/", f" on {cluster['cluster']}") if several else ("", "")
     lines = [f"{prefix}{tenant['name']}: {line}" for tenant in cluster["tenants"] for line in _tenant_notes(tenant)]
+    if (shared := cluster["shared_scheduler"])["results"]:
+        name = f"shared scheduler{where}"
+        checks = _counted(shared["results"])
+        lines.append(f"{name}: kai {shared['version']}, {shared['leaf_queues']} leaf queues of its tenants, checks {checks}")
+        lines += [f"{name}: {line}" for line in _check_notes(shared["results"])]
     whose = {f"{prefix}{tenant['name']}": tenant for tenant in cluster["tenants"]}
     whose[f"shared scheduler{where}"] = cluster["shared_scheduler"]
     for kind in ("accepted hazard", "hazard", "upgrade note"):
@@ -308,17 +322,22 @@ def _step(step: Data) -> str:
     return f"{step['step']} ({step['why']}" + (f", {step['seconds']} s)" if "seconds" in step else ")")
 
 
-def _tenant_notes(tenant: Data) -> list[str]:
-    """Return the checks that did not pass, and what is still to do; the latter not where a failure explains it."""
+def _check_notes(results: t.Sequence[Data]) -> list[str]:
+    """Return the checks that did not pass, with their reasons."""
     places: dict[tuple[str, str], list[str]] = {}
-    for result in tenant["results"]:
+    for result in results:
         if result["verdict"] != PASSED:
             where = f" in queue {result['queue']}" if result.get("queue") else ""
             places.setdefault((result["verdict"], result["reason"]), []).append(f"{result['name']}{where}")
-    lines = [
+    return [
         f"{'check' if len(checks) == 1 else 'checks'} {', '.join(checks)} {verdict.replace('_', ' ')}: {reason}"
         for (verdict, reason), checks in places.items()
     ]
+
+
+def _tenant_notes(tenant: Data) -> list[str]:
+    """Return the checks that did not pass, and what is still to do; the latter not where a failure explains it."""
+    lines = _check_notes(tenant["results"])
     if tenant["due"] and not tenant["failure"]:
         lines.append(f"to be {_to_be(tenant)}: {'; '.join(tenant['reasons'])}")
     return lines

@@ -109,7 +109,14 @@ class Scheduler(Cluster):
             "image": "docker.io/library/busybox:1.37.0",
             "gpu_resource": "nvidia.com/gpu",
         }
-        params |= {"runtime_class": "nvidia", "tolerations": [], "namespace": "kai-probe", "scheduler_name": "kai-scheduler"}
+        params |= {
+            "runtime_class": "nvidia",
+            "tolerations": [],
+            "node_selector": {},
+            "namespace": "kai-probe",
+            "namespace_labels": {},
+            "scheduler_name": "kai-scheduler",
+        }
         return kai_probe.reconcile(Run(params | {"timeout": 90, "max_age": 0}, kube=self.kube))["results"]
 
     def start_work(self) -> None:

@@ -11,6 +11,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import NODE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION
 
 Data = dict[str, t.Any]
@@ -151,6 +152,13 @@ class Cluster:
             queue for tenant in self.tenants if tenant.shares_scheduler and tenant.state != "absent" for queue in tenant.queues
         ]
 
+    @property
+    def shared_nodes(self) -> dict[str, str]:
+        """The label of nodes whose GPUs the host cluster's scheduler gives out: those of a tenant that shares it, with GPUs if any has."""
+        sharing = [tenant for tenant in self.tenants if tenant.shares_scheduler and tenant.state == "present"]
+        names = [tenant.name for tenant in sorted(sharing, key=lambda tenant: not tenant.gpu_nodes)]
+        return {f"{NODE_LABEL}{name}": "true" for name in names[:1]}
+
     def data(self) -> Data:
         """Return it as plain data, the form in which it travels through playbooks."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -161,4 +169,5 @@ class Cluster:
             "only": list(self.only),
             "shared_scheduler": dataclasses.asdict(self.shared_scheduler) if self.shared_scheduler else {},
             "shared_queues": self.shared_queues,
+            "shared_nodes": self.shared_nodes,
         }

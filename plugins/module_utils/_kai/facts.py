@@ -179,6 +179,15 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         Fact((0, 10, 0), None, "pkg/common/constants: DefaultRuntimeClassName"),
         Fact((0, 16, 0), "binder.runtimeClassName", "templates/kai-config.yaml (the docs name another key)"),
     ),
+    # Whether an installation makes a queue without a limit, in which every pod runs that names none.
+    "default_queue_key": (
+        Fact(_EVER, None, "no such queue"),
+        Fact(
+            (0, 10, 0),
+            "defaultQueue.createDefaultQueue",
+            "templates/default-queue.yaml; seen with v0.13.1: a way round all limits",
+        ),
+    ),
     # Whether a hook looks for Topologies of Kueue, to copy them; a pod that every installation waits for.
     "topology_migration": (
         Fact(_EVER, False, "templates/hooks: no such job"),
@@ -422,6 +431,7 @@ class Release:
     gpu_sharing_key: str
     cdi_key: str | None
     reservation_runtime_key: str | None
+    default_queue_key: str | None
     topology_migration: bool
     operator_qps: int | None
     long_term: bool

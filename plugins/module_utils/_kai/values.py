@@ -36,6 +36,8 @@ def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, k
         settings[release.cdi_key] = cdi
     if gpu_sharing and release.reservation_runtime_key:
         settings[release.reservation_runtime_key] = "nvidia"
+    if release.default_queue_key:
+        settings[release.default_queue_key] = False
     if release.topology_migration and not kueue:
         settings["topologyMigration.enabled"] = False
     if release.operator_qps:

@@ -25,7 +25,11 @@ CLEAN_UP = 30
 
 @contextlib.contextmanager
 def own_namespace(
-    kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[str, str]] = PODS
+    kube: Kube,
+    name: str,
+    deadline: Deadline,
+    kinds: t.Iterable[tuple[str, str]] = PODS,
+    labels: t.Mapping[str, str] | None = None,
 ) -> t.Generator[None, None, None]:
     """Create a namespace for the block; empty and delete it when the block ends, however it ends.
 
@@ -34,6 +38,7 @@ def own_namespace(
 
     :arg deadline: of the whole probe. The clean-up has 30 seconds at least.
     :arg kinds: API version and kind of what a probe creates in it, and of the pods that come from that.
+    :arg labels: of the namespace, besides those of this collection.
     :raises TenancyError: where the namespace exists and is not owned by this collection.
     """
     if existing := kube.get("v1", "Namespace", name):
@@ -44,7 +49,8 @@ def own_namespace(
         # An earlier probe has hardly ended, or was killed.
         _remove(kube, name, deadline, kinds)
         wait_for(f"the end of namespace {name}", lambda: _gone(kube, name), deadline, interval=0.3)
-    kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": OWNED_LABELS}})
+    metadata = {"name": name, "labels": dict(labels or {}) | OWNED_LABELS}
+    kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     try:
         # Until it is there, pods are refused.
         wait_for(

@@ -14,7 +14,7 @@ import json
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     NAMESPACE,
@@ -65,7 +65,9 @@ DECISIVE = (
     "gpu_resource",
     "runtime_class",
     "tolerations",
+    "node_selector",
     "namespace",
+    "namespace_labels",
     "scheduler_name",
 )
 
@@ -137,7 +139,7 @@ class Probe:
         params = run.params
         self.namespace = params["namespace"]
         self.resource = params["gpu_resource"]
-        queues, nodes, pods = self.kube.list(API_VERSION, KIND), self.kube.list("v1", "Node"), self.kube.list("v1", "Pod")
+        queues, nodes, pods = self.kube.list(API_VERSION, KIND), self._nodes(), self.kube.list("v1", "Pod")
         own = [pod for pod in pods if pod["metadata"].get("namespace") == NAMESPACE]
         self.fingerprint = status.fingerprint({key: params[key] for key in DECISIVE}, queues, nodes, own)
         live = from_live(queues)
@@ -151,6 +153,18 @@ class Probe:
         self.devices = {node["metadata"]["name"]: int(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)) for node in nodes}
         self.others = frozenset(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
 
+    def _nodes(self) -> list[Object]:
+        """Return the nodes that the probe may use.
+
+        :raises TenancyError: when none has the labels that are asked for.
+        """
+        selector = self.run.params["node_selector"]
+        nodes = [node for node in self.kube.list("v1", "Node") if selector.items() <= labels_of(node).items()]
+        if selector and not nodes:
+            wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
+            raise TenancyError(f"node_selector: no node of the cluster has {wanted}.")
+        return nodes
+
     def _settings(self) -> Settings:
         params = self.run.params
         return Settings(
@@ -160,6 +174,7 @@ class Probe:
             self.resource,
             params["runtime_class"],
             tuple(params["tolerations"]),
+            params["node_selector"],
         )
 
     def run_checks(self) -> None:
@@ -167,7 +182,7 @@ class Probe:
         deadline = self.run.deadline
         start = deadline.clock()
         began = _now()
-        with own_namespace(self.kube, self.namespace, deadline):
+        with own_namespace(self.kube, self.namespace, deadline, labels=self.run.params["namespace_labels"]):
             while not self._advance():
                 deadline.sleep(INTERVAL)
         logs, unreadable = self._kai_logs([OPERATOR, *SCHEDULERS], deadline.clock() - start)

@@ -65,6 +65,7 @@ class Settings:
     gpu_resource: str
     runtime_class: str
     tolerations: tuple[Object, ...] = ()
+    node_selector: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -258,6 +259,7 @@ def _pod(settings: Settings, name: str, queue: str, script: str, gpus: int = 0, 
         "terminationGracePeriodSeconds": 1,
         "automountServiceAccountToken": False,
         "tolerations": list(settings.tolerations),
+        "nodeSelector": dict(settings.node_selector),
         "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [
             {

@@ -144,6 +144,8 @@ def params(**changes):
         "gpu_resource": "nvidia.com/gpu",
         "runtime_class": "nvidia",
         "tolerations": [],
+        "node_selector": {},
+        "namespace_labels": {},
         "namespace": "kai-probe",
         "scheduler_name": "kai-scheduler",
         "timeout": 120,
@@ -396,3 +398,40 @@ def test_pods_are_listed_once_before_the_checks():
     kube = Cluster()
     run(params(), kube, True)
     assert [read for read in kube.reads if read[1] == "Pod"] == [("list", "Pod", None)]
+
+
+def test_it_keeps_to_the_nodes_and_the_namespace_labels_it_is_given():
+    kube = Cluster()
+    kube.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "of-others", "labels": {}},
+            "spec": {},
+            "status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}},
+        }
+    )
+    for node in kube.list("v1", "Node"):
+        if node["metadata"]["name"] != "of-others":
+            kube.patch("v1", "Node", node["metadata"]["name"], {"metadata": {"labels": {"pool": "shared"}}})
+    kube.created = []
+    create = kube.create
+
+    def keep(definition):
+        kube.created.append(definition)
+        return create(definition)
+
+    kube.create = keep
+    asked = {"node_selector": {"pool": "shared"}, "namespace_labels": {"served": "yes"}}
+    run(params(checks=["gpu", "burst"], **asked), kube, False)
+    pods = [item for item in kube.created if item["kind"] == "Pod"]
+    # Of the other node's GPUs none counts as free.
+    assert len([pod for pod in pods if pod["metadata"]["name"].startswith("burst")]) == 8
+    assert all(pod["spec"]["nodeSelector"] == {"pool": "shared"} for pod in pods)
+    (namespace,) = [item for item in kube.created if item["kind"] == "Namespace"]
+    assert namespace["metadata"]["labels"] == {"served": "yes", "app.kubernetes.io/managed-by": "kubegpu.tenancy"}
+
+
+def test_nodes_that_do_not_exist_are_named():
+    with pytest.raises(TenancyError, match=r"node_selector: no node of the cluster has pool=none"):
+        run(params(node_selector={"pool": "none"}), Cluster(), False)

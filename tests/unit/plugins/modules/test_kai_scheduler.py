@@ -177,6 +177,7 @@ def test_install():
     assert result["changed"]
     assert result["values"] == {
         "global": {"registry": "mirror.example/kai", "gpuSharing": True},
+        "defaultQueue": {"createDefaultQueue": False},
         "topologyMigration": {"enabled": False},
         "x": 1,
     }

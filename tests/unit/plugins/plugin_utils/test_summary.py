@@ -452,3 +452,32 @@ def test_the_filters():
     inventory = Inventory().cluster()
     filters = FilterModule().filters()
     assert filters["summary"](filters["reports"](inventory.hostvars, inventory.groups))[2].startswith("ml ")
+
+
+# --- the scheduler that tenants share ----------------------------------------------------------------------------
+
+
+def shared_by(**variables):
+    sharing = ML | {"scheduler": {"name": "kai", "shared": True}, "queues": [{"name": "a"}, {"name": "b"}]}
+    return Inventory().cluster([sharing], variables={"kubegpu_shared_scheduler": KAI}, **variables)
+
+
+def test_the_checks_of_the_shared_scheduler():
+    results = [check("gpu", queue="a"), check("gang", "not_tried", "no free GPU", queue="b")]
+    notes_of = shared_by(_kai_scheduler_probe={"results": results}).notes()
+    assert notes_of == [
+        "shared scheduler: kai v0.16.8, 2 leaf queues of its tenants, checks 1 of 2, 1 not tried",
+        "shared scheduler: check gang in queue b not tried: no free GPU",
+    ]
+    assert shared_by().notes() == []
+
+
+def test_a_shared_scheduler_that_fails_its_checks_hides_no_tenant():
+    failure = "Check what KAI Scheduler does: 1 of 1 checks failed."
+    probe = {"failed": True, "results": [check("gpu", "failed", "it sees 8 GPUs", queue="a")]}
+    inventory = shared_by(_kubegpu_shared_failure=failure, _kai_scheduler_probe=probe)
+    assert only(inventory)["state"] == "running"
+    assert inventory.notes()[1:] == [
+        "shared scheduler: check gpu in queue a failed: it sees 8 GPUs",
+        f"FAILED gpu1: {failure}",
+    ]

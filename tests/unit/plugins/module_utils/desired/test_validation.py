@@ -229,6 +229,10 @@ def test_the_shared_scheduler_has_all_tenants_queues():
     tenants[1]["queues"] = [{"name": "b"}]
     assert problems(tenants, None, KAI | {"version": "v0.12.0"})[0].startswith(f"{TENANTS}.queues.b: has no child")
     assert read(tenants, None, KAI).shared_queues == [tenants[0]["queues"][0], {"name": "b"}]
+    assert read(tenants, None, KAI).shared_nodes == {"tenant.kubegpu.tenancy/a": "true"}
+    without_gpus = {key: value for key, value in tenants[0].items() if key != "gpu_nodes"}
+    assert read([without_gpus, tenants[1]], None, KAI).shared_nodes == {"tenant.kubegpu.tenancy/b": "true"}
+    assert read([WEB], None, KAI).shared_nodes == {}
     assert problems([WEB], None, {"name": "volcano", "version": "v1"}) == [
         f"{SHARED_SCHEDULER}.name: 'volcano' is not one of kai."
     ]

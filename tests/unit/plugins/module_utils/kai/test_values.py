@@ -14,6 +14,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import
 
 # The keys of values that the templates of each chart read, as found in upstream's repository at these tags.
 READ = json.loads((Path(__file__).parent / "values_keys.json").read_text())
+# It has no limit, and would take every pod that names no queue.
+NO_DEFAULT_QUEUE = {"defaultQueue": {"createDefaultQueue": False}}
 RECORDED = sorted({version for versions in READ.values() for version in versions}, key=parse_version)
 
 
@@ -36,15 +38,16 @@ def test_every_chart_reads_what_is_rendered(version):
     [
         ("v0.9.6", {}),
         ("v0.9.7", {"global": {"resourceReservation": {"runtimeClassName": "nvidia"}}}),
-        ("v0.13.1", {"operator": {"qps": 5}, "topologyMigration": {"enabled": False}}),
-        ("v0.16.8", {"binder": {"runtimeClassName": "nvidia"}, "topologyMigration": {"enabled": False}}),
+        ("v0.10.0", NO_DEFAULT_QUEUE),
+        ("v0.13.1", NO_DEFAULT_QUEUE | {"operator": {"qps": 5}, "topologyMigration": {"enabled": False}}),
+        ("v0.16.8", NO_DEFAULT_QUEUE | {"binder": {"runtimeClassName": "nvidia"}, "topologyMigration": {"enabled": False}}),
     ],
 )
 def test_values_for_shared_gpus(version, extra):
     of = release(version)
     base = {"registry": of.registry, "gpuSharing": True}
     assert chart_values(of, True) == extra | {"global": base | extra.get("global", {})}
-    always = {key: extra[key] for key in ("operator", "topologyMigration") if key in extra}
+    always = {key: extra[key] for key in ("defaultQueue", "operator", "topologyMigration") if key in extra}
     assert chart_values(of, False) == always | {"global": base | {"gpuSharing": False}}
 
 
