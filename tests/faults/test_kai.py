@@ -24,7 +24,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import GPU_GROUP_LABEL, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import Probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status import Observation
-from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe, kai_queues, kai_scheduler
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS
+from ansible_collections.kubegpu.tenancy.plugins.modules import kai_policy_probe, kai_probe, kai_queues, kai_scheduler
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
 
 OLD, NEW = "v0.12.0", "v0.13.1"
@@ -40,7 +41,7 @@ QUEUES = [
 ]
 # Three GPUs are free beside the work.
 BURST_PODS = 6
-VARIABLES = {"lab_gpus": 4, "nvkind_workers": [{"gpus": [0, 1, 2, 3]}], "kubegpu_tenants": []}
+VARIABLES = {"lab_gpus": 4, "nvkind_workers": [{"gpus": [0, 1]}, {"gpus": [2, 3]}], "kubegpu_tenants": []}
 WORK = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -119,6 +120,12 @@ class Scheduler(Cluster):
         }
         return kai_probe.reconcile(Run(params | {"timeout": 90, "max_age": 0}, kube=self.kube))["results"]
 
+    def policies(self) -> list[dict[str, Any]]:
+        params = {"checks": list(CHECKS), "image": "docker.io/library/busybox:1.37.0", "gpu_resource": "nvidia.com/gpu"}
+        params |= {"runtime_class": "nvidia", "tolerations": [], "node_selector": {}, "namespace_labels": {}}
+        params |= {"namespace": "kai-policy-probe", "scheduler_name": "kai-scheduler", "timeout": 300}
+        return kai_policy_probe.reconcile(Run(params, kube=self.kube))["results"]
+
     def start_work(self) -> None:
         self.kube.create(WORK)
         deadline = time.monotonic() + 60
@@ -148,18 +155,25 @@ def gpus(seen: Observation, name: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Scheduler]:
+def idle() -> Iterator[Scheduler]:
+    """A cluster in which nothing runs that KAI Scheduler could evict."""
     lab = Lab("kubegpu-faults-kai", f"--extra-vars={json.dumps(VARIABLES)}")
     try:
         lab.site()
         made = Scheduler(lab, Path(os.environ["KUBEGPU_CACHE"]))
         made.scheduler(OLD)
         made.queues()
-        made.start_work()
         yield made
     finally:
         output = lab.play("cleanup")
         assert (lab.code, lab.everything()) == (0, []), output[-4000:]
+
+
+@pytest.fixture(scope="module")
+def cluster(idle: Scheduler) -> Scheduler:
+    idle.scheduler(OLD)
+    idle.start_work()
+    return idle
 
 
 def kill_before_every_step(cluster: Scheduler, version: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -181,6 +195,14 @@ def kill_before_every_step(cluster: Scheduler, version: str, monkeypatch: pytest
             continue
     monkeypatch.undo()
     return killed
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_gpus_are_divided_as_the_policies_say(idle: Scheduler, version: str) -> None:
+    idle.scheduler(version)
+    results = idle.policies()
+    assert {found["name"]: found["verdict"] for found in results} == dict.fromkeys(CHECKS, "passed"), results
+    assert idle.queues()["changed"] is False
 
 
 def test_killed_before_every_step_of_an_upgrade(cluster: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:

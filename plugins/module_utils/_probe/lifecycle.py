@@ -64,7 +64,9 @@ def own_namespace(
         _remove(kube, name, deadline.extended(CLEAN_UP), kinds)
 
 
-def _remove(kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[str, str]]) -> None:
+def empty_namespace(kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[str, str]] = PODS) -> None:
+    """Delete everything of some kinds in a namespace, and wait until it is gone."""
+
     def emptied() -> tuple[bool | None, str]:
         left = [(api_version, kind, item) for api_version, kind in kinds for item in kube.list(api_version, kind, name)]
         for api_version, kind, item in left:
@@ -73,9 +75,13 @@ def _remove(kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[s
                 kube.delete(api_version, kind, item["metadata"]["name"], name)
         return (None, ", ".join(f"{kind} {item['metadata']['name']}" for _api, kind, item in left)) if left else (True, "")
 
+    wait_for(f"the end of the pods in namespace {name}", emptied, deadline, interval=0.3)
+
+
+def _remove(kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[str, str]]) -> None:
     # Emptied first: deleted with pods in it, it would be looked at again only after many seconds.
     try:
-        wait_for(f"the end of the pods in namespace {name}", emptied, deadline, interval=0.3)
+        empty_namespace(kube, name, deadline, kinds)
     finally:
         kube.delete("v1", "Namespace", name)
 

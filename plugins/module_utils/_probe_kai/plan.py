@@ -50,7 +50,8 @@ _HALVES = (Amount("0.5"),) * 2
 # GPUs of the burst, at least and at most: four to ten pods.
 _LEAST, _MOST = 2, 5
 _LIST = "nvidia-smi -L"
-_STAY = "trap 'exit 0' TERM; sleep 3600 & wait"
+# Runs until it is ended.
+STAY = "trap 'exit 0' TERM; sleep 3600 & wait"
 # More GPUs than any queue or cluster has.
 _NEVER = 100_000
 
@@ -209,11 +210,11 @@ def _check(name: str, leaf: str, settings: Settings, too_many: int) -> Check:
     :arg too_many: GPUs, more than the leaf may ever have.
     """
     if name == "cpu":
-        return Check(name, leaf, (_pod(settings, f"{name}-{leaf}", leaf, "true"),))
+        return Check(name, leaf, (make_pod(settings, f"{name}-{leaf}", leaf, "true"),))
     if name == "gpu":
-        return Check(name, leaf, (_pod(settings, f"{name}-{leaf}", leaf, _LIST, gpus=1),), gpus=1, share=Amount(1))
+        return Check(name, leaf, (make_pod(settings, f"{name}-{leaf}", leaf, _LIST, gpus=1),), gpus=1, share=Amount(1))
     if name == "over_limit":
-        return Check(name, leaf, (_pod(settings, f"over-limit-{leaf}", leaf, "true", gpus=too_many),))
+        return Check(name, leaf, (make_pod(settings, f"over-limit-{leaf}", leaf, "true", gpus=too_many),))
     return _gang(name, leaf, settings, too_many if name == "gang_too_large" else 0)
 
 
@@ -225,11 +226,11 @@ def _sharing(name: str, leaf: str, capacity: Capacity, settings: Settings) -> Ch
     gpus = int(sum(portions))
     memory = {MEMORY_NOTE: str(capacity.gpu_memory // len(_HALVES))}
     pods = [
-        _pod(
+        make_pod(
             settings,
             f"{name.replace('_', '-')}-{number}",
             leaf,
-            f"{_LIST}; {_STAY}",
+            f"{_LIST}; {STAY}",
             notes=memory if name == GPU_MEMORY else {FRACTION_NOTE: str(portion)},
         )
         for number, portion in enumerate(portions, 1)
@@ -240,7 +241,7 @@ def _sharing(name: str, leaf: str, capacity: Capacity, settings: Settings) -> Ch
 def _gang(name: str, leaf: str, settings: Settings, gpus: int) -> Check:
     """Return two pods that start together or not at all, the second with as many GPUs; KAI leaves alone what has a PodGroup."""
     group = f"{name.replace('_', '-')}-{leaf}"
-    pods = tuple(_pod(settings, f"{group}-{n}", leaf, "true", gpus=of) for n, of in ((1, 0), (2, gpus)))
+    pods = tuple(make_pod(settings, f"{group}-{n}", leaf, "true", gpus=of) for n, of in ((1, 0), (2, gpus)))
     for pod in pods:
         pod["metadata"]["annotations"][POD_GROUP_NOTE] = group
     api_version, kind = POD_GROUP
@@ -249,11 +250,34 @@ def _gang(name: str, leaf: str, settings: Settings, gpus: int) -> Check:
     return Check(name, leaf, pods, {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
 
 
-def _pod(settings: Settings, name: str, queue: str, script: str, gpus: int = 0, notes: Object | None = None) -> Object:
+def make_pod(
+    settings: Settings,
+    name: str,
+    queue: str,
+    script: str,
+    gpus: int = 0,
+    notes: Object | None = None,
+    priority: str = LOWEST_PRIORITY,
+) -> Object:
+    """Return a pod of a probe in a queue.
+
+    :arg gpus: whole GPUs; ``notes``, annotations by which it asks for a part of one.
+    :arg priority: name of its PriorityClass.
+    """
+    # As a label, KAI honours the class where the PriorityClass is not synced.
+    labels = {QUEUE_LABEL: queue, "priorityClassName": priority}
+    metadata = {"name": name, "namespace": settings.namespace, "labels": labels, "annotations": dict(notes or {})}
+    spec = _pod_spec(settings, script, gpus)
+    if settings.runtime_class and (gpus or notes):
+        spec["runtimeClassName"] = settings.runtime_class
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _pod_spec(settings: Settings, script: str, gpus: int) -> Object:
     resources: Object = {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
     if gpus:
         resources["limits"][settings.gpu_resource] = str(gpus)
-    spec: Object = {
+    return {
         "schedulerName": settings.scheduler_name,
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 1,
@@ -271,18 +295,4 @@ def _pod(settings: Settings, name: str, queue: str, script: str, gpus: int = 0, 
                 "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
             }
         ],
-    }
-    if settings.runtime_class and (gpus or notes):
-        spec["runtimeClassName"] = settings.runtime_class
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": settings.namespace,
-            # As a label, KAI honours the class where the PriorityClass is not synced.
-            "labels": {QUEUE_LABEL: queue, "priorityClassName": LOWEST_PRIORITY},
-            "annotations": dict(notes or {}),
-        },
-        "spec": spec,
     }

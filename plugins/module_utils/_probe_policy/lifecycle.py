@@ -1,0 +1,148 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Run the probe of KAI Scheduler's policies in one cluster."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, NOT_TRIED, PASSED, POD_GROUP
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import (
+    CHECKS,
+    FIRST,
+    HOLD,
+    PARENT,
+    SECOND,
+    SHARD,
+    TOPOLOGY,
+    TOPOLOGY_NAME,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.plan import Room, Scenario, Step, room, scenario
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.status import difference
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+
+Object = dict[str, t.Any]
+
+INTERVAL = 0.5
+KINDS = (("v1", "Pod"), POD_GROUP)
+
+
+def probe(run: Run) -> Result:
+    """Run the checks that the options of kai_policy_probe ask for, one after the other.
+
+    :raises TenancyError: when a check failed, with all results.
+    """
+    results = PolicyProbe(run).run_checks()
+    report = {"results": results, "seconds": run.deadline.elapsed()}
+    if failed := [found for found in results if found["verdict"] == FAILED]:
+        reasons = "; ".join(f"{found['name']}: {found['reason']}" for found in failed)
+        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {reasons}", **report)
+    return {"changed": False} | report
+
+
+class PolicyProbe:
+    """One run of the checks in one cluster."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.kube = run.kube
+        self.settings = Settings(
+            run.params["namespace"],
+            run.params["image"],
+            run.params["scheduler_name"],
+            run.params["gpu_resource"],
+            run.params["runtime_class"],
+            tuple(run.params["tolerations"]),
+            run.params["node_selector"],
+        )
+
+    def run_checks(self) -> list[Object]:
+        """Return the results of all checks, in the order of CHECKS."""
+        names = sorted(self.run.params["checks"], key=CHECKS.index)
+        if self.run.check_mode:
+            return [result(name, "", NOT_TRIED, "check mode") for name in names]
+        self._remove_queues()
+        results = []
+        with own_namespace(self.kube, self.settings.namespace, self.run.deadline, KINDS, self.run.params["namespace_labels"]):
+            try:
+                for done, name in enumerate(names):
+                    results.append(self._check(name, self.run.deadline.share(1 / (len(names) - done))))
+            finally:
+                self._empty(self.run.deadline.extended(CLEAN_UP))
+                self._remove_queues()
+        return results
+
+    def _check(self, name: str, deadline: Deadline) -> Object:
+        """Run one check in its part of the time; what others do meanwhile decides whether it can be."""
+        found = scenario(name, self._room(), self.settings)
+        if isinstance(found, str):
+            return result(name, "", NOT_TRIED, found)
+        began = deadline.clock()
+        try:
+            self._have_queues(found, deadline)
+            for step in found.steps:
+                self._take(step, deadline)
+            verdict, reason = PASSED, found.outcome
+        except TenancyError as exc:
+            verdict, reason = FAILED, exc.message
+        self._empty(self.run.deadline.extended(CLEAN_UP))
+        self._remove_queues()
+        return result(name, "", verdict, reason, deadline.clock() - began)
+
+    def _room(self) -> Room:
+        selector = self.settings.node_selector
+        nodes = [node for node in self.kube.list("v1", "Node") if selector.items() <= labels_of(node).items()]
+        shards = self.kube.list(*SHARD)
+        shard = next((item for item in shards if item["metadata"]["name"] == "default"), None)
+        return room(nodes, self.kube.list("v1", "Pod"), self.settings, shard, self.kube.served(*TOPOLOGY))
+
+    def _have_queues(self, wanted: Scenario, deadline: Deadline) -> None:
+        for queue in parse(wanted.tree()).values():
+            create = functools.partial(self.kube.create, manifest(queue))
+            when_webhook_answers(f"the webhook of queue {queue.name}", create, deadline)
+
+    def _remove_queues(self) -> None:
+        """Remove the probe's queues and topology, leaves first; of this run, or of one that was killed."""
+        kinds = [(API_VERSION, KIND, name) for name in (FIRST, SECOND, PARENT)]
+        for api_version, kind, name in [*kinds, (*TOPOLOGY, TOPOLOGY_NAME)]:
+            if is_owned(self.kube.get(api_version, kind, name)):
+                self.kube.delete(api_version, kind, name)
+
+    def _take(self, step: Step, deadline: Deadline) -> None:
+        """Create what a step says, and wait until what has to follow is so, and stays so.
+
+        :raises TenancyError: when it does not come to that in time.
+        """
+        if step.clears:
+            self._empty(deadline)
+        for item in step.objects:
+            self.kube.create(item)
+        since: list[float] = []
+
+        def followed() -> tuple[bool | None, str]:
+            wrong = difference(step, self.kube.list("v1", "Pod", self.settings.namespace))
+            if wrong:
+                since.clear()
+                return None, wrong
+            since.append(deadline.clock())
+            stays = since[-1] - since[0] >= HOLD
+            return (True, "") if stays else (None, "it has only been so for a moment")
+
+        wait_for(f"{', '.join(f'{count} {group}' for group, count in step.running.items())} to run", followed, deadline, INTERVAL)
+
+    def _empty(self, deadline: Deadline) -> None:
+        empty_namespace(self.kube, self.settings.namespace, deadline, KINDS)

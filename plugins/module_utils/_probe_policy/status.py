@@ -1,0 +1,48 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Judge what followed from a step of the probe of KAI Scheduler's policies."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problem
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.plan import Step
+
+Object = dict[str, t.Any]
+
+
+def difference(step: Step, pods: t.Iterable[Object]) -> str:
+    """Return how what runs differs from what has to follow from a step; empty where it does not."""
+    running = [pod for pod in pods if _runs(pod)]
+    counts = dict.fromkeys(step.running, 0)
+    for pod in running:
+        counts[_group(pod)] = counts.get(_group(pod), 0) + 1
+    if counts != dict(step.running):
+        return f"running are {_listed(counts)}, and have to be {_listed(step.running)}{_reasons(pods)}"
+    last = list(step.running)[-1]
+    nodes = sorted({pod["spec"]["nodeName"] for pod in running if _group(pod) == last})
+    if step.nodes is not None and len(nodes) != step.nodes:
+        return f"pods {last} run on {', '.join(nodes)}, and have to run on {step.nodes} nodes"
+    return ""
+
+
+def _runs(pod: Object) -> bool:
+    return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _group(pod: Object) -> str:
+    return str(pod["metadata"]["name"]).rpartition("-")[0]
+
+
+def _listed(counts: t.Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {group}" for group, count in counts.items())
+
+
+def _reasons(pods: t.Iterable[Object]) -> str:
+    """Return why the first pod that waits does so."""
+    waiting = [pod for pod in pods if pod.get("status", {}).get("phase") == "Pending"]
+    return next((f"; {problem}" for pod in waiting if (problem := pod_problem(pod))), "")
