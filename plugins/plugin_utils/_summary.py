@@ -61,7 +61,7 @@ def _tenant_report(variables: Mapping) -> Data:
         "name": variables["kubegpu_tenant"]["name"],
         "failure": variables.get("_kubegpu_failure"),
         "seconds": variables.get("_kubegpu_seconds"),
-        "results": list(probe.get("results") or []),
+        "results": [*(probe.get("results") or []), *(_registered(variables, "_vcluster_tenant_shared").get("results") or [])],
     } | _changes(variables)
 
 

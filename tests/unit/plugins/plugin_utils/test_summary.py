@@ -481,3 +481,11 @@ def test_a_shared_scheduler_that_fails_its_checks_hides_no_tenant():
         "shared scheduler: check gpu in queue a failed: it sees 8 GPUs",
         f"FAILED gpu1: {failure}",
     ]
+
+
+def test_a_failure_of_what_the_shared_scheduler_gives_a_tenant_stands_beside_its_page():
+    page = {"results": [check("page", queue="")]}
+    given = {"failed": True, "results": [check("gpu", "failed", "pod gpu-1 sees 8 GPUs", queue="a")]}
+    inventory = shared_by().worked(_kubegpu_failure="x", _vcluster_tenant_probe=page, _vcluster_tenant_shared=given)
+    assert only(inventory)["checks"] == "1 of 2, 1 failed"
+    assert "ml: check gpu in queue a failed: pod gpu-1 sees 8 GPUs" in inventory.notes()

@@ -1,0 +1,144 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Run the probe of a tenant whose pods the host cluster's KAI Scheduler places."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
+    ACCEPTED,
+    FAILED,
+    LOST_RESERVATION,
+    NOT_TRIED,
+    POD_GROUP,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import CHECKS, Check, make_check, shortage
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.status import Seen, Verdict, judge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import namespace_of
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+
+Object = dict[str, t.Any]
+
+INTERVAL = 0.5
+
+
+def probe(run: Run, connect: t.Callable[[], Kube]) -> Result:
+    """Run the checks that the options of shared_scheduler_probe ask for, one after the other.
+
+    :arg connect: returns the adapter to the tenant's API server.
+    :raises TenancyError: when a check failed, with all results.
+    """
+    results = SharedProbe(run, connect).run_checks()
+    report = {"results": results, "seconds": run.deadline.elapsed()}
+    if failed := [found for found in results if found["verdict"] == FAILED]:
+        reasons = "; ".join(f"{found['name']} in {found['queue']}: {found['reason']}" for found in failed)
+        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {reasons}", **report)
+    return {"changed": False} | report
+
+
+class SharedProbe:
+    """One run of the checks in one tenant."""
+
+    def __init__(self, run: Run, connect: t.Callable[[], Kube]) -> None:
+        params = run.params
+        self.run = run
+        self.connect = connect
+        self.tenant: str = params["tenant"]
+        self.home = namespace_of(self.tenant)
+        self.settings = Settings(
+            params["namespace"],
+            params["image"],
+            params["scheduler_name"],
+            params["gpu_resource"],
+            params["runtime_class"],
+            tuple(params["tolerations"]),
+        )
+
+    def run_checks(self) -> list[Object]:
+        """Return the results of the checks, in the order of CHECKS."""
+        names = sorted(self.run.params["checks"], key=CHECKS.index)
+        queues = [queue.name for queue in leaves(parse(self.run.params["queues"]))]
+        if not queues:
+            return [result(name, "", NOT_TRIED, "the tenant has no queue") for name in names]
+        checks = [make_check(name, queues[0], self.settings) for name in names]
+        if self.run.check_mode:
+            return [result(check.name, check.queue, NOT_TRIED, "check mode") for check in checks]
+        inside = self.connect()
+        results = []
+        with own_namespace(inside, self.settings.namespace, self.run.deadline):
+            for done, check in enumerate(checks):
+                results.append(self._check(inside, check, self.run.deadline.share(1 / (len(checks) - done))))
+                empty_namespace(inside, self.settings.namespace, self.run.deadline.extended(CLEAN_UP))
+        return results
+
+    def _check(self, inside: Kube, check: Check, deadline: Deadline) -> Object:
+        if reason := self._shortage(check):
+            return result(check.name, check.queue, NOT_TRIED, reason)
+        began, verdict = deadline.clock(), FAILED
+        try:
+            for pod in check.pods:
+                self._start(inside, pod, deadline)
+            verdict, reason = self._outcome(inside, check, deadline)
+        except TenancyError as exc:
+            reason = exc.message
+        return result(check.name, check.queue, verdict, reason, deadline.clock() - began)
+
+    def _shortage(self, check: Check) -> str:
+        host, labels = self.run.kube, node_selector(self.tenant)
+        nodes = [node for node in host.list("v1", "Node") if labels.items() <= labels_of(node).items()]
+        quotas = host.list("v1", "ResourceQuota", self.home)
+        return shortage(check, self.settings.gpu_resource, nodes, host.list("v1", "Pod"), host.list(API_VERSION, KIND), quotas)
+
+    def _start(self, inside: Kube, pod: Object, deadline: Deadline) -> None:
+        """Create a pod and wait until it runs: binding another one at once can cost a shared GPU its reservation (#1103)."""
+        name = pod["metadata"]["name"]
+        inside.create(pod)
+
+        def runs() -> tuple[bool | None, str]:
+            live = inside.get("v1", "Pod", name, self.settings.namespace)
+            if live is None:
+                raise TenancyError(f"pod {name} was removed by someone else")
+            return (True, "") if live.get("status", {}).get("phase") == "Running" else (None, pod_state(live))
+
+        wait_for(f"pod {name} to run", runs, deadline, INTERVAL)
+
+    def _outcome(self, inside: Kube, check: Check, deadline: Deadline) -> tuple[str, str]:
+        """Return the verdict on a check whose pods run."""
+
+        def decided() -> tuple[Verdict | None, str]:
+            verdict, reason = judge(
+                check, self._see(inside, check), self.settings.namespace, self.home, self.settings.scheduler_name
+            )
+            return ((verdict, reason) if verdict else None), reason
+
+        try:
+            verdict, reason = wait_for("what both clusters show of the pods", decided, deadline, INTERVAL)
+        except TenancyError as exc:
+            lost = "is reserved by no pod" in str(exc.details.get("last_seen"))
+            accepted = lost and LOST_RESERVATION in self.run.params["accept_hazards"]
+            return (ACCEPTED if accepted else FAILED), f"{exc.message}{f' ({LOST_RESERVATION})' if lost else ''}"
+        return str(verdict), reason
+
+    def _see(self, inside: Kube, check: Check) -> Seen:
+        namespace, host = self.settings.namespace, self.run.kube
+        pods = {pod["metadata"]["name"]: pod for pod in inside.list("v1", "Pod", namespace)}
+        logs = {name: inside.logs(name, namespace) for name in check.pod_names if name in pods}
+        groups = {group["metadata"]["name"]: group["spec"].get("queue", "") for group in host.list(*POD_GROUP, self.home)}
+        return Seen(pods, logs, host.list("v1", "Pod"), groups)

@@ -1,0 +1,111 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Judge pods of a tenant that the host cluster's KAI Scheduler places, as the tenant sees them and as the host does."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
+    FAILED,
+    GPU_GROUP_LABEL,
+    PASSED,
+    POD_GROUP_NOTE,
+    RESERVED_GPU_NOTE,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import FRACTION, Check
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_NAME, SYNCED_NAMESPACE
+
+Object = dict[str, t.Any]
+Verdict = tuple[str | None, str]
+
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What both clusters show at one moment.
+
+    :ivar inside: the probe's pods in the tenant, by name; ``logs``, what they printed, alike.
+    :ivar on_host: all pods of the host cluster.
+    :ivar queues: of the pod groups in the tenant's namespace there, by the group's name.
+    """
+
+    inside: t.Mapping[str, Object]
+    logs: t.Mapping[str, str]
+    on_host: t.Sequence[Object]
+    queues: t.Mapping[str, str]
+
+
+def synced(pods: t.Iterable[Object], namespace: str, home: str) -> dict[str, Object]:
+    """Return the host's pods of a namespace of a tenant, by their names there.
+
+    :arg home: the tenant's namespace on the host.
+    """
+    return {
+        annotations_of(pod).get(SYNCED_NAME, ""): pod
+        for pod in pods
+        if pod["metadata"]["namespace"] == home and annotations_of(pod).get(SYNCED_NAMESPACE) == namespace
+    }
+
+
+def judge(check: Check, seen: Seen, namespace: str, home: str, scheduler: str) -> Verdict:
+    """Return the verdict on a check whose pods are all created; None while it is not known.
+
+    :arg namespace: of the probe in the tenant; ``home``, the tenant's on the host.
+    :arg scheduler: its name.
+    """
+    waiting = [seen.inside.get(name) for name in check.pod_names]
+    for name, pod in zip(check.pod_names, waiting, strict=True):
+        if pod is None:
+            return FAILED, f"pod {name} was removed by someone else"
+        if pod.get("status", {}).get("phase") != "Running":
+            return None, pod_state(pod)
+    uuids: list[str] = []
+    for name in check.pod_names:
+        found = _UUID.findall(seen.logs.get(name, ""))
+        if not found:
+            return None, f"no list of GPUs in the log of pod {name} yet"
+        if len(found) > 1:
+            return FAILED, f"pod {name} sees {len(found)} GPUs: {', '.join(found)}"
+        uuids += found
+    if len(set(uuids)) > 1:
+        return FAILED, f"the pods would fit on one GPU, and are on {', '.join(sorted(set(uuids)))}"
+    here = synced(seen.on_host, namespace, home)
+    for name in check.pod_names:
+        if wrong := _on_host(name, here.get(name), check, seen, scheduler):
+            return wrong
+    if check.name == FRACTION and (lost := _unreserved(here[check.pod_names[0]], uuids[0], seen.on_host)):
+        return None, lost
+    held = f", of which each has a half, reserved by {RESERVATION_NAMESPACE}" if check.name == FRACTION else ""
+    return PASSED, f"{uuids[0]}{held}; in queue {check.queue} on the host cluster"
+
+
+def _on_host(name: str, pod: Object | None, check: Check, seen: Seen, scheduler: str) -> Verdict | None:
+    """Return what is wrong with a pod on the host; None where nothing is."""
+    if pod is None:
+        return None, f"pod {name} is not on the host cluster yet"
+    if pod["spec"].get("schedulerName") != scheduler:
+        return FAILED, f"pod {name} was placed by {pod['spec'].get('schedulerName')}, not by {scheduler}"
+    queue = seen.queues.get(annotations_of(pod).get(POD_GROUP_NOTE, ""))
+    if queue is None:
+        return None, f"pod {name} has no pod group on the host cluster yet"
+    return None if queue == check.queue else (FAILED, f"pod {name} is in queue {queue} on the host cluster, not in {check.queue}")
+
+
+def _unreserved(pod: Object, uuid: str, on_host: t.Iterable[Object]) -> str:
+    """Return that no reservation pod holds the GPU for the group of a pod; empty where one does."""
+    group = labels_of(pod).get(GPU_GROUP_LABEL)
+    for other in on_host:
+        holds = (labels_of(other).get(GPU_GROUP_LABEL), annotations_of(other).get(RESERVED_GPU_NOTE)) == (group, uuid)
+        if other["metadata"]["namespace"] == RESERVATION_NAMESPACE and holds and "deletionTimestamp" not in other["metadata"]:
+            return ""
+    return f"{uuid} is reserved by no pod for the group {group}, and so free for others"

@@ -1,0 +1,168 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.shared_scheduler_probe."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: shared_scheduler_probe
+short_description: Check what the host cluster's KAI Scheduler gives a tenant
+version_added: 0.1.0
+author: kubegpu.tenancy contributors (@kubegpu)
+description:
+  - Runs pods in a tenant, in its own queue, and compares what the tenant sees with what the host cluster does. Each pod has to see one GPU,
+    to be placed by that scheduler, and to count in that queue.
+  - The pods run in a namespace of the tenant that is removed with them.
+  - What needs a GPU is tried only while one of the tenant's nodes, its queue and its quota have one left.
+options:
+  tenant:
+    description:
+      - Name of the tenant.
+    type: str
+    required: true
+  tenant_kubeconfig:
+    description:
+      - Kubeconfig of the tenant's administrator.
+    type: path
+    required: true
+  queues:
+    description:
+      - The tenant's tree of queues. The pods run in its first leaf.
+    type: list
+    elements: dict
+    default: []
+  checks:
+    description:
+      - What to check. V(gpu) runs a pod with a whole GPU. V(fraction) runs two with half a GPU each, one after the other, which have to share
+        one that is reserved for them.
+    type: list
+    elements: str
+    choices: [gpu, fraction]
+    default: [gpu, fraction]
+  accept_hazards:
+    description:
+      - Hazards of the scheduler's release that are accepted. With V(#1103), a shared GPU that nobody reserves has the verdict V(accepted).
+    type: list
+    elements: str
+    default: []
+  namespace:
+    default: kubegpu-shared-probe
+  image:
+    description:
+      - Image of the pods. It needs C(/bin/sh) and, on real GPUs, the GNU C library for the host's C(nvidia-smi).
+    default: docker.io/library/busybox:1.37.0
+  tolerations:
+    default: []
+  timeout:
+    default: 120
+  gpu_resource:
+    description:
+      - Name of the extended resource.
+    type: str
+    default: nvidia.com/gpu
+  runtime_class:
+    description:
+      - RuntimeClass of the pods. Empty for none.
+    type: str
+    default: nvidia
+  scheduler_name:
+    description:
+      - Name that pods ask for the scheduler by.
+    type: str
+    default: kai-scheduler
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._probe
+  - kubegpu.tenancy._attributes
+attributes:
+  check_mode:
+    details: Nothing is run, and every check is V(not_tried).
+seealso:
+  - module: kubegpu.tenancy.kai_probe
+"""
+
+EXAMPLES = r"""
+- name: Check what a tenant gets
+  kubegpu.tenancy.shared_scheduler_probe:
+    kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
+    tenant: team-vision
+    tenant_kubeconfig: /etc/kubegpu/kubegpu/tenants/team-vision.yml
+    queues:
+      - {name: vision, gpu: {quota: 2, limit: 4}}
+"""
+
+RETURN = r"""
+results:
+  description: One result for each check.
+  returned: success, or when a check failed
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The check.
+      type: str
+      returned: always
+    queue:
+      description: The queue.
+      type: str
+      returned: always
+    verdict:
+      description: V(passed), V(failed), V(not_tried), or V(accepted), which is what O(accept_hazards) says.
+      type: str
+      returned: always
+    reason:
+      description: What was seen, or what it needs.
+      type: str
+      returned: always
+    seconds:
+      description: How long it took.
+      type: float
+      returned: always
+  sample:
+    - name: gpu
+      queue: vision
+      verdict: passed
+      reason: GPU-4ad473ca-bfbd-ef6e-1a5b-d1d38a34b330; in queue vision on the host cluster
+      seconds: 3.1
+seconds:
+  description: How long everything took.
+  returned: success, or when a check failed
+  type: float
+  sample: 9.4
+"""
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.lifecycle import probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import CHECKS
+
+ARGUMENT_SPEC = {
+    "tenant": {"type": "str", "required": True},
+    "tenant_kubeconfig": {"type": "path", "required": True},
+    "queues": {"type": "list", "elements": "dict", "default": []},
+    "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
+    "accept_hazards": {"type": "list", "elements": "str", "default": []},
+    "namespace": {"type": "str", "default": "kubegpu-shared-probe"},
+    "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
+    "tolerations": {"type": "list", "elements": "dict", "default": []},
+    "timeout": {"type": "int", "default": 120},
+    "gpu_resource": {"type": "str", "default": "nvidia.com/gpu"},
+    "runtime_class": {"type": "str", "default": "nvidia"},
+    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+}
+
+
+def reconcile(run: Run) -> Result:
+    return probe(run, lambda: Kube.connect(deadline=run.deadline, kubeconfig=run.params["tenant_kubeconfig"]))
+
+
+def main() -> None:
+    run_module(reconcile, ARGUMENT_SPEC)
+
+
+if __name__ == "__main__":
+    main()
