@@ -24,13 +24,15 @@ options:
       - V(preemption) has a pod of a higher class take the place of one of a lower class in its queue.
       - V(fair_share) has two queues without quota ask for all GPUs, which have to be divided by their over-quota weights, 1 to 3.
       - V(elastic) takes one pod from a group that needs fewer than it has. The others have to run on.
+      - V(roles) has two workers wait for their leader, without which their group must not start.
+      - V(job) has a Job wait whose pods have to start together and do not fit, and run where they do. It needs KAI Scheduler 0.14.1 or later.
       - V(packing) places two pods, on one node or on two, as the scheduler's placement strategy says. It needs two nodes with two GPUs each.
       - V(topology) has a group that has to run within one node wait where no node has room for it, and run where one has. It needs
         KAI Scheduler 0.12 or later, and two nodes with GPUs that no other pod holds.
     type: list
     elements: str
-    choices: [reclaim, preemption, fair_share, elastic, packing, topology]
-    default: [reclaim, preemption, fair_share, elastic, packing, topology]
+    choices: [reclaim, preemption, fair_share, elastic, roles, job, packing, topology]
+    default: [reclaim, preemption, fair_share, elastic, roles, job, packing, topology]
   image:
     description:
       - Image of the pods. It needs C(/bin/sh).

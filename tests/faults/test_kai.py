@@ -201,7 +201,10 @@ def kill_before_every_step(cluster: Scheduler, version: str, monkeypatch: pytest
 def test_gpus_are_divided_as_the_policies_say(idle: Scheduler, version: str) -> None:
     idle.scheduler(version)
     results = idle.policies()
-    assert {found["name"]: found["verdict"] for found in results} == dict.fromkeys(CHECKS, "passed"), results
+    # Their pod groupers know no Jobs whose pods start together.
+    assert {found["name"]: found["verdict"] for found in results} == dict.fromkeys(CHECKS, "passed") | {"job": "not_tried"}, (
+        results
+    )
     assert idle.queues()["changed"] is False
 
 

@@ -30,6 +30,11 @@ def container_statuses(pod: Object) -> list[Object]:
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
 
+def image_tag(image: str) -> str:
+    """Return the tag of an image reference; empty without one."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+
+
 def pod_problem(pod: Object) -> str | None:
     """Return why a pod does not run, such as ``pod web-0: app: ErrImagePull (no such host)``; None where nothing is known to be wrong.
 

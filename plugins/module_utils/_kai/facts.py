@@ -199,6 +199,11 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         Fact((0, 13, 0), 5, "seen: v0.13.1 changes its SchedulingShard's status 13,314 times in 17 minutes"),
         Fact((0, 14, 0), None, "not tried"),
     ),
+    # Whether the pods of a Job start together where an annotation of it says how many have to.
+    "job_gangs": (
+        Fact(_EVER, False, "pkg/podgrouper/podgrouper/plugins/job: a pod group for each pod"),
+        Fact((0, 14, 1), True, "pkg/podgrouper/podgrouper/plugins/job: kai.scheduler/batch-min-member"),
+    ),
     # Long-term support, of a year.
     "long_term": (
         Fact(_EVER, False, "SUPPORT.md"),
@@ -434,6 +439,7 @@ class Release:
     default_queue_key: str | None
     topology_migration: bool
     operator_qps: int | None
+    job_gangs: bool
     long_term: bool
     end_of_support: str | None
     kubernetes: tuple[tuple[int, int], tuple[int, int]] | None

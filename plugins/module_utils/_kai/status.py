@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, image_tag, pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     ACCEPTED_ANNOTATION,
     BUILT_IN,
@@ -26,6 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     LOG_ERROR,
     NAMESPACE,
     RELEASE_NAME,
+    SCHEDULERS,
     WEBHOOKS,
     Object,
     Release,
@@ -55,6 +56,16 @@ def missing(release: Release, parts: Parts) -> list[str]:
         *unready(parts.shards),
         *unavailable(release.deployments, parts.deployments),
     ]
+
+
+def scheduler_version(deployments: t.Iterable[Object]) -> str:
+    """Return the version of a scheduler that is installed, by the tag of its image, such as v0.16.8; empty without one.
+
+    :arg deployments: those in KAI's namespace.
+    """
+    images = {item["metadata"]["name"]: item["spec"]["template"]["spec"]["containers"][0]["image"] for item in deployments}
+    # Another one in its namespace need not be of its release.
+    return next((image_tag(images[name]) for name in SCHEDULERS if name in images), "")
 
 
 def unready(objects: t.Iterable[Object]) -> list[str]:

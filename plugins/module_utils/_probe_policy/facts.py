@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-CHECKS = ("reclaim", "preemption", "fair_share", "elastic", "packing", "topology")
+CHECKS = ("reclaim", "preemption", "fair_share", "elastic", "roles", "job", "packing", "topology")
 
 # The queues of the probe: a parent that bounds it, and two leaves. Two levels, the only number that every release schedules.
 PARENT, FIRST, SECOND = "kubegpu-probe", "kubegpu-probe-a", "kubegpu-probe-b"
@@ -18,6 +18,11 @@ MOST = 4
 
 # Classes of KAI's chart, both preemptible: 50 and 75 (docs/priority of KAI Scheduler).
 LOW, HIGH = "train", "build-preemptible"
+
+# Label of a pod with the part of its group that it is (pkg/common/constants), and annotation of a Job with how many of its pods have to
+# start together (pkg/podgrouper/podgrouper/plugins/constants).
+SUB_GROUP_LABEL = "kai.scheduler/subgroup-name"
+LEAST_NOTE = "kai.scheduler/batch-min-member"
 
 TOPOLOGY = ("kai.scheduler/v1alpha1", "Topology")
 TOPOLOGY_NAME = "kubegpu-probe"

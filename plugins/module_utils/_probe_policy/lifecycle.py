@@ -7,12 +7,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, NOT_TRIED, PASSED, POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
@@ -38,7 +42,8 @@ if t.TYPE_CHECKING:
 Object = dict[str, t.Any]
 
 INTERVAL = 0.5
-KINDS = (("v1", "Pod"), POD_GROUP)
+# What pods come from first.
+KINDS = (("batch/v1", "Job"), ("v1", "Pod"), POD_GROUP)
 
 
 def probe(run: Run) -> Result:
@@ -106,9 +111,20 @@ class PolicyProbe:
     def _room(self) -> Room:
         selector = self.settings.node_selector
         nodes = [node for node in self.kube.list("v1", "Node") if selector.items() <= labels_of(node).items()]
-        shards = self.kube.list(*SHARD)
-        shard = next((item for item in shards if item["metadata"]["name"] == "default"), None)
-        return room(nodes, self.kube.list("v1", "Pod"), self.settings, shard, self.kube.served(*TOPOLOGY))
+        shard = next((item for item in self.kube.list(*SHARD) if item["metadata"]["name"] == "default"), {})
+        return dataclasses.replace(
+            room(nodes, self.kube.list("v1", "Pod"), self.settings),
+            strategy=((shard.get("spec") or {}).get("placementStrategy") or {}).get("gpu"),
+            topologies=self.kube.served(*TOPOLOGY),
+            job_gangs=self._job_gangs(),
+        )
+
+    def _job_gangs(self) -> bool:
+        try:
+            return release(scheduler_version(self.kube.list("apps/v1", "Deployment", NAMESPACE))).job_gangs
+        except TenancyError:
+            # A build of one's own.
+            return False
 
     def _have_queues(self, wanted: Scenario, deadline: Deadline) -> None:
         for queue in parse(wanted.tree()).values():

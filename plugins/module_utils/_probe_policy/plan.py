@@ -28,10 +28,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.fact
     FIRST,
     HIGH,
     HOSTNAME,
+    LEAST_NOTE,
     LOW,
     MOST,
     PARENT,
     SECOND,
+    SUB_GROUP_LABEL,
     TOPOLOGY,
     TOPOLOGY_NAME,
     WEIGHTS,
@@ -84,12 +86,14 @@ class Room:
     :ivar busy: pods of others that hold or wait for GPUs, as "namespace/name".
     :ivar strategy: of the scheduler, V(binpack) or V(spread); None where it does not say.
     :ivar topologies: whether the cluster has KAI's Topologies.
+    :ivar job_gangs: whether the release starts the pods of a Job together.
     """
 
     free: t.Mapping[str, int]
     busy: tuple[str, ...] = ()
     strategy: str | None = None
     topologies: bool = False
+    job_gangs: bool = False
 
     @property
     def gpus(self) -> int:
@@ -97,11 +101,10 @@ class Room:
         return min(MOST, sum(self.free.values()))
 
 
-def room(nodes: t.Sequence[Object], pods: t.Sequence[Object], settings: Settings, shard: Object | None, topologies: bool) -> Room:
-    """Return what a cluster has for the probe.
+def room(nodes: t.Sequence[Object], pods: t.Sequence[Object], settings: Settings) -> Room:
+    """Return what a cluster has for the probe, as far as its nodes and pods show it.
 
     :arg nodes: those that it may use.
-    :arg shard: the scheduler's SchedulingShard, if it has one.
     """
     resource = settings.gpu_resource
     usable = {node["metadata"]["name"]: node for node in nodes if not node["spec"].get("unschedulable")}
@@ -117,8 +120,7 @@ def room(nodes: t.Sequence[Object], pods: t.Sequence[Object], settings: Settings
         ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
         if asks and not ended and pod["spec"].get("schedulerName") == settings.scheduler_name and place in {None, *free}:
             busy.append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
-    strategy = (((shard or {}).get("spec") or {}).get("placementStrategy") or {}).get("gpu")
-    return Room({name: count for name, count in free.items() if count > 0}, tuple(sorted(busy)), strategy, topologies)
+    return Room({name: count for name, count in free.items() if count > 0}, tuple(sorted(busy)))
 
 
 def scenario(name: str, here: Room, settings: Settings) -> Scenario | str:
@@ -175,6 +177,30 @@ def _elastic(here: Room, settings: Settings) -> Scenario:
     return Scenario("elastic", here.gpus, ({}, {"gpu": {"quota": 1}}), steps, outcome)
 
 
+def _roles(_here: Room, settings: Settings) -> Scenario:
+    roles = {"subGroups": [{"name": role, "minMember": 1} for role in ("worker", "leader")]}
+    group = _group(settings, "roles", FIRST, 2, roles)
+    workers, leader = (
+        tuple(_labelled(pod, role) for pod in _members("roles", _pods(settings, role, FIRST, count)))
+        for role, count in (("worker", 2), ("leader", 1))
+    )
+    # Two would be enough, were it not for their roles.
+    steps = (Step((group, *workers), {"worker": 0}), Step(leader, {"worker": 2, "leader": 1}))
+    return Scenario("roles", 3, ({}, {}), steps, "two workers waited for their leader, and all three ran with it")
+
+
+def _job(here: Room, settings: Settings) -> Scenario | str:
+    if not here.job_gangs:
+        return "this release starts each pod of a Job by itself; v0.14.1 and later can start them together"
+    # More than may run, and then as many as may.
+    steps = tuple(
+        Step((_job_of(settings, name, count),), {name: running}, clears=True)
+        for name, count, running in (("wide-job", here.gpus + 1, 0), ("job", here.gpus, here.gpus))
+    )
+    outcome = f"of a Job with a pod too many none ran, and all {here.gpus} pods of one that fits"
+    return Scenario("job", here.gpus, ({}, {}), steps, outcome)
+
+
 def _packing(here: Room, settings: Settings) -> Scenario | str:
     if sum(count > 1 for count in here.free.values()) < 2:
         return "it needs two nodes with two free GPUs each"
@@ -217,6 +243,8 @@ _SCENARIOS: dict[str, tuple[int, t.Callable[[Room, Settings], Scenario | str]]] 
     "preemption": (1, _preemption),
     "fair_share": (MOST, _fair_share),
     "elastic": (2, _elastic),
+    "roles": (3, _roles),
+    "job": (1, _job),
     "packing": (4, _packing),
     "topology": (4, _topology),
 }
@@ -226,6 +254,19 @@ def _pods(settings: Settings, group: str, queue: str, count: int, priority: str 
     return tuple(
         make_pod(settings, f"{group}-{number}", queue, STAY, gpus=gpus, priority=priority) for number in range(1, count + 1)
     )
+
+
+def _job_of(settings: Settings, name: str, count: int) -> Object:
+    """Return a Job whose pods have a GPU each, and have to start together."""
+    (pod,) = _pods(settings, name, FIRST, 1)
+    template = {"metadata": {"labels": pod["metadata"]["labels"]}, "spec": pod["spec"]}
+    metadata = {"name": name, "namespace": settings.namespace, "annotations": {LEAST_NOTE: str(count)}}
+    spec = {"parallelism": count, "completions": count, "backoffLimit": 0, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def _labelled(pod: Object, role: str) -> Object:
+    return pod | {"metadata": pod["metadata"] | {"labels": pod["metadata"]["labels"] | {SUB_GROUP_LABEL: role}}}
 
 
 def _group(settings: Settings, name: str, queue: str, least: int, more: t.Mapping[str, t.Any] | None = None) -> Object:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problem
@@ -18,9 +19,7 @@ Object = dict[str, t.Any]
 def difference(step: Step, pods: t.Iterable[Object]) -> str:
     """Return how what runs differs from what has to follow from a step; empty where it does not."""
     running = [pod for pod in pods if _runs(pod)]
-    counts = dict.fromkeys(step.running, 0)
-    for pod in running:
-        counts[_group(pod)] = counts.get(_group(pod), 0) + 1
+    counts = dict.fromkeys(step.running, 0) | collections.Counter(map(_group, running))
     if counts != dict(step.running):
         return f"running are {_listed(counts)}, and have to be {_listed(step.running)}{_reasons(pods)}"
     last = list(step.running)[-1]

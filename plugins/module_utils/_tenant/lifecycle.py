@@ -14,6 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, OWNED_SELECTOR, is_owned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
@@ -108,9 +109,4 @@ def shared_scheduler(kube: Kube) -> str | None:
     """
     if not is_owned(kube.get("v1", "Namespace", kai.NAMESPACE)):
         return None
-    images = {
-        item["metadata"]["name"]: item["spec"]["template"]["spec"]["containers"][0]["image"]
-        for item in kube.list("apps/v1", "Deployment", kai.NAMESPACE)
-    }
-    # Another one in its namespace need not be of its release.
-    return next((status.tag(images[name]) for name in kai.SCHEDULERS if name in images), "") or "unknown"
+    return scheduler_version(kube.list("apps/v1", "Deployment", kai.NAMESPACE)) or "unknown"

@@ -18,6 +18,7 @@ import json
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import image_tag
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
@@ -121,7 +122,7 @@ class Live:
         """Version of the KAI Scheduler that places its pods, its own or the host cluster's; None where none runs."""
         for pod in [*_of_kai(self), *self.host_scheduler]:
             if labels_of(pod).get("app") in kai.SCHEDULERS:
-                return tag(pod["spec"]["containers"][0]["image"]) or None
+                return image_tag(pod["spec"]["containers"][0]["image"]) or None
         return None
 
 
@@ -141,11 +142,6 @@ def _synced_from(pod: Object) -> str | None:
 
 def _of_kai(live: Live) -> list[Object]:
     return [pod for pod in live.pods if _synced_from(pod) == kai.NAMESPACE]
-
-
-def tag(image: str) -> str:
-    """Return the tag of an image reference; empty without one."""
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 
 # --- what it is compared by --------------------------------------------------------------------------------------

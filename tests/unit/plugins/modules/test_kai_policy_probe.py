@@ -21,8 +21,11 @@ RANK = {"train": 50, "build-preemptible": 75}
 class Cluster(InMemoryApi):
     """A cluster whose scheduler follows, with each pod that is created, the policies of KAI, but for those in ``broken``."""
 
-    def __init__(self, nodes=(4, 4), broken=(), unserved=(), strategy=None):
+    def __init__(self, nodes=(4, 4), broken=(), unserved=(), strategy=None, version="v0.16.8"):
         super().__init__(unserved=unserved)
+        template = {"spec": {"containers": [{"name": "main", "image": f"registry:5000/kai/scheduler:{version}"}]}}
+        metadata = {"name": "kai-scheduler-default", "namespace": "kai-scheduler"}
+        self.put({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": template}})
         for number, gpus in enumerate(nodes, 1):
             self.put(node(f"n{number}", gpus=gpus))
         if strategy:
@@ -33,6 +36,8 @@ class Cluster(InMemoryApi):
         self.evicted: list[str] = []
         self.react("create", "Namespace", self._add_account)
         self.react("create", "Pod", self._schedule)
+        self.react("create", "Job", self._run_job)
+        self.react("delete", "Job", self._end_job)
 
     def _add_account(self, namespace):
         metadata = {"name": "default", "namespace": namespace["metadata"]["name"]}
@@ -49,6 +54,23 @@ class Cluster(InMemoryApi):
                 "status": {"phase": "Running" if "nodeName" in spec else "Pending"},
             }
         )
+
+    def _run_job(self, job):
+        """Create its pods, with the group that KAI's pod grouper makes of them."""
+        name, spec = job["metadata"]["name"], job["spec"]
+        least = int(job["metadata"]["annotations"]["kai.scheduler/batch-min-member"])
+        group = {"name": f"pg-{name}", "namespace": NAMESPACE, "ownerReferences": [{"kind": "Job"}]}
+        self.put({"apiVersion": POD_GROUP[0], "kind": POD_GROUP[1], "metadata": group, "spec": {"minMember": least}})
+        for number in range(spec["parallelism"]):
+            metadata = spec["template"]["metadata"] | {"name": f"{name}-x{number}", "namespace": NAMESPACE}
+            metadata |= {"annotations": {"pod-group-name": f"pg-{name}"}, "ownerReferences": [{"kind": "Job"}]}
+            self.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec["template"]["spec"]})
+
+    def _end_job(self, job):
+        name = job["metadata"]["name"]
+        self.drop(*POD_GROUP, f"pg-{name}", NAMESPACE)
+        for number in range(job["spec"]["parallelism"]):
+            self.drop("v1", "Pod", f"{name}-x{number}", NAMESPACE)
 
     # --- what the scheduler does ---
 
@@ -72,7 +94,9 @@ class Cluster(InMemoryApi):
         name, note = created["metadata"]["name"], created["metadata"]["annotations"].get("pod-group-name")
         members = [pod for pod in self._pods() if note and pod["metadata"]["annotations"].get("pod-group-name") == note]
         group = self.get(*POD_GROUP, note, NAMESPACE) if note else None
-        if group and len(members) < group["spec"]["minMember"]:
+        roles = {pod["metadata"]["labels"].get("kai.scheduler/subgroup-name") for pod in members}
+        missing = group and {one["name"] for one in group["spec"].get("subGroups", [])} - roles
+        if group and (len(members) < group["spec"]["minMember"] or (missing and "roles" not in self.broken)):
             self.put(created | {"status": {"phase": "Pending"}})
             return
         waiting = [pod for pod in members if pod.get("status", {}).get("phase") != "Running"] or [created]
@@ -132,7 +156,11 @@ class Cluster(InMemoryApi):
         return places
 
     def left(self):
-        return [key for key in self.objects if key[1] not in ("Node", "SchedulingShard") and key[2] != "others"]
+        return [
+            key
+            for key in self.objects
+            if key[1] not in ("Node", "SchedulingShard") and key[2] != "kai-scheduler" and key[2] != "others"
+        ]
 
 
 def params(**changes):
@@ -177,7 +205,7 @@ def test_what_is_returned_is_what_is_documented():
 
 def test_a_scheduler_that_takes_nothing_back_fails_with_what_runs():
     kube = Cluster(broken=["evictions"])
-    with pytest.raises(TenancyError, match="4 of 6 checks failed") as caught:
+    with pytest.raises(TenancyError, match="4 of 8 checks failed") as caught:
         run(kube)
     by_name = {found["name"]: found for found in caught.value.details["results"]}
     assert [name for name, found in by_name.items() if found["verdict"] == "failed"] == [
@@ -188,6 +216,19 @@ def test_a_scheduler_that_takes_nothing_back_fails_with_what_runs():
     ]
     assert "running are 4 over-quota, 0 owner, and have to be 3 over-quota, 1 owner" in by_name["reclaim"]["reason"]
     assert kube.left() == []
+
+
+def test_a_scheduler_that_ignores_roles_fails():
+    with pytest.raises(TenancyError, match="running are 2 worker, and have to be 0 worker"):
+        run(Cluster(broken=["roles"]), checks=["roles"])
+
+
+def test_jobs_start_together_from_v0_14_1_on():
+    for version in ("v0.14.0", "of-our-own"):
+        (found,) = run(Cluster(version=version), checks=["job"])["results"]
+        assert found["verdict"] == "not_tried"
+        assert "v0.14.1 and later can" in found["reason"]
+    assert verdicts(run(Cluster(version="v0.14.1"), checks=["job"])) == {"job": "passed"}
 
 
 def test_a_scheduler_that_ignores_topologies_fails():
@@ -228,10 +269,10 @@ def test_pods_of_other_schedulers_only_take_room():
 @pytest.mark.parametrize(
     ("nodes", "unserved", "tried"),
     [
-        ((1,), (), {"preemption"}),
-        ((2,), (), {"preemption", "reclaim", "elastic"}),
-        ((4,), (), {"preemption", "reclaim", "elastic", "fair_share"}),
-        ((1, 1, 1, 1), (), {"preemption", "reclaim", "elastic", "fair_share"}),
+        ((1,), (), {"preemption", "job"}),
+        ((2,), (), {"preemption", "job", "reclaim", "elastic"}),
+        ((4,), (), {"preemption", "job", "reclaim", "elastic", "roles", "fair_share"}),
+        ((1, 1, 1, 1), (), {"preemption", "job", "reclaim", "elastic", "roles", "fair_share"}),
         ((4, 4), [TOPOLOGY], set(CHECKS) - {"topology"}),
     ],
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
+    image_tag,
     is_ready,
     pod_problem,
     pod_problems,
@@ -85,3 +86,11 @@ def test_pods_are_gone_when_none_matches():
     assert pods_gone(kube, "n", "app=b") == (None, "b still there")
     assert pods_gone(kube, "n", "app=c") == (True, "")
     assert pods_gone(kube, "other") == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [("registry:5000/a/b:v1@sha256:0a", "v1"), ("registry:5000/a/b@sha256:0a", ""), ("registry:5000/a/b", ""), ("b:v2", "v2")],
+)
+def test_tags(image, expected):
+    assert image_tag(image) == expected

@@ -20,7 +20,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status imp
     due,
     fingerprint,
     gather,
-    tag,
     verified,
 )
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import KAI_VERSION, desired, host_kai, item, node, on_host, pod
@@ -351,14 +350,6 @@ def test_versions_are_those_that_run():
     shared = sort(on_host(shared=True), [one for one in host_kai("v0.14.0") if one["kind"] == "Pod"])["ml"]
     assert shared.scheduler_version == "v0.14.0"
     assert (Live().vcluster_version, Live().scheduler_version) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("image", "expected"),
-    [("registry:5000/a/b:v1@sha256:0a", "v1"), ("registry:5000/a/b@sha256:0a", ""), ("registry:5000/a/b", ""), ("b:v2", "v2")],
-)
-def test_tags(image, expected):
-    assert tag(image) == expected
 
 
 def test_a_record_is_read_as_it_was_written():
