@@ -25,7 +25,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import Probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status import Observation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS
-from ansible_collections.kubegpu.tenancy.plugins.modules import kai_policy_probe, kai_probe, kai_queues, kai_scheduler
+from ansible_collections.kubegpu.tenancy.plugins.modules import (
+    kai_pending_info,
+    kai_policy_probe,
+    kai_probe,
+    kai_queues,
+    kai_scheduler,
+)
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
 
 OLD, NEW = "v0.12.0", "v0.13.1"
@@ -42,27 +48,32 @@ QUEUES = [
 # Three GPUs are free beside the work.
 BURST_PODS = 6
 VARIABLES = {"lab_gpus": 4, "nvkind_workers": [{"gpus": [0, 1]}, {"gpus": [2, 3]}], "kubegpu_tenants": []}
-WORK = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {
-        "name": "work",
-        "namespace": "default",
-        "labels": {"kai.scheduler/queue": "training", "priorityClassName": "train"},
-    },
-    "spec": {
-        "schedulerName": "kai-scheduler",
-        "terminationGracePeriodSeconds": 1,
-        "containers": [
-            {
-                "name": "work",
-                "image": "docker.io/library/busybox:1.37.0",
-                "command": ["sleep", "infinity"],
-                "resources": {"limits": {"nvidia.com/gpu": "1"}},
-            }
-        ],
-    },
+# Pods that wait, each for its own reason: their queue, GPUs and scheduler.
+WAITING = {
+    "queue_missing": ("of-others", 1, "kai-scheduler"),
+    "no_queue": ("", 1, "kai-scheduler"),
+    "parent_queue": ("ml", 1, "kai-scheduler"),
+    "too_large": ("training", 3, "kai-scheduler"),
+    "no_scheduler": ("training", 1, "nobody"),
+    # The last of three in a queue whose limit is two.
+    "over_limit": ("notebooks", 1, "kai-scheduler"),
 }
+
+
+def pod(name: str, queue: str, gpus: int = 1, scheduler: str = "kai-scheduler") -> dict[str, Any]:
+    """Return a pod that holds GPUs until it is ended."""
+    container = {"name": "work", "image": "docker.io/library/busybox:1.37.0", "command": ["sleep", "infinity"]}
+    labels = {"priorityClassName": "train"} | ({"kai.scheduler/queue": queue} if queue else {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": labels},
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container | {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}],
+        },
+    }
 
 
 class Killed(BaseException):
@@ -127,12 +138,17 @@ class Scheduler(Cluster):
         return kai_policy_probe.reconcile(Run(params, kube=self.kube))["results"]
 
     def start_work(self) -> None:
-        self.kube.create(WORK)
+        self.kube.create(pod("work", "training"))
         deadline = time.monotonic() + 60
-        while (pod := self.kube.get("v1", "Pod", "work", "default")) is None or pod["status"]["phase"] != "Running":
-            assert time.monotonic() < deadline, pod
+        while (work := self.kube.get("v1", "Pod", "work", "default")) is None or work["status"]["phase"] != "Running":
+            assert time.monotonic() < deadline, work
             time.sleep(1)
-        self.work = pod["metadata"]["uid"]
+        self.work = work["metadata"]["uid"]
+
+    def waiting(self) -> dict[str, str]:
+        """Return why pods wait, or that they run past KAI Scheduler, by their names."""
+        params = {"namespaces": ["default"], "label_selector": "", "scheduler_name": "kai-scheduler"}
+        return {row["name"]: row["reason"] for row in kai_pending_info.reconcile(Run(params, kube=self.kube))["pods"]}
 
 
 def lost(seen: Observation) -> list[str]:
@@ -206,6 +222,25 @@ def test_gpus_are_divided_as_the_policies_say(idle: Scheduler, version: str) -> 
         results
     )
     assert idle.queues()["changed"] is False
+
+
+def test_why_pods_wait(idle: Scheduler) -> None:
+    expected = {reason.replace("_", "-"): reason for reason in WAITING} | {"past": "other_scheduler"}
+    idle.scheduler(NEW)
+    for name in ("first", "second"):
+        idle.kube.create(pod(name, "notebooks"))
+    time.sleep(5)
+    for reason, (queue, gpus, scheduler) in WAITING.items():
+        idle.kube.create(pod(reason.replace("_", "-"), queue, gpus, scheduler))
+    idle.kube.create(pod("past", "", scheduler="default-scheduler"))
+    try:
+        deadline = time.monotonic() + 60
+        while (found := idle.waiting()) != expected:
+            assert time.monotonic() < deadline, found
+            time.sleep(2)
+    finally:
+        for name in (*expected, "first", "second"):
+            idle.kube.delete("v1", "Pod", name, "default")
 
 
 def test_killed_before_every_step_of_an_upgrade(cluster: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
