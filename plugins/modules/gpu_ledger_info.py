@@ -55,8 +55,14 @@ nodes:
     in_use:
       description: GPU devices that running or starting pods hold.
       type: int
+    gpus:
+      description:
+        - A dict for each of these GPUs, and an empty one for each that is free, with the part of it that each tenant has. Pods of no tenant
+          have an empty name. Which of the node's GPUs it is, the API server does not know.
+      type: list
+      elements: dict
   sample:
-    - {node: kubegpu-worker, tenants: [team-ml], allocatable: 4, in_use: 2}
+    - {node: kubegpu-worker, tenants: [team-ml], allocatable: 4, in_use: 2, gpus: [{team-ml: 1.0}, {team-ml: 0.75}, {}, {}]}
 tenants:
   description: One row a tenant, in name order. All counts are GPU devices.
   returned: success
@@ -80,19 +86,33 @@ tenants:
       description: GPUs that its pods ask for, those that wait included.
       type: int
     reserved:
-      description: GPUs that KAI Scheduler holds for its pods that share one.
+      description: GPUs that KAI Scheduler holds for its pods that share one, also where the host cluster's scheduler does.
       type: int
     in_use:
-      description: GPUs that its running or starting pods hold, reserved ones included.
+      description: GPUs that its pods keep from others, reserved ones included. One that it shares with another tenant counts for both.
       type: int
+    shares:
+      description: The same as the parts of GPUs that its pods asked for. A part by C(gpu-memory) is known where the node has the label
+        C(nvidia.com/gpu.memory), else it counts as 0.
+      type: float
+    shared_with:
+      description: Names of the tenants that have a part of one of its GPUs.
+      type: list
+      elements: str
   sample:
-    - {tenant: team-ml, nodes: [kubegpu-worker], promised: 4, quota: null, requested: 3, reserved: 1, in_use: 2}
+    - {tenant: team-ml, nodes: [kubegpu-worker], promised: 4, quota: null, requested: 3, reserved: 1, in_use: 2, shares: 1.75, shared_with: []}
 overlaps:
   description: One sentence for each GPU, node or pod with more than one owner. Empty when all is well.
   returned: success
   type: list
   elements: str
   sample: ["pod default/old of no tenant holds 1 GPUs of node kubegpu-worker, which is team-ml's"]
+picture:
+  description: The same as text, a line for each node with GPUs.
+  returned: success
+  type: list
+  elements: str
+  sample: ["kubegpu-worker [team-ml] [team-ml 0.75] [free] [free]"]
 """
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run

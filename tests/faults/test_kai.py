@@ -21,7 +21,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernet
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import GPU_GROUP_LABEL, RESERVED_GPU_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import Probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status import Observation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS

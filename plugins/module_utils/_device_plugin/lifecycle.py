@@ -25,12 +25,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.pla
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import (
     holders,
     judge_offer,
-    offered,
     rivals,
     still_offered,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import has_configs, replicas_of, uses_dra
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
 
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart

@@ -19,7 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.fac
     Provider,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
 
 
 def is_gpu_node(labels: t.Mapping[str, str]) -> bool:
@@ -58,11 +58,6 @@ def holders(pods: list[Object], node: str) -> list[str]:
         for pod in pods
         if pod["spec"].get("nodeName") == node and held(pod)
     )
-
-
-def offered(node: Object) -> int:
-    """Return the GPUs that a node offers to pods, each as often as it has replicas."""
-    return int(node.get("status", {}).get("allocatable", {}).get(GPU_RESOURCE, 0))
 
 
 def mig_devices(node: Object) -> int:

@@ -19,3 +19,12 @@ DEDICATED_TAINT = "kubegpu.tenancy/dedicated"
 
 # Label "app" of the pods by which KAI Scheduler holds a GPU for pods that share it.
 RESERVATION_APP = "kai-resource-reservation"
+# Annotation of these pods, written by themselves: the UUID of the GPU that they hold.
+RESERVED_GPU_NOTE = "run.ai/reserve_for_gpu_index"
+# Label of pods that share a GPU, and of its reservation pod, with the same value. Pods that have parts of several GPUs have a
+# label for each, with this before a slash (pkg/common/constants of KAI Scheduler).
+GPU_GROUP_LABEL = "runai-gpu-group"
+# Annotations of pods that ask for a part of a GPU, or for MiB of its memory.
+FRACTION_NOTE, MEMORY_NOTE = "gpu-fraction", "gpu-memory"
+# Label of nodes by which KAI knows the memory of each of their GPUs, in MiB.
+GPU_MEMORY_LABEL = "nvidia.com/gpu.memory"

@@ -10,18 +10,30 @@ A virtual cluster's own API never subtracts what other tenants use of a node's G
 
 from __future__ import annotations
 
-import collections
 import dataclasses
+import decimal
 import itertools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, NODE_LABEL, RESERVATION_APP
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+    FRACTION_NOTE,
+    GPU_GROUP_LABEL,
+    GPU_MEMORY_LABEL,
+    GPU_RESOURCE,
+    MEMORY_NOTE,
+    NODE_LABEL,
+    RESERVATION_APP,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import conflict
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim, uses
 
 Object = dict[str, t.Any]
+
+# Phases of pods that hold nothing any more.
+ENDED = ("Succeeded", "Failed")
+NONE, WHOLE = decimal.Decimal(0), decimal.Decimal(1)
 
 
 def node_selector(tenant: str) -> dict[str, str]:
@@ -38,16 +50,21 @@ def owners(labels: t.Mapping[str, str]) -> list[str]:
 class Holding:
     """GPUs that a pod keeps from others.
 
-    :ivar pod: as "namespace/name"; ``tenant`` and ``node``, empty without one.
+    :ivar pod: as "namespace/name"; ``node``, empty without one.
     :ivar gpus: devices.
+    :ivar parts: whose they are: the part of each of these GPUs, by tenant; empty for pods of no tenant.
     :ivar reserved: they are held for pods that share a GPU.
     """
 
     pod: str
-    tenant: str
     node: str
     gpus: int
-    reserved: bool
+    parts: t.Mapping[str, decimal.Decimal]
+    reserved: bool = False
+
+    @property
+    def tenants(self) -> list[str]:
+        return sorted(filter(None, self.parts))
 
 
 def ledger(
@@ -58,42 +75,111 @@ def ledger(
     clusters: dict[str, Object],
     resource: str = GPU_RESOURCE,
 ) -> Object:
-    """Return who is offered, asks for and holds which GPUs; all counts are GPU devices.
+    """Return who is offered, asks for and holds which GPUs; all counts are GPU devices, but for ``shares``.
 
     :arg nodes: Node objects of the host cluster; pods, namespaces and quotas (ResourceQuota) alike. Finished pods hold nothing.
     :arg clusters: configuration of each virtual cluster, by "namespace/name".
-    :returns: ``nodes`` and ``tenants``, one row each in name order, and ``overlaps``, sentences about GPUs with more than one owner.
+    :returns: ``nodes`` and ``tenants``, one row each in name order, ``overlaps``, sentences about GPUs with more than one owner, and
+        ``picture``, a line of text for each node with GPUs.
     """
     tenant_of = {item["metadata"]["name"]: labels_of(item).get(TENANT_LABEL, "") for item in namespaces}
     owned_by = {node["metadata"]["name"]: owners(labels_of(node)) for node in nodes}
-    holdings = [holding for pod in pods if (holding := _holding(pod, tenant_of, resource)).gpus]
-    in_use = collections.Counter(dict.fromkeys(owned_by, 0))
-    for holding in holdings:
-        in_use[holding.node] += holding.gpus
+    sizes = {node["metadata"]["name"]: labels_of(node).get(GPU_MEMORY_LABEL, "") for node in nodes}
+    sharers = _sharers(pods, tenant_of, sizes)
+    holdings = [holding for pod in pods if (holding := _holding(pod, tenant_of, sharers, resource)).gpus]
     by_node = [
-        {"node": name, "tenants": owned_by[name], "allocatable": _offered(node, resource), "in_use": in_use[name]}
-        for name, node in sorted((node["metadata"]["name"], node) for node in nodes)
+        _node_row(node, owned_by, holdings, resource) for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
     ]
     bounds = _bounds(quotas, tenant_of, resource)
     names = sorted({*filter(None, tenant_of.values()), *itertools.chain.from_iterable(owned_by.values())})
+    overlaps = [*_trespasses(holdings, owned_by), *_shared_by_several(holdings), *_overbooked(by_node)]
     return {
         "nodes": by_node,
         "tenants": [
-            _tenant_row(name, by_node, [one for one in holdings if one.tenant == name], bounds.get(name)) for name in names
+            _tenant_row(name, by_node, [one for one in holdings if name in one.parts], bounds.get(name)) for name in names
         ],
-        "overlaps": [*collisions(nodes, clusters, resource), *_trespasses(holdings, owned_by), *_overbooked(by_node)],
+        "overlaps": [*collisions(nodes, clusters, resource), *overlaps],
+        "picture": [_drawn(row) for row in by_node if row["gpus"]],
     }
 
 
-def _holding(pod: Object, tenant_of: t.Mapping[str, str], resource: str) -> Holding:
+def _sharers(
+    pods: list[Object], tenant_of: t.Mapping[str, str], sizes: t.Mapping[str, str]
+) -> dict[str, dict[str, decimal.Decimal]]:
+    """Return the part of a GPU that each tenant's pods have, by GPU group; pods of no tenant count as those of an empty name.
+
+    :arg sizes: MiB of a GPU, by node, as its label says; empty where it has none.
+    """
+    sharers: dict[str, dict[str, decimal.Decimal]] = {}
+    for pod in pods:
+        if labels_of(pod).get("app") == RESERVATION_APP or pod.get("status", {}).get("phase") in ENDED:
+            continue
+        tenant = tenant_of.get(pod["metadata"]["namespace"], "")
+        for group in gpu_groups(pod):
+            parts = sharers.setdefault(group, {})
+            parts[tenant] = parts.get(tenant, NONE) + part_of_gpu(pod, sizes.get(pod["spec"].get("nodeName", ""), ""))
+    return sharers
+
+
+def gpu_groups(pod: Object) -> set[str]:
+    """Return the GPU groups of a pod that shares GPUs, or of one that reserves a GPU for such pods."""
+    return {value for key, value in labels_of(pod).items() if key.partition("/")[0] == GPU_GROUP_LABEL}
+
+
+def part_of_gpu(pod: Object, size: str) -> decimal.Decimal:
+    """Return the part of each GPU that a pod asks KAI Scheduler for; 0 where that is not known.
+
+    :arg size: MiB of a GPU of its node.
+    """
+    notes = annotations_of(pod)
+    try:
+        if MEMORY_NOTE in notes:
+            return decimal.Decimal(notes[MEMORY_NOTE]) / decimal.Decimal(size or "Infinity")
+        return decimal.Decimal(notes.get(FRACTION_NOTE, "0"))
+    except decimal.InvalidOperation:
+        return NONE
+
+
+def _holding(
+    pod: Object, tenant_of: t.Mapping[str, str], sharers: t.Mapping[str, t.Mapping[str, decimal.Decimal]], resource: str
+) -> Holding:
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     reserved = labels_of(pod).get("app") == RESERVATION_APP
-    node = pod["spec"].get("nodeName", "")
-    return Holding(f"{namespace}/{name}", tenant_of.get(namespace, ""), node, held(pod, resource), reserved)
+    tenant = tenant_of.get(namespace, "")
+    parts: dict[str, decimal.Decimal] = {} if reserved else {tenant: WHOLE}
+    for group in gpu_groups(pod) if reserved else ():
+        parts |= sharers.get(group, {})
+    # Of a group that nobody is in any more, the pod's own namespace tells.
+    return Holding(f"{namespace}/{name}", pod["spec"].get("nodeName", ""), held(pod, resource), parts or {tenant: NONE}, reserved)
 
 
-def _offered(node: Object, resource: str) -> int:
-    return int(node["status"].get("allocatable", {}).get(resource, 0))
+def _node_row(node: Object, owned_by: t.Mapping[str, list[str]], holdings: list[Holding], resource: str) -> Object:
+    name = node["metadata"]["name"]
+    here = [holding for holding in holdings if holding.node == name]
+    gpus = [{tenant: float(part) for tenant, part in one.parts.items()} for one in here for _gpu in range(one.gpus)]
+    return {
+        "node": name,
+        "tenants": owned_by[name],
+        "allocatable": offered(node, resource),
+        "in_use": len(gpus),
+        "gpus": gpus + [{}] * (offered(node, resource) - len(gpus)),
+    }
+
+
+def offered(node: Object, resource: str = GPU_RESOURCE) -> int:
+    """Return the GPUs that a node offers to pods, each as often as it has replicas."""
+    return int(node.get("status", {}).get("allocatable", {}).get(resource, 0))
+
+
+def _drawn(row: Object) -> str:
+    """Return a node's GPUs as a line of text, such as ``n1 [team-a] [team-a 0.5, team-b 0.25] [free]``."""
+
+    def drawn(parts: t.Mapping[str, float]) -> str:
+        whole = list(parts.values()) == [1.0]
+        shown = [f"{tenant or 'no tenant'}{'' if whole else f' {part:g}'}" for tenant, part in sorted(parts.items())]
+        return f"[{', '.join(shown) or 'free'}]"
+
+    return " ".join([row["node"], *map(drawn, row["gpus"])])
 
 
 def _tenant_row(name: str, by_node: list[Object], holdings: list[Holding], quota: int | None) -> Object:
@@ -109,16 +195,30 @@ def _tenant_row(name: str, by_node: list[Object], holdings: list[Holding], quota
         "requested": sum(holding.gpus for holding in holdings),
         "reserved": sum(holding.gpus for holding in placed if holding.reserved),
         "in_use": sum(holding.gpus for holding in placed),
+        "shares": float(sum(holding.gpus * holding.parts[name] for holding in placed)),
+        "shared_with": sorted({other for holding in placed for other in holding.tenants} - {name}),
     }
 
 
 def _trespasses(holdings: list[Holding], owned_by: t.Mapping[str, list[str]]) -> list[str]:
     """Return a sentence for each pod that holds GPUs of others' nodes."""
+    sentences = []
+    for holding in holdings:
+        whose = owned_by.get(holding.node)
+        if whose and not set(holding.parts) <= set(whose):
+            tenants = [f"tenant {tenant}" if tenant else "no tenant" for tenant in sorted(holding.parts)]
+            sentences.append(
+                f"pod {holding.pod} of {' and '.join(tenants)} holds {holding.gpus} GPUs of node {holding.node}, which is "
+                f"{' and '.join(whose)}'s"
+            )
+    return sentences
+
+
+def _shared_by_several(holdings: list[Holding]) -> list[str]:
     return [
-        f"pod {holding.pod} of {f'tenant {holding.tenant}' if holding.tenant else 'no tenant'} holds {holding.gpus} GPUs of node "
-        f"{holding.node}, which is {' and '.join(whose)}'s"
+        f"a GPU of node {holding.node}, which pod {holding.pod} reserves, is shared by pods of tenants {' and '.join(holding.tenants)}"
         for holding in holdings
-        if (whose := owned_by.get(holding.node)) and holding.tenant not in whose
+        if len(holding.tenants) > 1
     ]
 
 
@@ -132,7 +232,7 @@ def _overbooked(by_node: list[Object]) -> list[str]:
 
 def held(pod: Object, resource: str = GPU_RESOURCE) -> int:
     """Return the GPU devices that a pod keeps from others; none once it has ended."""
-    return 0 if pod.get("status", {}).get("phase") in ("Succeeded", "Failed") else gpus_of(pod["spec"], resource)
+    return 0 if pod.get("status", {}).get("phase") in ENDED else gpus_of(pod["spec"], resource)
 
 
 def collisions(nodes: list[Object], clusters: dict[str, Object], resource: str = GPU_RESOURCE) -> list[str]:
@@ -142,7 +242,7 @@ def collisions(nodes: list[Object], clusters: dict[str, Object], resource: str =
     """
     sentences = []
     for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
-        gpus = _offered(node, resource)
+        gpus = offered(node, resource)
         claims = [claim(name, config) for name, config in sorted(clusters.items()) if uses(config, labels_of(node))]
         if why := conflict(gpus, claims):
             sentences.append(f"node {node['metadata']['name']} with {gpus} GPUs: {why}")

@@ -20,7 +20,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE, dotted, facts_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+    FRACTION_NOTE,
+    GPU_GROUP_LABEL,
+    MEMORY_NOTE,
+    RESERVATION_APP,
+    RESERVED_GPU_NOTE,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
@@ -35,14 +41,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster i
     line,
     scheduler_of,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
-    FRACTION_NOTE,
-    GPU_GROUP_LABEL,
-    MEMORY_NOTE,
-    OVER_LIMIT,
-    POD_GROUP_NOTE,
-    RESERVED_GPU_NOTE,
-)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import OVER_LIMIT, POD_GROUP_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, leaves
 

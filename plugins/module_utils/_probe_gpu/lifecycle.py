@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import offered
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import NODE_NOTE, Object, Settings, manifest

@@ -11,9 +11,8 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message, untolerated
 
 Object = dict[str, t.Any]

@@ -26,16 +26,8 @@ FINGERPRINT_KEY, REPORT_KEY = "fingerprint", "report"
 POD_GROUP = ("scheduling.run.ai/v2alpha2", "PodGroup")
 # Annotation of pods, written by the pod grouper (pkg/common/constants).
 POD_GROUP_NOTE = "pod-group-name"
-# Annotation of reservation pods, written by themselves: the UUID of the GPU that they hold.
-RESERVED_GPU_NOTE = "run.ai/reserve_for_gpu_index"
-# Label of pods that share a GPU, and of its reservation pod, with the same value. Pods that have parts of several GPUs have a
-# label for each, with this before a slash (pkg/common/constants).
-GPU_GROUP_LABEL = "runai-gpu-group"
-# Annotations of pods that ask for a part of a GPU, or for MiB of its memory.
-FRACTION_NOTE, MEMORY_NOTE = "gpu-fraction", "gpu-memory"
-# Label of nodes by which KAI knows the memory of each of their GPUs, in MiB, and what it rounds that down to
-# (pkg/scheduler/api/node_info/node_info.go).
-GPU_MEMORY_LABEL, MEMORY_STEP = "nvidia.com/gpu.memory", 100
+# What KAI rounds the memory of a GPU down to, in MiB (pkg/scheduler/api/node_info/node_info.go).
+MEMORY_STEP = 100
 # Reason of a pod group that has to wait (pkg/apis/scheduling/v2alpha2/podgroup_types.go).
 OVER_LIMIT = "OverLimit"
 # The lowest class of KAI's chart, and a preemptible one.

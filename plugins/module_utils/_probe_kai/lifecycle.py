@@ -22,7 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     RESERVATION_NAMESPACE,
     SCHEDULERS,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai import status
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
@@ -33,7 +33,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
     POD_GROUP,
     RECORD,
     REPORT_KEY,
-    RESERVED_GPU_NOTE,
     SHARING,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (

@@ -18,16 +18,14 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, GPU_MEMORY_LABEL, MEMORY_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
     BURST,
     CHECKS,
     FAILED,
-    FRACTION_NOTE,
     GPU_MEMORY,
-    GPU_MEMORY_LABEL,
     LOWEST_PRIORITY,
-    MEMORY_NOTE,
     MEMORY_STEP,
     NOT_TRIED,
     POD_GROUP,

@@ -14,18 +14,18 @@ import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, is_ready
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVED_GPU_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
     ACCEPTED,
     BURST,
     FAILED,
     FINGERPRINT_KEY,
-    GPU_GROUP_LABEL,
     GPU_MEMORY,
     IMAGE_REASONS,
     LOGS,
@@ -36,7 +36,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
     PASSED,
     POD_GROUP_NOTE,
     REPORT_KEY,
-    RESERVED_GPU_NOTE,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import NONE, Amount, Check, Object, result
 
@@ -306,7 +305,7 @@ def misowned(pods: list[Object], uuids: list[str], seen: Observation) -> list[st
     live = [pod for pod in seen.cluster if _is_live(pod)]
     reserved: dict[str, set[str]] = {}
     for pod in filter(_is_reservation, live):
-        for group in _gpu_groups(pod):
+        for group in gpu_groups(pod):
             reserved.setdefault(group, set()).add(annotations_of(pod).get(RESERVED_GPU_NOTE, ""))
     own = {_full_name(pod) for pod in pods}
     others = [pod for pod in live if pod["status"].get("phase") == "Running" and _full_name(pod) not in own]
@@ -315,7 +314,7 @@ def misowned(pods: list[Object], uuids: list[str], seen: Observation) -> list[st
         *(
             f"a GPU on node {pod['spec']['nodeName']}, used by {_full_name(pod)}, {_FREE}"
             for pod in others
-            if _gpu_groups(pod) - reserved.keys()
+            if gpu_groups(pod) - reserved.keys()
         ),
         *_overbooked(live, seen.devices),
     ]
@@ -328,7 +327,7 @@ def _misowned_by_uuid(pods: list[Object], uuids: list[str], reserved: t.Mapping[
     """
     users: dict[tuple[str, str], dict[str, list[str]]] = {}
     for pod, uuid in zip(pods, uuids, strict=True):
-        for group in _gpu_groups(pod) or {""}:
+        for group in gpu_groups(pod) or {""}:
             users.setdefault((uuid, pod["spec"]["nodeName"]), {}).setdefault(group, []).append(pod["metadata"]["name"])
     sentences = []
     for (uuid, node), groups in users.items():
@@ -347,7 +346,7 @@ def _overbooked(pods: list[Object], devices: t.Mapping[str, int]) -> list[str]:
     for node, offered in devices.items():
         there = [pod for pod in pods if pod["spec"].get("nodeName") == node]
         whole = sum(held(pod) for pod in there if not _is_reservation(pod))
-        shared = len({group for pod in there for group in _gpu_groups(pod)})
+        shared = len({group for pod in there for group in gpu_groups(pod)})
         if shared and whole + shared > offered:
             sentences.append(f"of {offered} GPUs on node {node}, {whole} are given whole and {shared} to groups of pods")
     return sentences
@@ -355,10 +354,6 @@ def _overbooked(pods: list[Object], devices: t.Mapping[str, int]) -> list[str]:
 
 def _full_name(pod: Object) -> str:
     return f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}"
-
-
-def _gpu_groups(pod: Object) -> set[str]:
-    return {value for key, value in labels_of(pod).items() if key.partition("/")[0] == GPU_GROUP_LABEL}
 
 
 def _is_reservation(pod: Object) -> bool:

@@ -15,14 +15,9 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, MEMORY_NOTE, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
-    FRACTION_NOTE,
-    MEMORY_NOTE,
-    POD_GROUP,
-    POD_GROUP_NOTE,
-    RESERVED_GPU_NOTE,
-)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import STAY, Settings, make_pod
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import (
     FIRST,

@@ -11,7 +11,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FRACTION_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (
     STAY,
     Capacity,

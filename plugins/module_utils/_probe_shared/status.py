@@ -14,13 +14,8 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
-    FAILED,
-    GPU_GROUP_LABEL,
-    PASSED,
-    POD_GROUP_NOTE,
-    RESERVED_GPU_NOTE,
-)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, RESERVED_GPU_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, PASSED, POD_GROUP_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import FRACTION, Check
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_NAME, SYNCED_NAMESPACE
 

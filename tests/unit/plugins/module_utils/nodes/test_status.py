@@ -7,6 +7,8 @@ from __future__ import annotations
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions, gpus_of, ledger
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def node(name, gpus, *tenants):
@@ -46,16 +48,95 @@ def test_all_in_order():
     ]
     assert ledger(nodes, pods, NAMESPACES, QUOTAS, {}) == {
         "nodes": [
-            {"node": "cp", "tenants": ["a", "b"], "allocatable": 0, "in_use": 0},
-            {"node": "n1", "tenants": ["a"], "allocatable": 4, "in_use": 3},
-            {"node": "n2", "tenants": ["b"], "allocatable": 4, "in_use": 0},
+            {"node": "cp", "tenants": ["a", "b"], "allocatable": 0, "in_use": 0, "gpus": []},
+            {"node": "n1", "tenants": ["a"], "allocatable": 4, "in_use": 3, "gpus": [{"a": 1.0}, {"a": 1.0}, {"a": 0.0}, {}]},
+            {"node": "n2", "tenants": ["b"], "allocatable": 4, "in_use": 0, "gpus": [{}] * 4},
         ],
         "tenants": [
-            {"tenant": "a", "nodes": ["cp", "n1"], "promised": 4, "quota": None, "requested": 4, "reserved": 1, "in_use": 3},
-            {"tenant": "b", "nodes": ["cp", "n2"], "promised": 4, "quota": 2, "requested": 0, "reserved": 0, "in_use": 0},
+            {"tenant": "a", "nodes": ["cp", "n1"], "promised": 4, "quota": None, "requested": 4, "reserved": 1, "in_use": 3}
+            | {"shares": 2.0, "shared_with": []},
+            {"tenant": "b", "nodes": ["cp", "n2"], "promised": 4, "quota": 2, "requested": 0, "reserved": 0, "in_use": 0}
+            | {"shares": 0.0, "shared_with": []},
         ],
         "overlaps": [],
+        "picture": ["n1 [a] [a] [a 0] [free]", "n2 [free] [free] [free] [free]"],
     }
+
+
+def sharing(name, namespace, group, **notes):
+    """Return a pod that shares a GPU of n1."""
+    item = pod(name, namespace, 0, "n1", **{"runai-gpu-group": group})
+    item["metadata"]["annotations"] = {key.replace("_", "-"): value for key, value in notes.items()}
+    return item
+
+
+def reservation(group, namespace="kai-resource-reservation"):
+    return pod(f"reserves-{group}", namespace, 1, "n1", app="kai-resource-reservation", **{"runai-gpu-group": group})
+
+
+def test_gpus_that_the_hosts_scheduler_reserves_are_of_the_tenants_in_their_groups():
+    pods = [
+        pod("whole", "tenant-a", 1, "n1"),
+        reservation("g1"),
+        sharing("s1", "tenant-a", "g1", gpu_fraction="0.5"),
+        sharing("s2", "tenant-a", "g1", gpu_fraction="0.25"),
+        reservation("g2"),
+        sharing("s3", "tenant-b", "g2", gpu_memory="40000"),
+    ]
+    shared = node("n1", 4, "a", "b")
+    shared["metadata"]["labels"]["nvidia.com/gpu.memory"] = "80000"
+    found = ledger([shared], pods, NAMESPACES, [], {})
+    assert found["overlaps"] == []
+    assert found["picture"] == ["n1 [a] [a 0.75] [b 0.5] [free]"]
+    first, second = found["tenants"]
+    assert (first["in_use"], first["reserved"], first["shares"], first["shared_with"]) == (2, 1, 1.75, [])
+    assert (second["in_use"], second["reserved"], second["shares"], second["shared_with"]) == (1, 1, 0.5, [])
+
+
+def test_a_gpu_that_two_tenants_share_is_an_overlap():
+    pods = [
+        reservation("g1"),
+        sharing("s1", "tenant-a", "g1", gpu_fraction="0.5"),
+        sharing("s2", "tenant-b", "g1", gpu_fraction="odd"),
+    ]
+    found = ledger([node("n1", 2, "a", "b")], pods, NAMESPACES, [], {})
+    assert found["overlaps"] == [
+        "a GPU of node n1, which pod kai-resource-reservation/reserves-g1 reserves, is shared by pods of tenants a and b"
+    ]
+    assert found["picture"] == ["n1 [a 0.5, b 0] [free]"]
+    assert [row["shared_with"] for row in found["tenants"]] == [["b"], ["a"]]
+    assert [row["in_use"] for row in found["tenants"]] == [1, 1]
+    assert found["nodes"][0]["in_use"] == 1
+
+
+def test_a_reservation_that_nobody_needs_any_more_is_of_nobody():
+    ended = sharing("s1", "tenant-a", "g1", gpu_fraction="0.5")
+    ended["status"]["phase"] = "Succeeded"
+    found = ledger([node("n1", 1, "a")], [reservation("g1"), ended], NAMESPACES, [], {})
+    assert found["overlaps"] == ["pod kai-resource-reservation/reserves-g1 of no tenant holds 1 GPUs of node n1, which is a's"]
+    assert found["picture"] == ["n1 [no tenant 0]"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["tenant-a", "tenant-b", "default"]), st.integers(0, 3), st.booleans()), max_size=12),
+    st.integers(0, 8),
+)
+def test_the_ledger_adds_up(placed, offered):
+    """Whatever runs: every device that a pod holds stands once in its node's row, and free are the others."""
+    pods = [
+        pod(f"p{number}", where, gpus, "n1", phase="Running" if runs else "Failed")
+        for number, (where, gpus, runs) in enumerate(placed)
+    ]
+    found = ledger([node("n1", offered, "a", "b")], pods, NAMESPACES, [], {})
+    (row,) = found["nodes"]
+    holding = sum(gpus for _where, gpus, runs in placed if runs)
+    assert row["in_use"] == holding
+    assert len(row["gpus"]) == max(offered, holding)
+    assert sum(not parts for parts in row["gpus"]) == max(0, offered - holding)
+    assert sum(tenant["in_use"] for tenant in found["tenants"]) == sum(
+        gpus for where, gpus, runs in placed if runs and where != "default"
+    )
+    assert any("its pods hold" in overlap for overlap in found["overlaps"]) == (holding > offered)
 
 
 @pytest.mark.parametrize(
