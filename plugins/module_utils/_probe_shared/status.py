@@ -20,7 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_NAME, SYNCED_NAMESPACE
 
 Object = dict[str, t.Any]
-Verdict = tuple[str | None, str]
+Verdict: t.TypeAlias = "tuple[str | None, str]"
 
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
