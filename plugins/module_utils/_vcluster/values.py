@@ -147,6 +147,8 @@ def _base_values(own_scheduler: bool, node_selector: dict[str, str], kubernetes_
             "service": {"spec": {"type": "NodePort"}},
             "statefulSet": {
                 "image": {"registry": "ghcr.io", "repository": "loft-sh/vcluster-oss"},
+                # Half an hour to start, as upstream's own; asked each second rather than every six whether it has.
+                "probes": {"startupProbe": {"periodSeconds": 1, "failureThreshold": 1800}},
                 "resources": {"requests": {"cpu": "100m", "memory": "256Mi", "ephemeral-storage": "200Mi"}},
             },
         },
