@@ -8,10 +8,12 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
@@ -378,8 +380,26 @@ class VirtualCluster:
 
     def _remove_namespace(self, namespace: Object) -> None:
         if not _is_terminating(namespace):
+            self._end_pods()
             self.kube.delete("v1", "Namespace", self.namespace)
         self._wait_until_gone()
+
+    def _end_pods(self) -> None:
+        """End the pods, the control plane before those that it would make again, and give them some time.
+
+        A namespace that is deleted with pods in it is looked at again only after half of their longest grace period
+        (kube-controller-manager's namespace controller), also when they have ended long before.
+        """
+        for selector, grace in ((CONTROL_PLANE, 1), (None, None)):
+            for pod in self.kube.list("v1", "Pod", self.namespace, selector):
+                if not _is_terminating(pod) or grace:
+                    self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace, grace_seconds=grace)
+            ended = functools.partial(pods_gone, self.kube, self.namespace, selector)
+            try:
+                wait_for(f"the end of the pods in {self.namespace}", ended, self.run.deadline.share(1 / 8), interval=0.5)
+            except TenancyError as exc:
+                if "last_seen" not in exc.details:
+                    raise
 
     def _wait_until_gone(self) -> None:
         """Wait until the namespace is gone, with the volumes whose storage class promises to delete them with their claim."""

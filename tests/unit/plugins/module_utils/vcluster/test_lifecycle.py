@@ -322,12 +322,22 @@ def test_absent_removes_all_that_is_owned():
     }
     assert writes() == [
         UNINSTALL,
+        # With pods in it, the namespace would be looked at again only after half of their grace period.
+        ("delete", "Pod", "web-0"),
         ("delete", "Namespace", "tenant-web"),
         ("delete", "ClusterRole", "vc-web-v-tenant-web"),
         ("delete", "PriorityClass", "high-x-web"),
     ]
     steps = ["uninstall the Helm release web", "remove namespace tenant-web", "remove what lies outside its namespace"]
     assert [step["step"] for step in result["steps"]] == [step["step"] for step in predicted["steps"]] == steps
+
+
+def test_pods_that_do_not_end_do_not_keep_a_namespace_from_being_deleted():
+    stuck = item("v1", "Pod", "train-x-default-x-web", "tenant-web", metadata={"finalizers": ["example.com/slow"]})
+    world = World([own_namespace(), stuck])
+    world.api.react("delete", "Namespace", lambda _namespace: world.api.drop("v1", "Namespace", "tenant-web"))
+    assert world.run(state="absent")["changed"]
+    assert world.api.writes == [("delete", "Pod", "train-x-default-x-web"), ("delete", "Namespace", "tenant-web")]
 
 
 def test_absent_again_changes_nothing():
