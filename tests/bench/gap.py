@@ -8,7 +8,6 @@ python tests/bench/gap.py
 
 from __future__ import annotations
 
-import copy
 import datetime
 import json
 import os
@@ -21,7 +20,7 @@ from typing import Any
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
-from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD, VARIABLES, WORK, Scheduler
+from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD, VARIABLES, Scheduler, pod
 from report import today, write_section
 
 # The first round has the node pull the images.
@@ -49,7 +48,7 @@ class Stream(threading.Thread):
             if not self.ended.is_set():
                 number += 1
                 try:
-                    self.kube.create(pod(f"{self.prefix}-{number}"))
+                    self.kube.create(small_pod(f"{self.prefix}-{number}"))
                     waiting[f"{self.prefix}-{number}"] = began
                 except TenancyError as exc:
                     self.refused.append((began, exc.message))
@@ -75,9 +74,8 @@ class Stream(threading.Thread):
         return self.refused[-1][0] - self.refused[0][0] + EVERY if self.refused else 0.0
 
 
-def pod(name: str) -> dict[str, Any]:
-    made = copy.deepcopy(WORK)
-    made["metadata"]["name"] = name
+def small_pod(name: str) -> dict[str, Any]:
+    made = pod(name, "training")
     made["metadata"]["labels"]["app"] = "gap"
     made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1m"}}
     return made

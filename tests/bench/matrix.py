@@ -27,7 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import HAZARD_NAMES
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, defaults
 from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD, QUEUES, VARIABLES, Scheduler
 from gap import Stream
 from report import DOCS, now
@@ -125,12 +125,9 @@ class Matrix(Scheduler):
 
     def checked(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Run the probe; return all results, and those that did not pass."""
-        params = {"queues": QUEUES, "checks": CHECKS, "accept_hazards": ["#1103"], "image": "docker.io/library/busybox:1.37.0"}
-        params |= {"gpu_resource": "nvidia.com/gpu", "runtime_class": "nvidia", "tolerations": [], "namespace": "kai-probe"}
+        params = defaults(kai_probe, queues=QUEUES, checks=CHECKS, accept_hazards=["#1103"], timeout=240)
         try:
-            report = kai_probe.reconcile(
-                Run(params | {"scheduler_name": "kai-scheduler", "timeout": 240, "max_age": 0}, kube=self.kube)
-            )
+            report = kai_probe.reconcile(Run(params, kube=self.kube))
         except TenancyError as exc:
             if "results" not in exc.details:
                 raise

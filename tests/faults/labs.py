@@ -13,8 +13,9 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
@@ -178,3 +179,8 @@ class Cluster:
 def changed(said: str) -> int:
     """How many tasks changed something, by the play recap."""
     return sum(int(count) for count in re.findall(r"changed=(\d+)", said))
+
+
+def defaults(module: Any, **given: Any) -> dict[str, Any]:
+    """The options of a module of this collection as Ansible would pass them, as given or with their defaults."""
+    return {name: option.get("default") for name, option in (HELM_ARG_SPEC | module.ARGUMENT_SPEC).items()} | given

@@ -32,7 +32,7 @@ from ansible_collections.kubegpu.tenancy.plugins.modules import (
     kai_queues,
     kai_scheduler,
 )
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab, defaults
 
 OLD, NEW = "v0.12.0", "v0.13.1"
 QUEUES = [
@@ -84,23 +84,15 @@ class Scheduler(Cluster):
     """KAI Scheduler and pods that it placed."""
 
     def scheduler(self, version: str, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
-        params = {
-            "state": "present",
-            "version": version,
-            "gpu_sharing": True,
-            # Of the two releases that the lab can build.
-            "accept_hazards": ["#1103", "end-of-support"],
-            "cdi": None,
-            "values": {},
-            "purge": False,
-            "timeout": 150,
-        }
-        params |= {"chart_source": str(self.charts)} | changes
+        # Of the two releases that the lab can build.
+        accepted = ["#1103", "end-of-support"]
+        given = {"version": version, "gpu_sharing": True, "accept_hazards": accepted, "purge": False, "timeout": 150}
+        params = defaults(kai_scheduler, **(given | {"chart_source": str(self.charts)} | changes))
         return kai_scheduler.reconcile(Run(params, check_mode, self.kube, self.helm))
 
     def queues(self) -> dict[str, Any]:
-        params = {"state": "exact", "queues": QUEUES, "kai_version": None, "timeout": 60, "force": False, "remove_foreign": False}
-        return kai_queues.reconcile(Run(params | {"quota_sums": "error", "scheduler_name": "kai-scheduler"}, kube=self.kube))
+        params = defaults(kai_queues, state="exact", queues=QUEUES, timeout=60, quota_sums="error")
+        return kai_queues.reconcile(Run(params, kube=self.kube))
 
     def settle(self, version: str) -> dict[str, Any]:
         """The next run, after which everything has to be as asked, queues and pods as they were."""
@@ -114,28 +106,11 @@ class Scheduler(Cluster):
         return result
 
     def probe(self, checks: Sequence[str] = ("cpu", "gpu"), accept: Sequence[str] = ()) -> list[dict[str, Any]]:
-        params = {
-            "queues": QUEUES,
-            "checks": list(checks),
-            "accept_hazards": list(accept),
-            "image": "docker.io/library/busybox:1.37.0",
-            "gpu_resource": "nvidia.com/gpu",
-        }
-        params |= {
-            "runtime_class": "nvidia",
-            "tolerations": [],
-            "node_selector": {},
-            "namespace": "kai-probe",
-            "namespace_labels": {},
-            "scheduler_name": "kai-scheduler",
-        }
-        return kai_probe.reconcile(Run(params | {"timeout": 90, "max_age": 0}, kube=self.kube))["results"]
+        given = {"queues": QUEUES, "checks": list(checks), "accept_hazards": list(accept), "timeout": 90}
+        return kai_probe.reconcile(Run(defaults(kai_probe, **given), kube=self.kube))["results"]
 
     def policies(self) -> list[dict[str, Any]]:
-        params = {"checks": list(CHECKS), "image": "docker.io/library/busybox:1.37.0", "gpu_resource": "nvidia.com/gpu"}
-        params |= {"runtime_class": "nvidia", "tolerations": [], "node_selector": {}, "namespace_labels": {}}
-        params |= {"namespace": "kai-policy-probe", "scheduler_name": "kai-scheduler", "timeout": 300}
-        return kai_policy_probe.reconcile(Run(params, kube=self.kube))["results"]
+        return kai_policy_probe.reconcile(Run(defaults(kai_policy_probe), kube=self.kube))["results"]
 
     def start_work(self) -> None:
         self.kube.create(pod("work", "training"))
@@ -147,7 +122,7 @@ class Scheduler(Cluster):
 
     def waiting(self) -> dict[str, str]:
         """Return why pods wait, or that they run past KAI Scheduler, by their names."""
-        params = {"namespaces": ["default"], "label_selector": "", "scheduler_name": "kai-scheduler"}
+        params = defaults(kai_pending_info, namespaces=["default"])
         return {row["name"]: row["reason"] for row in kai_pending_info.reconcile(Run(params, kube=self.kube))["pods"]}
 
 

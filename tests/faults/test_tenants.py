@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster, vcluster_info, vcluster_kubeconfig
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Cluster, Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Cluster, Lab, defaults
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -50,21 +49,13 @@ class Tenants(Cluster):
         self.folder = folder
 
     def vcluster(self, name: str, **changes: Any) -> dict[str, Any]:
-        params = {key: option.get("default") for key, option in (HELM_ARG_SPEC | vcluster.ARGUMENT_SPEC).items()}
-        params |= {
-            "name": name,
-            "version": NEW,
-            "kubernetes_version": "v1.35.4",
-            "chart_source": str(self.charts),
-            "timeout": 150,
-        }
-        return vcluster.reconcile(Run(params | changes, kube=self.kube, helm=self.helm))
+        given = {"name": name, "version": NEW, "kubernetes_version": "v1.35.4", "chart_source": str(self.charts), "timeout": 150}
+        return vcluster.reconcile(Run(defaults(vcluster, **(given | changes)), kube=self.kube, helm=self.helm))
 
     def kubeconfig_of(self, name: str, path: Path | None = None) -> Path:
         path = path or self.folder / f"{name}.yml"
-        params = {key: option.get("default") for key, option in vcluster_kubeconfig.ARGUMENT_SPEC.items()}
         # The way into the lab leads through its proxy, which the kubeconfig of the cluster names.
-        vcluster_kubeconfig.reconcile(Run(params | {"name": name, "path": str(path), "timeout": 60}, kube=self.kube))
+        vcluster_kubeconfig.reconcile(Run(defaults(vcluster_kubeconfig, name=name, path=str(path), timeout=60), kube=self.kube))
         return path
 
     def inside(self, name: str) -> Kube:
