@@ -61,8 +61,16 @@ nodes:
           have an empty name. Which of the node's GPUs it is, the API server does not know.
       type: list
       elements: dict
+    others:
+      description: What else of NVIDIA it offers, such as MIG slices, by resource, each with V(allocatable) and V(in_use).
+      type: dict
   sample:
-    - {node: kubegpu-worker, tenants: [team-ml], allocatable: 4, in_use: 2, gpus: [{team-ml: 1.0}, {team-ml: 0.75}, {}, {}]}
+    - node: kubegpu-worker
+      tenants: [team-ml]
+      allocatable: 4
+      in_use: 2
+      gpus: [{team-ml: 1.0}, {team-ml: 0.75}, {}, {}]
+      others: {nvidia.com/mig-1g.10gb: {allocatable: 7, in_use: 1}}
 tenants:
   description: One row a tenant, in name order. All counts are GPU devices.
   returned: success
@@ -99,8 +107,24 @@ tenants:
       description: Names of the tenants that have a part of one of its GPUs.
       type: list
       elements: str
+    others:
+      description: What its pods hold of other resources of NVIDIA, such as MIG slices.
+      type: dict
+    claimed:
+      description: Devices that are allocated to its ResourceClaims, by Dynamic Resource Allocation (Kubernetes 1.34 and later).
+      type: int
   sample:
-    - {tenant: team-ml, nodes: [kubegpu-worker], promised: 4, quota: null, requested: 3, reserved: 1, in_use: 2, shares: 1.75, shared_with: []}
+    - tenant: team-ml
+      nodes: [kubegpu-worker]
+      promised: 4
+      quota: null
+      requested: 3
+      reserved: 1
+      in_use: 2
+      shares: 1.75
+      shared_with: []
+      others: {nvidia.com/mig-1g.10gb: 1}
+      claimed: 0
 overlaps:
   description: One sentence for each GPU, node or pod with more than one owner. Empty when all is well.
   returned: success
@@ -124,7 +148,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventor
 def reconcile(run: Run) -> Result:
     kinds = ("Node", "Pod", "Namespace", "ResourceQuota")
     nodes, pods, namespaces, quotas = (run.kube.list("v1", kind) for kind in kinds)
-    return run.result(**ledger(nodes, pods, namespaces, quotas, configs(run.kube)))
+    claims = run.kube.list("resource.k8s.io/v1", "ResourceClaim")
+    return run.result(**ledger(nodes, pods, namespaces, quotas, configs(run.kube), claims))
 
 
 def main() -> None:

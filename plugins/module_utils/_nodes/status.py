@@ -33,6 +33,8 @@ Object = dict[str, t.Any]
 
 # Phases of pods that hold nothing any more.
 ENDED = ("Succeeded", "Failed")
+# What names of NVIDIA's extended resources begin with.
+VENDOR = "nvidia.com/"
 NONE, WHOLE = decimal.Decimal(0), decimal.Decimal(1)
 
 
@@ -73,11 +75,13 @@ def ledger(
     namespaces: list[Object],
     quotas: list[Object],
     clusters: dict[str, Object],
+    claims: t.Sequence[Object] = (),
     resource: str = GPU_RESOURCE,
 ) -> Object:
-    """Return who is offered, asks for and holds which GPUs; all counts are GPU devices, but for ``shares``.
+    """Return who is offered, asks for and holds which GPUs; all counts are GPU devices, but for ``shares`` and ``others``.
 
-    :arg nodes: Node objects of the host cluster; pods, namespaces and quotas (ResourceQuota) alike. Finished pods hold nothing.
+    :arg nodes: Node objects of the host cluster; pods, namespaces, quotas (ResourceQuota) and claims (ResourceClaim) alike. Finished pods
+        hold nothing.
     :arg clusters: configuration of each virtual cluster, by "namespace/name".
     :returns: ``nodes`` and ``tenants``, one row each in name order, ``overlaps``, sentences about GPUs with more than one owner, and
         ``picture``, a line of text for each node with GPUs.
@@ -88,15 +92,19 @@ def ledger(
     sharers = _sharers(pods, tenant_of, sizes)
     holdings = [holding for pod in pods if (holding := _holding(pod, tenant_of, sharers, resource)).gpus]
     by_node = [
-        _node_row(node, owned_by, holdings, resource) for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
+        _node_row(node, owned_by, holdings, resource) | {"others": _others(node, pods, resource)}
+        for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
     ]
     bounds = _bounds(quotas, tenant_of, resource)
     names = sorted({*filter(None, tenant_of.values()), *itertools.chain.from_iterable(owned_by.values())})
-    overlaps = [*_trespasses(holdings, owned_by), *_shared_by_several(holdings), *_overbooked(by_node)]
+    claimed = _claimed(claims, tenant_of)
+    overlaps = [*_trespasses(holdings, owned_by), *_shared_by_several(holdings), *_overbooked(by_node), *_claimed_twice(claimed)]
     return {
         "nodes": by_node,
         "tenants": [
-            _tenant_row(name, by_node, [one for one in holdings if name in one.parts], bounds.get(name)) for name in names
+            _tenant_row(name, by_node, [one for one in holdings if name in one.parts], bounds.get(name))
+            | {"others": _others_of(name, pods, tenant_of, by_node), "claimed": sum(name in whose for whose in claimed.values())}
+            for name in names
         ],
         "overlaps": [*collisions(nodes, clusters, resource), *overlaps],
         "picture": [_drawn(row) for row in by_node if row["gpus"]],
@@ -166,6 +174,45 @@ def _node_row(node: Object, owned_by: t.Mapping[str, list[str]], holdings: list[
     }
 
 
+def _others(node: Object, pods: list[Object], gpus: str) -> Object:
+    """Return what else of NVIDIA a node offers, such as MIG slices, and how much of it pods hold, by resource."""
+    name, allocatable = node["metadata"]["name"], node.get("status", {}).get("allocatable") or {}
+    names = sorted(key for key in allocatable if key.startswith(VENDOR) and key != gpus)
+    here = [pod for pod in pods if pod["spec"].get("nodeName") == name]
+    return {key: {"allocatable": int(allocatable[key]), "in_use": sum(held(pod, key) for pod in here)} for key in names}
+
+
+def _others_of(name: str, pods: list[Object], tenant_of: t.Mapping[str, str], by_node: list[Object]) -> dict[str, int]:
+    """Return how much of such resources the placed pods of a tenant hold."""
+    nodes = {row["node"] for row in by_node}
+    theirs = [pod for pod in pods if tenant_of.get(pod["metadata"]["namespace"]) == name and pod["spec"].get("nodeName") in nodes]
+    amounts = {key: sum(held(pod, key) for pod in theirs) for row in by_node for key in row["others"]}
+    return {key: amount for key, amount in sorted(amounts.items()) if amount}
+
+
+def _claimed(claims: t.Iterable[Object], tenant_of: t.Mapping[str, str]) -> dict[tuple[str, str, str], set[str]]:
+    """Return whose claims have a device of Dynamic Resource Allocation, by driver, pool and device; tenants, or an empty name.
+
+    Access for administration, and a share of a device that is given out in parts, keep it from nobody.
+    """
+    claimed: dict[tuple[str, str, str], set[str]] = {}
+    for claim in claims:
+        tenant = tenant_of.get(claim["metadata"]["namespace"], "")
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        for one in (allocation.get("devices") or {}).get("results") or []:
+            if not one.get("adminAccess") and not one.get("shareID"):
+                claimed.setdefault((one["driver"], one["pool"], one["device"]), set()).add(tenant)
+    return claimed
+
+
+def _claimed_twice(claimed: t.Mapping[tuple[str, str, str], set[str]]) -> list[str]:
+    return [
+        f"device {device} of pool {pool} ({driver}) is allocated to claims of {' and '.join(name or 'no tenant' for name in sorted(whose))}"
+        for (driver, pool, device), whose in sorted(claimed.items())
+        if len(whose) > 1
+    ]
+
+
 def offered(node: Object, resource: str = GPU_RESOURCE) -> int:
     """Return the GPUs that a node offers to pods, each as often as it has replicas."""
     return int(node.get("status", {}).get("allocatable", {}).get(resource, 0))
@@ -227,6 +274,11 @@ def _overbooked(by_node: list[Object]) -> list[str]:
         f"node {row['node']} has {row['allocatable']} GPUs, and its pods hold {row['in_use']}"
         for row in by_node
         if row["in_use"] > row["allocatable"]
+    ] + [
+        f"node {row['node']} has {other['allocatable']} {name}, and its pods hold {other['in_use']}"
+        for row in by_node
+        for name, other in row["others"].items()
+        if other["in_use"] > other["allocatable"]
     ]
 
 

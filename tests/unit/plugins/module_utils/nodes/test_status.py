@@ -48,15 +48,22 @@ def test_all_in_order():
     ]
     assert ledger(nodes, pods, NAMESPACES, QUOTAS, {}) == {
         "nodes": [
-            {"node": "cp", "tenants": ["a", "b"], "allocatable": 0, "in_use": 0, "gpus": []},
-            {"node": "n1", "tenants": ["a"], "allocatable": 4, "in_use": 3, "gpus": [{"a": 1.0}, {"a": 1.0}, {"a": 0.0}, {}]},
-            {"node": "n2", "tenants": ["b"], "allocatable": 4, "in_use": 0, "gpus": [{}] * 4},
+            {"node": "cp", "tenants": ["a", "b"], "allocatable": 0, "in_use": 0, "gpus": [], "others": {}},
+            {
+                "node": "n1",
+                "tenants": ["a"],
+                "allocatable": 4,
+                "in_use": 3,
+                "gpus": [{"a": 1.0}, {"a": 1.0}, {"a": 0.0}, {}],
+                "others": {},
+            },
+            {"node": "n2", "tenants": ["b"], "allocatable": 4, "in_use": 0, "gpus": [{}] * 4, "others": {}},
         ],
         "tenants": [
             {"tenant": "a", "nodes": ["cp", "n1"], "promised": 4, "quota": None, "requested": 4, "reserved": 1, "in_use": 3}
-            | {"shares": 2.0, "shared_with": []},
+            | {"shares": 2.0, "shared_with": [], "others": {}, "claimed": 0},
             {"tenant": "b", "nodes": ["cp", "n2"], "promised": 4, "quota": 2, "requested": 0, "reserved": 0, "in_use": 0}
-            | {"shares": 0.0, "shared_with": []},
+            | {"shares": 0.0, "shared_with": [], "others": {}, "claimed": 0},
         ],
         "overlaps": [],
         "picture": ["n1 [a] [a] [a 0] [free]", "n2 [free] [free] [free] [free]"],
@@ -115,6 +122,32 @@ def test_a_reservation_that_nobody_needs_any_more_is_of_nobody():
     found = ledger([node("n1", 1, "a")], [reservation("g1"), ended], NAMESPACES, [], {})
     assert found["overlaps"] == ["pod kai-resource-reservation/reserves-g1 of no tenant holds 1 GPUs of node n1, which is a's"]
     assert found["picture"] == ["n1 [no tenant 0]"]
+
+
+def test_slices_of_gpus_count_by_their_own_names():
+    slices, sliced = "nvidia.com/mig-1g.10gb", node("n1", 1, "a", "b")
+    sliced["status"]["allocatable"] |= {slices: "2", "cpu": "8"}
+    pods = [pod(f"p{number}", namespace, 0, "n1") for number, namespace in enumerate(["tenant-a", "tenant-a", "tenant-b"])]
+    for one in pods:
+        one["spec"]["containers"] = [{"resources": {"limits": {slices: "1"}}}]
+    found = ledger([sliced], pods, NAMESPACES, [], {})
+    assert found["nodes"][0]["others"] == {slices: {"allocatable": 2, "in_use": 3}}
+    assert [row["others"] for row in found["tenants"]] == [{slices: 2}, {slices: 1}]
+    assert found["overlaps"] == [f"node n1 has 2 {slices}, and its pods hold 3"]
+
+
+def claim(namespace, device, **more):
+    result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "n1", "device": device} | more
+    return {"metadata": {"name": device, "namespace": namespace}, "status": {"allocation": {"devices": {"results": [result]}}}}
+
+
+def test_devices_that_are_claimed_count_by_tenant():
+    waits = {"metadata": {"name": "waits", "namespace": "tenant-a"}}
+    claims = [claim("tenant-a", "gpu-0"), claim("tenant-a", "gpu-1"), claim("tenant-b", "gpu-1"), waits]
+    claims += [claim("tenant-b", "gpu-0", adminAccess=True), claim("tenant-b", "gpu-0", shareID="x")]
+    found = ledger([node("n1", 0, "a", "b")], [], NAMESPACES, [], {}, claims)
+    assert [row["claimed"] for row in found["tenants"]] == [2, 1]
+    assert found["overlaps"] == ["device gpu-1 of pool n1 (gpu.nvidia.com) is allocated to claims of a and b"]
 
 
 @given(
