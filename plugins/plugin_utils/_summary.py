@@ -24,6 +24,10 @@ _VERDICTS = (PASSED, "failed", "not_tried", "accepted")
 # States that no module returns: what the run did not get to know.
 NOT_REACHED, NO_CLUSTER = "not reached", "no cluster yet"
 
+# Facts in which the playbooks note failures of a cluster, of all of the work on it first.
+_FAILURES = ("_kubegpu_failure", "_kubegpu_shared_failure")
+_NOT_REACHED = "it was not reached, see the output above"
+
 # What a run of each role registers, in the order in which they run.
 _REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_release")
 
@@ -97,15 +101,17 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     desired = variables.get("_kubegpu") or {}
     live = variables.get("_kubegpu_tenants") or {}
     ledger = variables.get("_kubegpu_ledger") or {}
-    failures = [f"{cluster}: {failure}" for failure in (_failure(variables), variables.get("_kubegpu_shared_failure")) if failure]
-    failures += [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
+    noted = [f"{cluster}: {variables[name]}" for name in _FAILURES if variables.get(name)]
+    noted += [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
+    unnoted = [] if variables.get("_kubegpu_failure") else [f"{cluster}: {failure}" for failure in _unnoted_failure(variables)]
     # Without a ledger the run did not get to its end: what was read of the tenants before may not hold any more.
     missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger.get("nodes") is not None else NOT_REACHED
     shared = _changes(variables)
     by_name = {} if missing else {item["name"]: item for item in live.get("tenants") or []}
     return {
         "cluster": cluster,
-        "failures": failures,
+        "noted": noted,
+        "failures": unnoted + noted,
         "tenants": [
             _row(
                 tenant,
@@ -137,15 +143,13 @@ def _is_to_be_made(variables: Mapping) -> bool:
     return bool(skipped and not variables.get("_kubegpu_failure"))
 
 
-def _failure(variables: Mapping) -> str:
-    """Return why the work on a cluster ended early; empty when it did not."""
+def _unnoted_failure(variables: Mapping) -> list[str]:
+    """Return why the work on a cluster ended early where the playbooks did not note it; empty when it did not."""
     if not variables.get("_kubegpu"):
         plan = variables.get("_kubegpu_plan") or {}
-        return str(plan.get("msg") or "it was not reached, see the output above")
-    if failure := variables.get("_kubegpu_failure"):
-        return str(failure)
+        return [str(plan.get("msg") or _NOT_REACHED)]
     reached = _is_to_be_made(variables) or (variables.get("_kubegpu_ledger") or {}).get("nodes") is not None
-    return "" if reached else "it was not reached, see the output above"
+    return [] if reached else [_NOT_REACHED]
 
 
 def _row(tenant: Mapping, live: Mapping, done: Mapping, variables: Mapping) -> Data:

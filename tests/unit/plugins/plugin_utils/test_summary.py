@@ -328,6 +328,16 @@ def test_a_cluster_that_failed_before_there_was_one_is_not_reached(seen):
     assert inventory.notes() == ["FAILED gpu1: Make the cluster: no image"]
 
 
+def test_a_run_ends_with_what_was_noted_whatever_part_of_it_was_asked_for():
+    """Without the tag summary nothing is handed over, and nobody knows who has which GPUs; that is no failure."""
+    part = Inventory().cluster([ML, WEB], _kubegpu_shared_failure="y").worked("web", _kubegpu_failure="x")
+    part.without("gpu1", "_kubegpu_ledger", "_kubegpu_tenants")
+    assert part.reports()[0]["noted"] == ["gpu1: y", "gpu1/web: x"]
+    failed = Inventory().cluster(_kubegpu_failure="Make the cluster: no GPU").without("gpu1", "_kubegpu_ledger")
+    assert failed.reports()[0]["noted"] == failed.reports()[0]["failures"] == ["gpu1: Make the cluster: no GPU"]
+    assert Inventory().cluster().without("gpu1", "_kubegpu_ledger").reports()[0]["noted"] == []
+
+
 def test_a_desired_state_that_was_refused_is_reported_once():
     inventory = Inventory().cluster(
         _kubegpu_plan={"failed": True, "msg": "2 problems in the desired state:\nkubegpu_a: x\nkubegpu_b: y"}
