@@ -36,23 +36,8 @@ options:
   image:
     description:
       - Image of the pods. It needs C(/bin/sh).
-    type: str
     default: docker.io/library/busybox:1.37.0
-  gpu_resource:
-    description:
-      - Name of the extended resource.
-    type: str
-    default: nvidia.com/gpu
-  runtime_class:
-    description:
-      - RuntimeClass of the pods. Empty for none.
-    type: str
-    default: nvidia
   tolerations:
-    description:
-      - Tolerations of the pods.
-    type: list
-    elements: dict
     default: []
   node_selector:
     description:
@@ -60,35 +45,22 @@ options:
     type: dict
     default: {}
   namespace:
-    description:
-      - Namespace of the pods. It is created and deleted. One that exists and is not owned by this collection is refused.
-    type: str
     default: kai-policy-probe
   namespace_labels:
     description:
       - Labels of that namespace, for a KAI Scheduler that only serves namespaces with certain labels.
     type: dict
     default: {}
-  scheduler_name:
-    description:
-      - Name that pods ask for the scheduler by.
-    type: str
-    default: kai-scheduler
   timeout:
     description:
       - Seconds for the whole probe, waits included. Each check has an equal part of what those before it left. When all is used up, removing
         what it created may take 30 seconds more.
-    type: int
     default: 300
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._probe
+  - kubegpu.tenancy._kai_pods
   - kubegpu.tenancy._attributes
-attributes:
-  check_mode:
-    details:
-      - Nothing is run, and every check is V(not_tried).
-  diff_mode:
-    support: none
 seealso:
   - module: kubegpu.tenancy.kai_probe
 """
@@ -141,21 +113,18 @@ seconds:
 """
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import POD_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.lifecycle import probe
 
-ARGUMENT_SPEC = {
+ARGUMENT_SPEC = POD_ARGUMENTS | {
     "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
     "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
-    "gpu_resource": {"type": "str", "default": "nvidia.com/gpu"},
-    "runtime_class": {"type": "str", "default": "nvidia"},
     "tolerations": {"type": "list", "elements": "dict", "default": []},
     "node_selector": {"type": "dict", "default": {}},
     "namespace": {"type": "str", "default": "kai-policy-probe"},
     "namespace_labels": {"type": "dict", "default": {}},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
     "timeout": {"type": "int", "default": 300},
 }
 

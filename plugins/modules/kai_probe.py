@@ -64,16 +64,6 @@ options:
       - Image of the pods. It needs C(/bin/sh) and, on real GPUs, the GNU C library for the host's C(nvidia-smi).
     type: str
     default: docker.io/library/busybox:1.37.0
-  gpu_resource:
-    description:
-      - Name of the extended resource.
-    type: str
-    default: nvidia.com/gpu
-  runtime_class:
-    description:
-      - RuntimeClass of the pods with GPUs. Empty for none.
-    type: str
-    default: nvidia
   tolerations:
     description:
       - Tolerations of the pods.
@@ -97,11 +87,6 @@ options:
         (C(global.namespaceLabelSelector) in its values).
     type: dict
     default: {}
-  scheduler_name:
-    description:
-      - Name that pods ask for the scheduler by.
-    type: str
-    default: kai-scheduler
   timeout:
     description:
       - Seconds for the whole probe, waits included. Checks that start together may use half of what is left while others wait.
@@ -117,6 +102,7 @@ options:
     default: 0
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._kai_pods
   - kubegpu.tenancy._attributes
 attributes:
   check_mode:
@@ -195,23 +181,20 @@ recorded:
 """
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import CHECKS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import POD_ARGUMENTS
 
-ARGUMENT_SPEC = {
+ARGUMENT_SPEC = POD_ARGUMENTS | {
     "queues": {"type": "list", "elements": "dict", "default": []},
     "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
     "accept_hazards": {"type": "list", "elements": "str", "default": []},
     "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
-    "gpu_resource": {"type": "str", "default": "nvidia.com/gpu"},
-    "runtime_class": {"type": "str", "default": "nvidia"},
     "tolerations": {"type": "list", "elements": "dict", "default": []},
     "node_selector": {"type": "dict", "default": {}},
     "namespace": {"type": "str", "default": "kai-probe"},
     "namespace_labels": {"type": "dict", "default": {}},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
     "timeout": {"type": "int", "default": 120},
     "max_age": {"type": "int", "default": 0},
 }

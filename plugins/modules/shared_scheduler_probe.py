@@ -57,28 +57,11 @@ options:
     default: []
   timeout:
     default: 120
-  gpu_resource:
-    description:
-      - Name of the extended resource.
-    type: str
-    default: nvidia.com/gpu
-  runtime_class:
-    description:
-      - RuntimeClass of the pods. Empty for none.
-    type: str
-    default: nvidia
-  scheduler_name:
-    description:
-      - Name that pods ask for the scheduler by.
-    type: str
-    default: kai-scheduler
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._probe
+  - kubegpu.tenancy._kai_pods
   - kubegpu.tenancy._attributes
-attributes:
-  check_mode:
-    details: Nothing is run, and every check is V(not_tried).
 seealso:
   - module: kubegpu.tenancy.kai_probe
 """
@@ -135,12 +118,12 @@ seconds:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import POD_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.lifecycle import probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import CHECKS
 
-ARGUMENT_SPEC = {
+ARGUMENT_SPEC = POD_ARGUMENTS | {
     "tenant": {"type": "str", "required": True},
     "tenant_kubeconfig": {"type": "path", "required": True},
     "queues": {"type": "list", "elements": "dict", "default": []},
@@ -150,9 +133,6 @@ ARGUMENT_SPEC = {
     "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
     "tolerations": {"type": "list", "elements": "dict", "default": []},
     "timeout": {"type": "int", "default": 120},
-    "gpu_resource": {"type": "str", "default": "nvidia.com/gpu"},
-    "runtime_class": {"type": "str", "default": "nvidia"},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
 }
 
 

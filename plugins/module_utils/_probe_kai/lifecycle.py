@@ -145,7 +145,7 @@ class Probe:
         free, memory = free_gpus(nodes, pods, self.resource), gpu_memory(nodes, pods, self.resource)
         self.capacity = Capacity(live, allocated(queues, self.resource), free, memory)
         names = [queue.name for queue in leaves(parse(params["queues"]) if params["queues"] else live)]
-        self.waiting, self.results = plan(params["checks"], names, self.capacity, self._settings())
+        self.waiting, self.results = plan(params["checks"], names, self.capacity, Settings.of(params))
         self.running: dict[Check, Trial] = {}
         self.logs: dict[str, str] = {}
         self.unreadable: dict[str, str] = {}
@@ -163,18 +163,6 @@ class Probe:
             wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
             raise TenancyError(f"node_selector: no node of the cluster has {wanted}.")
         return nodes
-
-    def _settings(self) -> Settings:
-        params = self.run.params
-        return Settings(
-            self.namespace,
-            params["image"],
-            params["scheduler_name"],
-            self.resource,
-            params["runtime_class"],
-            tuple(params["tolerations"]),
-            params["node_selector"],
-        )
 
     def run_checks(self) -> None:
         """Run all checks in a namespace of their own, and then look at KAI's own pods and their logs."""

@@ -18,7 +18,13 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, GPU_MEMORY_LABEL, MEMORY_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+    FRACTION_NOTE,
+    GPU_MEMORY_LABEL,
+    GPU_RESOURCE,
+    MEMORY_NOTE,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
     BURST,
@@ -54,6 +60,14 @@ STAY = "trap 'exit 0' TERM; sleep 3600 & wait"
 _NEVER = 100_000
 
 
+# Options of the modules whose pods KAI Scheduler places, as the documentation fragment _kai_pods describes them.
+POD_ARGUMENTS: dict[str, t.Any] = {
+    "gpu_resource": {"type": "str", "default": GPU_RESOURCE},
+    "runtime_class": {"type": "str", "default": "nvidia"},
+    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """How pods are made: the options of kai_probe with these names."""
@@ -65,6 +79,13 @@ class Settings:
     runtime_class: str
     tolerations: tuple[Object, ...] = ()
     node_selector: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, params: t.Mapping[str, t.Any]) -> Settings:
+        """Make them from a module's options, some of which not every module has."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        given = {name: params[name] for name in names if name in params}
+        return cls(**(given | {"tolerations": tuple(given["tolerations"])}))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, NOT_TRIED, PASSED, POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import (
@@ -51,12 +52,7 @@ def probe(run: Run) -> Result:
 
     :raises TenancyError: when a check failed, with all results.
     """
-    results = PolicyProbe(run).run_checks()
-    report = {"results": results, "seconds": run.deadline.elapsed()}
-    if failed := [found for found in results if found["verdict"] == FAILED]:
-        reasons = "; ".join(f"{found['name']}: {found['reason']}" for found in failed)
-        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {reasons}", **report)
-    return {"changed": False} | report
+    return concluded(PolicyProbe(run).run_checks(), run.deadline.elapsed())
 
 
 class PolicyProbe:
@@ -65,15 +61,7 @@ class PolicyProbe:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.kube = run.kube
-        self.settings = Settings(
-            run.params["namespace"],
-            run.params["image"],
-            run.params["scheduler_name"],
-            run.params["gpu_resource"],
-            run.params["runtime_class"],
-            tuple(run.params["tolerations"]),
-            run.params["node_selector"],
-        )
+        self.settings = Settings.of(run.params)
 
     def run_checks(self) -> list[Object]:
         """Return the results of all checks, in the order of CHECKS."""

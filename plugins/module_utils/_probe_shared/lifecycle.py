@@ -15,6 +15,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
     ACCEPTED,
     FAILED,
@@ -45,12 +46,7 @@ def probe(run: Run, connect: t.Callable[[], Kube]) -> Result:
     :arg connect: returns the adapter to the tenant's API server.
     :raises TenancyError: when a check failed, with all results.
     """
-    results = SharedProbe(run, connect).run_checks()
-    report = {"results": results, "seconds": run.deadline.elapsed()}
-    if failed := [found for found in results if found["verdict"] == FAILED]:
-        reasons = "; ".join(f"{found['name']} in {found['queue']}: {found['reason']}" for found in failed)
-        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {reasons}", **report)
-    return {"changed": False} | report
+    return concluded(SharedProbe(run, connect).run_checks(), run.deadline.elapsed())
 
 
 class SharedProbe:
@@ -62,14 +58,7 @@ class SharedProbe:
         self.connect = connect
         self.tenant: str = params["tenant"]
         self.home = namespace_of(self.tenant)
-        self.settings = Settings(
-            params["namespace"],
-            params["image"],
-            params["scheduler_name"],
-            params["gpu_resource"],
-            params["runtime_class"],
-            tuple(params["tolerations"]),
-        )
+        self.settings = Settings.of(params)
 
     def run_checks(self) -> list[Object]:
         """Return the results of the checks, in the order of CHECKS."""
