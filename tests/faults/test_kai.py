@@ -259,7 +259,8 @@ def test_a_webhook_without_its_backend_comes_back(cluster: Scheduler) -> None:
 def test_a_release_that_helm_left_pending_is_finished(cluster: Scheduler) -> None:
     def kill_when_pending() -> None:
         kube = Kube.connect(kubeconfig=str(cluster.kubeconfig))
-        deadline = time.monotonic() + 60
+        # The images come first.
+        deadline = time.monotonic() + 150
         while not kube.list("v1", "Secret", kai.NAMESPACE, "owner=helm,status=pending-upgrade"):
             assert time.monotonic() < deadline
             time.sleep(0.1)
