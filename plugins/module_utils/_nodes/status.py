@@ -196,9 +196,9 @@ def _claimed(claims: t.Iterable[Object], tenant_of: t.Mapping[str, str]) -> dict
     Access for administration, and a share of a device that is given out in parts, keep it from nobody.
     """
     claimed: dict[tuple[str, str, str], set[str]] = {}
-    for claim in claims:
-        tenant = tenant_of.get(claim["metadata"]["namespace"], "")
-        allocation = (claim.get("status") or {}).get("allocation") or {}
+    for item in claims:
+        tenant = tenant_of.get(item["metadata"]["namespace"], "")
+        allocation = (item.get("status") or {}).get("allocation") or {}
         for one in (allocation.get("devices") or {}).get("results") or []:
             if not one.get("adminAccess") and not one.get("shareID"):
                 claimed.setdefault((one["driver"], one["pool"], one["device"]), set()).add(tenant)
