@@ -36,7 +36,7 @@ options:
   checks:
     description:
       - What to check. V(gpu) runs a pod with a whole GPU. V(fraction) runs two with half a GPU each, one after the other, which have to share
-        one that is reserved for them.
+        one that is reserved for them, or be on GPUs that others share.
     type: list
     elements: str
     choices: [gpu, fraction]

@@ -72,16 +72,33 @@ def judge(check: Check, seen: Seen, namespace: str, home: str, scheduler: str) -
         if len(found) > 1:
             return FAILED, f"pod {name} sees {len(found)} GPUs: {', '.join(found)}"
         uuids += found
-    if len(set(uuids)) > 1:
-        return FAILED, f"the pods would fit on one GPU, and are on {', '.join(sorted(set(uuids)))}"
     here = synced(seen.on_host, namespace, home)
     for name in check.pod_names:
         if wrong := _on_host(name, here.get(name), check, seen, scheduler):
             return wrong
-    if check.name == FRACTION and (lost := _unreserved(here[check.pod_names[0]], uuids[0], seen.on_host)):
-        return None, lost
-    held = f", of which each has a half, reserved by {RESERVATION_NAMESPACE}" if check.name == FRACTION else ""
-    return PASSED, f"{uuids[0]}{held}; in queue {check.queue} on the host cluster"
+    if check.name != FRACTION:
+        return PASSED, f"{uuids[0]}; in queue {check.queue} on the host cluster"
+    own = [here[name] for name in check.pod_names]
+    # Beside others that share GPUs, either pod may be on one that has room left.
+    if len(set(uuids)) > 1 and not all(_others(pod, own, seen.on_host) for pod in own):
+        return FAILED, f"the pods would fit on one GPU, and are on {', '.join(sorted(set(uuids)))}"
+    for pod, uuid in zip(own, uuids, strict=True):
+        if lost := _unreserved(pod, uuid, seen.on_host):
+            return None, lost
+    held = ", ".join(dict.fromkeys(uuids))
+    return PASSED, f"half of {held} each, reserved by {RESERVATION_NAMESPACE}; in queue {check.queue} on the host cluster"
+
+
+def _others(pod: Object, own: t.Sequence[Object], on_host: t.Iterable[Object]) -> bool:
+    """Tell whether pods that are not the probe's share the GPU of a pod."""
+    group = labels_of(pod).get(GPU_GROUP_LABEL)
+    uids = {one["metadata"]["uid"] for one in own}
+    return any(
+        labels_of(other).get(GPU_GROUP_LABEL) == group
+        and other["metadata"]["namespace"] != RESERVATION_NAMESPACE
+        and other["metadata"]["uid"] not in uids
+        for other in on_host
+    )
 
 
 def _on_host(name: str, pod: Object | None, check: Check, seen: Seen, scheduler: str) -> Verdict | None:

@@ -42,7 +42,7 @@ class Tenant(InMemoryApi):
 
     def _sync(self, pod):
         name, shared = pod["metadata"]["name"], "gpu-fraction" in pod["metadata"]["annotations"]
-        second = self.wrong == "spread" and name == "fraction-2"
+        second = self.wrong in ("spread", "beside others") and name == "fraction-2"
         uuid = GPUS[second]
         self.pod_logs[name] = "\n".join(f"GPU 0: X (UUID: {one})" for one in (GPUS if self.wrong == "all" else [uuid]))
         self.put(pod | {"status": {"phase": "Pending" if self.wrong == "pending" else "Running"}})
@@ -52,11 +52,15 @@ class Tenant(InMemoryApi):
         notes = {"vcluster.loft.sh/name": name, "vcluster.loft.sh/namespace": NAMESPACE, "pod-group-name": group}
         metadata = {"name": f"{name}-x", "namespace": HOME, "annotations": notes}
         if shared:
-            metadata["labels"] = {"runai-gpu-group": "g"}
+            metadata["labels"] = {"runai-gpu-group": f"g{second:d}"}
             note = {"run.ai/reserve_for_gpu_index": uuid}
             if self.wrong != "lost":
                 reserve = {"namespace": "kai-resource-reservation", "labels": metadata["labels"], "annotations": note}
-                self._host_pod({"name": "reserve"} | reserve)
+                self._host_pod({"name": f"reserve-{second:d}"} | reserve)
+            if self.wrong == "beside others":
+                self._host_pod(
+                    {"name": f"other-{second:d}", "namespace": "tenant-other", "labels": metadata["labels"]}, limits={}
+                )
         scheduler = "default-scheduler" if self.wrong == "scheduler" else "kai-scheduler"
         self._host_pod(metadata, scheduler, {} if shared else {"nvidia.com/gpu": "1"})
         queue = "of-others" if self.wrong == "queue" else pod["metadata"]["labels"]["kai.scheduler/queue"]
@@ -135,6 +139,13 @@ def test_a_gpu_that_is_not_as_it_should_be(wrong, reason):
 def test_halves_that_are_not_as_they_should_be(wrong, reason):
     with pytest.raises(TenancyError, match=reason):
         run(Tenant(wrong=wrong), checks=["fraction"])
+
+
+def test_halves_on_gpus_that_others_share():
+    """Seen where two tenants were verified at once: KAI Scheduler put one half of each on either GPU."""
+    result = run(Tenant(wrong="beside others"), checks=["fraction"])
+    assert verdicts(result) == {"fraction": "passed"}
+    assert result["results"][0]["reason"].startswith(f"half of {', '.join(GPUS)} each, reserved by")
 
 
 def test_a_lost_reservation_that_was_accepted():
