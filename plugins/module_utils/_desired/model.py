@@ -11,7 +11,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import NODE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION
 
 Data = dict[str, t.Any]
@@ -157,7 +157,7 @@ class Cluster:
         """The label of nodes whose GPUs the host cluster's scheduler gives out: those of a tenant that shares it, with GPUs if any has."""
         sharing = [tenant for tenant in self.tenants if tenant.shares_scheduler and tenant.state == "present"]
         names = [tenant.name for tenant in sorted(sharing, key=lambda tenant: not tenant.gpu_nodes)]
-        return {f"{NODE_LABEL}{name}": "true" for name in names[:1]}
+        return node_selector(names[0]) if names else {}
 
     def data(self) -> Data:
         """Return it as plain data, the form in which it travels through playbooks."""

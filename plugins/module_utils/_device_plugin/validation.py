@@ -24,11 +24,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.fac
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import is_gpu_node
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import Group, at, uses_dra
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_UUID
 
 Labels = dict[str, str]
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(GPU_UUID)
 
 
 def validated(

@@ -8,6 +8,8 @@
 from __future__ import annotations
 
 GPU_RESOURCE = "nvidia.com/gpu"
+# A GPU's UUID as nvidia-smi prints it, for a regular expression.
+GPU_UUID = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 # Set where a node is known to have GPUs before the device plugin has counted them (GPU feature discovery; role nvkind).
 GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"

@@ -43,6 +43,11 @@ def node_selector(tenant: str) -> dict[str, str]:
     return {NODE_LABEL + tenant: "true"}
 
 
+def with_labels(nodes: t.Iterable[Object], labels: t.Mapping[str, str]) -> list[Object]:
+    """Return the nodes that have all of these labels."""
+    return [node for node in nodes if labels.items() <= labels_of(node).items()]
+
+
 def owners(labels: t.Mapping[str, str]) -> list[str]:
     """Return the tenants that a node with these labels belongs to, sorted."""
     return sorted(key.removeprefix(NODE_LABEL) for key, value in labels.items() if key.startswith(NODE_LABEL) and value == "true")
@@ -178,7 +183,8 @@ def _others(node: Object, pods: list[Object], gpus: str) -> Object:
     """Return what else of NVIDIA a node offers, such as MIG slices, and how much of it pods hold, by resource."""
     name, allocatable = node["metadata"]["name"], node.get("status", {}).get("allocatable") or {}
     names = sorted(key for key in allocatable if key.startswith(VENDOR) and key != gpus)
-    here = [pod for pod in pods if pod["spec"].get("nodeName") == name]
+    # Few nodes have any, and a cluster many pods.
+    here = [pod for pod in pods if pod["spec"].get("nodeName") == name] if names else []
     return {key: {"allocatable": int(allocatable[key]), "in_use": sum(held(pod, key) for pod in here)} for key in names}
 
 
@@ -186,8 +192,8 @@ def _others_of(name: str, pods: list[Object], tenant_of: t.Mapping[str, str], by
     """Return how much of such resources the placed pods of a tenant hold."""
     nodes = {row["node"] for row in by_node}
     theirs = [pod for pod in pods if tenant_of.get(pod["metadata"]["namespace"]) == name and pod["spec"].get("nodeName") in nodes]
-    amounts = {key: sum(held(pod, key) for pod in theirs) for row in by_node for key in row["others"]}
-    return {key: amount for key, amount in sorted(amounts.items()) if amount}
+    names = sorted({key for row in by_node for key in row["others"]})
+    return {key: amount for key in names if (amount := sum(held(pod, key) for pod in theirs))}
 
 
 def _claimed(claims: t.Iterable[Object], tenant_of: t.Mapping[str, str]) -> dict[tuple[str, str, str], set[str]]:

@@ -18,8 +18,6 @@ UNKNOWN = "unknown"
 # pkg/apis/scheduling/v1alpha2/bindrequest_types.go
 BIND_REQUEST = ("scheduling.run.ai/v1alpha2", "BindRequest")
 BIND_SUCCEEDED, BIND_FAILED = "Succeeded", "Failed"
-# pkg/common/constants/constants.go: label of the members of a gang's parts.
-SUB_GROUP_LABEL = "kai.scheduler/subgroup-name"
 
 # Reasons of a pod group beside OverLimit (pkg/apis/scheduling/v2alpha2/podgroup_types.go); the second since v0.13.0.
 OVER_QUOTA, QUEUE_MISSING = "NonPreemptibleOverQuota", "QueueDoesNotExist"

@@ -41,7 +41,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster i
     line,
     scheduler_of,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import OVER_LIMIT, POD_GROUP_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import OVER_LIMIT, POD_GROUP_NOTE, SUB_GROUP_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, leaves
 
@@ -234,9 +234,7 @@ def _gang(pod: Object, cluster: Cluster) -> Answer | None:
     if not spec.get("minSubGroup"):
         needs |= {part["name"]: part.get("minMember") or 0 for part in spec.get("subGroups") or []}
     for part, wanted in needs.items():
-        members = [
-            one for one in cluster.members[group_key(pod)] if not part or labels_of(one).get(facts.SUB_GROUP_LABEL) == part
-        ]
+        members = [one for one in cluster.members[group_key(pod)] if not part or labels_of(one).get(SUB_GROUP_LABEL) == part]
         gated = sum(bool(one["spec"].get("schedulingGates")) for one in members)
         if len(members) - gated < wanted:
             of = f" (part {part})" if part else ""

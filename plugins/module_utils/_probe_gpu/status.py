@@ -11,13 +11,13 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, GPU_UUID
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message, untolerated
 
 Object = dict[str, t.Any]
 
-_UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(GPU_UUID)
 
 
 def free(node: Object, pods: list[Object]) -> int:

@@ -14,7 +14,7 @@ import json
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     NAMESPACE,
@@ -23,6 +23,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     SCHEDULERS,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, RESERVED_GPU_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import with_labels
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai import status
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
@@ -158,7 +159,7 @@ class Probe:
         :raises TenancyError: when none has the labels that are asked for.
         """
         selector = self.run.params["node_selector"]
-        nodes = [node for node in self.kube.list("v1", "Node") if selector.items() <= labels_of(node).items()]
+        nodes = with_labels(self.kube.list("v1", "Node"), selector)
         if selector and not nodes:
             wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
             raise TenancyError(f"node_selector: no node of the cluster has {wanted}.")

@@ -19,9 +19,7 @@ MOST = 4
 # Classes of KAI's chart, both preemptible: 50 and 75 (docs/priority of KAI Scheduler).
 LOW, HIGH = "train", "build-preemptible"
 
-# Label of a pod with the part of its group that it is (pkg/common/constants), and annotation of a Job with how many of its pods have to
-# start together (pkg/podgrouper/podgrouper/plugins/constants).
-SUB_GROUP_LABEL = "kai.scheduler/subgroup-name"
+# Annotation of a Job with how many of its pods have to start together (pkg/podgrouper/podgrouper/plugins/constants).
 LEAST_NOTE = "kai.scheduler/batch-min-member"
 
 TOPOLOGY = ("kai.scheduler/v1alpha1", "Topology")

@@ -12,11 +12,12 @@ import functools
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import with_labels
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, NOT_TRIED, PASSED, POD_GROUP
@@ -97,8 +98,7 @@ class PolicyProbe:
         return result(name, "", verdict, reason, deadline.clock() - began)
 
     def _room(self) -> Room:
-        selector = self.settings.node_selector
-        nodes = [node for node in self.kube.list("v1", "Node") if selector.items() <= labels_of(node).items()]
+        nodes = with_labels(self.kube.list("v1", "Node"), self.settings.node_selector)
         shard = next((item for item in self.kube.list(*SHARD) if item["metadata"]["name"] == "default"), {})
         return dataclasses.replace(
             room(nodes, self.kube.list("v1", "Pod"), self.settings),

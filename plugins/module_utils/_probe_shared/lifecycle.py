@@ -10,10 +10,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector, with_labels
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
@@ -90,8 +89,8 @@ class SharedProbe:
         return result(check.name, check.queue, verdict, reason, deadline.clock() - began)
 
     def _shortage(self, check: Check) -> str:
-        host, labels = self.run.kube, node_selector(self.tenant)
-        nodes = [node for node in host.list("v1", "Node") if labels.items() <= labels_of(node).items()]
+        host = self.run.kube
+        nodes = with_labels(host.list("v1", "Node"), node_selector(self.tenant))
         quotas = host.list("v1", "ResourceQuota", self.home)
         return shortage(check, self.settings.gpu_resource, nodes, host.list("v1", "Pod"), host.list(API_VERSION, KIND), quotas)
 

@@ -14,7 +14,7 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, RESERVED_GPU_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, GPU_UUID, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, PASSED, POD_GROUP_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import FRACTION, Check
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_NAME, SYNCED_NAMESPACE
@@ -22,7 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
 Object = dict[str, t.Any]
 Verdict: t.TypeAlias = "tuple[str | None, str]"
 
-_UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(GPU_UUID)
 
 
 @dataclasses.dataclass(frozen=True)
