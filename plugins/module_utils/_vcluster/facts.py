@@ -27,6 +27,8 @@ TENANT_LABEL = "kubegpu.tenancy/tenant"
 # Annotations of a tenant's namespace: its trust profile, and whether a probe saw its network policies enforced.
 TRUST_ANNOTATION = "kubegpu.tenancy/trust"
 NETWORK_ANNOTATION = "kubegpu.tenancy/network-policies"
+# On a namespace that is being deleted.
+PODS_ENDED_ANNOTATION = "kubegpu.tenancy/pods-ended"
 ENFORCED, UNENFORCED = "enforced", "unenforced"
 # Label of the namespace of a tenant whose pods a scheduler of the host cluster places, with that scheduler's name.
 HOST_SCHEDULER_LABEL = "kubegpu.tenancy/scheduler"

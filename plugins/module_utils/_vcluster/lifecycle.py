@@ -33,6 +33,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     ENFORCED,
     MARKER_LABEL,
     NETWORK_ANNOTATION,
+    PODS_ENDED_ANNOTATION,
     SYNCED_CLUSTER_KINDS,
     SYNCED_KINDS,
     TENANT_LABEL,
@@ -380,26 +381,33 @@ class VirtualCluster:
 
     def _remove_namespace(self, namespace: Object) -> None:
         if not _is_terminating(namespace):
-            self._end_pods()
+            # Nothing can be created in it from now on: the control plane makes no pod again.
             self.kube.delete("v1", "Namespace", self.namespace)
+        self._empty_namespace()
         self._wait_until_gone()
 
-    def _end_pods(self) -> None:
-        """End the pods, the control plane before those that it would make again, and give them some time.
+    def _empty_namespace(self) -> None:
+        """Delete what takes long to end, give it some time, and have the namespace looked at again.
 
-        A namespace that is deleted with pods in it is looked at again only after half of their longest grace period
-        (kube-controller-manager's namespace controller), also when they have ended long before.
+        kube-controller-manager looks at a deleted namespace after 5 s and, where it finds pods, again only after half of their
+        longest grace period, also when they ended long before; but 5 s after any change of the namespace
+        (pkg/controller/namespace).
         """
-        for selector, grace in ((CONTROL_PLANE, 1), (None, None)):
-            for pod in self.kube.list("v1", "Pod", self.namespace, selector):
-                if not _is_terminating(pod) or grace:
-                    self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace, grace_seconds=grace)
-            ended = functools.partial(pods_gone, self.kube, self.namespace, selector)
-            try:
-                wait_for(f"the end of the pods in {self.namespace}", ended, self.run.deadline.share(1 / 8), interval=0.5)
-            except TenancyError as exc:
-                if "last_seen" not in exc.details:
-                    raise
+        for claim in self.kube.list("v1", "PersistentVolumeClaim", self.namespace):
+            self.kube.delete("v1", "PersistentVolumeClaim", claim["metadata"]["name"], self.namespace)
+        # A control plane whose data goes has nothing to finish.
+        for pod in self.kube.list("v1", "Pod", self.namespace, CONTROL_PLANE):
+            self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace, grace_seconds=1)
+        self._delete(self.kube.list("v1", "Pod", self.namespace))
+        ended = functools.partial(pods_gone, self.kube, self.namespace)
+        try:
+            wait_for(f"the end of the pods in {self.namespace}", ended, self.run.deadline.share(1 / 8), interval=0.5)
+            change = {"metadata": {"annotations": {PODS_ENDED_ANNOTATION: "true"}}}
+            self.kube.patch("v1", "Namespace", self.namespace, change)
+        except TenancyError as exc:
+            # Pods that do not end are what the wait for the namespace tells; and it may be gone already.
+            if "last_seen" not in exc.details and exc.details.get("status") != 404:
+                raise
 
     def _wait_until_gone(self) -> None:
         """Wait until the namespace is gone, with the volumes whose storage class promises to delete them with their claim."""

@@ -322,8 +322,6 @@ def test_absent_removes_all_that_is_owned():
     }
     assert writes() == [
         UNINSTALL,
-        # With pods in it, the namespace would be looked at again only after half of their grace period.
-        ("delete", "Pod", "web-0"),
         ("delete", "Namespace", "tenant-web"),
         ("delete", "ClusterRole", "vc-web-v-tenant-web"),
         ("delete", "PriorityClass", "high-x-web"),
@@ -332,12 +330,31 @@ def test_absent_removes_all_that_is_owned():
     assert [step["step"] for step in result["steps"]] == [step["step"] for step in predicted["steps"]] == steps
 
 
-def test_pods_that_do_not_end_do_not_keep_a_namespace_from_being_deleted():
-    stuck = item("v1", "Pod", "train-x-default-x-web", "tenant-web", metadata={"finalizers": ["example.com/slow"]})
-    world = World([own_namespace(), stuck])
-    world.api.react("delete", "Namespace", lambda _namespace: world.api.drop("v1", "Namespace", "tenant-web"))
+def terminating(*holding):
+    """A namespace that is being deleted, with what keeps it there, and the pods of a control plane and of the tenant in it."""
+    labels = {"app": "vcluster", "release": "web"}
+    pods = [item("v1", "Pod", "web-0", labels=labels), item("v1", "Pod", "train-x-default-x-web")]
+    held = [one | {"metadata": one["metadata"] | {"finalizers": ["example.com/slow"]}} for one in holding]
+    return World([own_namespace(), *pods, *held])
+
+
+def test_a_namespace_is_looked_at_again_once_its_pods_have_ended():
+    """The namespace controller would come back only after half of their grace period."""
+    world = terminating(item("v1", "PersistentVolumeClaim", "data-web-0"))
+    world.api.react("patch", "Namespace", lambda _namespace: world.api.drop("v1", "Namespace", "tenant-web"))
     assert world.run(state="absent")["changed"]
-    assert world.api.writes == [("delete", "Pod", "train-x-default-x-web"), ("delete", "Namespace", "tenant-web")]
+    assert world.api.writes == [
+        ("delete", "Namespace", "tenant-web"),
+        ("delete", "PersistentVolumeClaim", "data-web-0"),
+        ("patch", "Namespace", "tenant-web"),
+    ]
+
+
+def test_pods_that_do_not_end_are_what_the_removal_of_a_namespace_names():
+    world = terminating(item("v1", "Pod", "stuck-x-default-x-web"))
+    with pytest.raises(TenancyError, match="the removal of namespace tenant-web"):
+        world.run(state="absent")
+    assert ("patch", "Namespace", "tenant-web") not in world.api.writes
 
 
 def test_absent_again_changes_nothing():
