@@ -134,6 +134,11 @@ FACTS: dict[str, tuple[Fact, ...]] = {
             ("binder", "podgrouper", "podgroup-controller", "queuecontroller", "scheduler"),
             "deployments/kai-scheduler/templates/services",
         ),
+        Fact(
+            (0, 7, 13),
+            ("kai-admission", "binder", "podgrouper", "podgroup-controller", "queuecontroller", "scheduler"),
+            "deployments/kai-scheduler/templates/services/admission.yaml",
+        ),
         Fact((0, 9, 0), (OPERATOR, "scheduler", *_OPERANDS), "templates/services, pkg/operator/operands"),
         Fact((0, 10, 0), (OPERATOR, "kai-scheduler-default", *_OPERANDS), "templates/services, pkg/operator/operands"),
     ),
@@ -363,12 +368,20 @@ WEBHOOKS: tuple[tuple[str, str], ...] = (
     ("ValidatingWebhookConfiguration", "validating-kai-admission"),
     ("ValidatingWebhookConfiguration", "kai-queue-validation-v2"),  # pkg/apis/kai/v1/queue_controller
     ("ValidatingWebhookConfiguration", "kai-podgroup-validation-v2alpha2"),  # pkg/apis/kai/v1/pod_group_controller
-    ("MutatingWebhookConfiguration", "kai-binder"),  # 0.7, 0.8: templates
+    ("MutatingWebhookConfiguration", "kai-binder"),  # up to 0.7.12: templates/binder-webhook.yaml
     ("ValidatingWebhookConfiguration", "kai-binder"),
+    ("MutatingWebhookConfiguration", "kai-admission"),  # 0.7.13 to 0.8: templates/admission-webhook.yaml
+    ("ValidatingWebhookConfiguration", "kai-admission"),
     ("ValidatingWebhookConfiguration", "kai-queuecontroller"),
 )
-# Cluster-scoped objects of hooks: Helm does not record them (templates/hooks).
-HOOK_ROLES = ("kai-scheduler-crd-manager", "kai-topology-migration", "post-delete-cleanup", "kai-config-deployer")
+# Cluster-scoped objects of hooks: Helm does not record them, and leaves them behind.
+HOOK_ROLES = (
+    "kai-webhookmanager",  # up to 0.8: templates/rbac/webhookmanager.yaml
+    "kai-scheduler-crd-manager",  # from 0.7.1 on: templates/rbac/crd-manager.yaml
+    "post-delete-cleanup",  # from 0.10 on: templates/rbac/post-delete-clusterrole.yaml
+    "kai-topology-migration",  # from 0.12 on: templates/hooks/pre/topology-migration
+    "kai-scheduler-config-deployer",  # where a job makes the Config: templates/hooks/post/kai-config-deployer
+)
 
 # Kinds that a release has in its namespace, and objects that every namespace has of itself.
 CONTENT: tuple[tuple[str, str], ...] = (

@@ -73,6 +73,8 @@ def test_deployments(deployments, phrases):
 def test_webhooks_without_ca():
     webhook = {"kind": "MutatingWebhookConfiguration", "metadata": {"name": "kai-binder"}, "webhooks": [{"clientConfig": {}}]}
     assert without_ca([webhook]) == ["MutatingWebhookConfiguration kai-binder has no CA yet"]
+    # Another name from v0.7.13 to v0.8.5.
+    assert without_ca([webhook | {"metadata": {"name": "kai-admission"}}]) != []
     assert without_ca([webhook | {"webhooks": [{"clientConfig": {"caBundle": "x"}}]}]) == []
     assert without_ca([webhook | {"metadata": {"name": "other"}}]) == []
 
@@ -121,7 +123,8 @@ def test_what_came_with_the_chart():
         return {"metadata": {"name": name, "annotations": notes}}
 
     assert is_of_chart(item("kai-binder"))
-    assert is_of_chart({"metadata": {"name": "kai-topology-migration"}})
+    for hook in ("kai-webhookmanager", "kai-topology-migration", "kai-scheduler-config-deployer"):
+        assert is_of_chart({"metadata": {"name": hook}})
     assert not is_of_chart(item("kai-binder", namespace="other"))
     assert not is_of_chart({"metadata": {"name": "cluster-admin"}})
 
