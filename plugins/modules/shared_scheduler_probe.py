@@ -35,12 +35,13 @@ options:
     default: []
   checks:
     description:
-      - What to check. V(gpu) runs a pod with a whole GPU. V(fraction) runs two with half a GPU each, one after the other, which have to share
+      - What to check. V(queue) has a pod name a queue that is not the tenant's, which the host cluster has to refuse, and the tenant to be
+        told by an event. V(gpu) runs a pod with a whole GPU. V(fraction) runs two with half a GPU each, one after the other, which have to share
         one that is reserved for them, or be on GPUs that others share.
     type: list
     elements: str
-    choices: [gpu, fraction]
-    default: [gpu, fraction]
+    choices: [queue, gpu, fraction]
+    default: [queue, gpu, fraction]
   accept_hazards:
     description:
       - Hazards of the scheduler's release that are accepted. With V(#1103), a shared GPU that nobody reserves has the verdict V(accepted).

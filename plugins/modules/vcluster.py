@@ -83,8 +83,21 @@ options:
       - A scheduler of the host cluster, other than its default one, that the tenant's pods name. V(kai) is KAI Scheduler.
       - Objects on the host get no owner then, because KAI follows owners and may not read those of vCluster, and the namespace gets the
         label C(kubegpu.tenancy/scheduler=kai), to which a KAI Scheduler can be limited by C(global.namespaceLabelSelector).
+      - A ValidatingAdmissionPolicy of the host cluster keeps the tenant's pods to O(host_queues), so that their limits bound what the
+        tenant holds. Kubernetes 1.30 or later is needed for it.
     type: str
     choices: [kai]
+  host_queues:
+    description:
+      - With O(host_scheduler), the tenant's tree of queues there, as M(kubegpu.tenancy.kai_queues) takes it. Its pods may use the leaves.
+    type: list
+    elements: dict
+    default: []
+  host_gpu_sharing:
+    description:
+      - With O(host_scheduler), whether the tenant's pods may ask for part of a GPU.
+    type: bool
+    default: false
   gpu_quota:
     description:
       - GPU devices that the tenant's pods hold at most, by a quota of the host cluster, and with it the quotas of O(trust=partial).
@@ -107,8 +120,8 @@ options:
       - V(partial) bounds the tenant's namespace by a quota and a limit range and holds its pods to the pod security standard
         V(baseline). Containers without limits of their own get 4 CPUs and 4Gi.
       - V(zero) is V(partial) with the pod security standard V(restricted).
-      - No profile separates networks, and none is a boundary against someone who breaks out of a container, because tenants share
-        kernels.
+      - Both separate networks where the cluster's network enforces policies, and are refused elsewhere, unless O(accept_unenforced).
+      - No profile is a boundary against someone who breaks out of a container, because tenants share kernels.
     type: str
     choices: [high, partial, zero]
   values:
@@ -265,6 +278,8 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "own_scheduler": {"type": "bool"},
     "node_selector": {"type": "dict"},
     "host_scheduler": {"type": "str", "choices": ["kai"]},
+    "host_queues": {"type": "list", "elements": "dict", "default": []},
+    "host_gpu_sharing": {"type": "bool", "default": False},
     "gpu_quota": {"type": "int"},
     "accept_unenforced": {"type": "bool", "default": False},
     "probe_image": {"type": "str"},

@@ -388,7 +388,28 @@ def _shared_scheduler(tenants: list[Tenant], given: Data, problems: Problems) ->
         return scheduler
     # All tenants' trees stand beside each other in it.
     tree = [queue for index in users for queue in tenants[index].queues]
-    return _kai(scheduler, "version" in entry, tree, SHARED_SCHEDULER, TENANTS, problems)
+    found = _kai(scheduler, "version" in entry, tree, SHARED_SCHEDULER, TENANTS, problems)
+    if found.gpu_sharing:
+        for index in users:
+            problems.extend(_bound_problems(tenants[index], f"{TENANTS}[{index}]"))
+    return found
+
+
+def _bound_problems(tenant: Tenant, path: str) -> list[str]:
+    """Say why nothing bounds the parts of GPUs that a tenant holds on nodes it shares: a quota of Kubernetes counts whole ones only."""
+    bound = tenant.gpu_nodes.shared_gpus
+    try:
+        tree = queues.parse(list(tenant.queues))
+    except TenancyError:
+        return []
+    limits = {queue.name: queue.spec["resources"]["gpu"]["limit"] for queue in tree.values() if queue.parent not in tree}
+    if bound is None or (all(limit >= 0 for limit in limits.values()) and sum(limits.values()) <= bound):
+        return []
+    said = ", ".join(f"{name} {'none' if limit < 0 else limit}" for name, limit in limits.items())
+    return [
+        f"{path}.queues: parts of GPUs are bounded by the limits of queues alone. Give the tenant's top queues GPU limits of {bound} "
+        f"together at most, as shared_gpus says. Theirs are: {said}."
+    ]
 
 
 def _check_rivals(tenants: list[Tenant], problems: Problems) -> None:

@@ -378,7 +378,7 @@ WEBHOOKS: tuple[tuple[str, str], ...] = (
 HOOK_ROLES = (
     "kai-webhookmanager",  # up to 0.8: templates/rbac/webhookmanager.yaml
     "kai-scheduler-crd-manager",  # from 0.7.1 on: templates/rbac/crd-manager.yaml
-    "post-delete-cleanup",  # from 0.10 on: templates/rbac/post-delete-clusterrole.yaml
+    "post-delete-cleanup",  # from 0.10.2 on: templates/rbac/post-delete-clusterrole.yaml
     "kai-topology-migration",  # from 0.12 on: templates/hooks/pre/topology-migration
     "kai-scheduler-config-deployer",  # where a job makes the Config: templates/hooks/post/kai-config-deployer
 )

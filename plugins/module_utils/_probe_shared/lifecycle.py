@@ -23,8 +23,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
     POD_GROUP,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import CHECKS, Check, make_check, shortage
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.status import Seen, Verdict, judge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import CHECKS, QUEUE, Check, make_check, shortage
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.status import Seen, Verdict, judge, judge_refusal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
@@ -81,9 +81,12 @@ class SharedProbe:
             return result(check.name, check.queue, NOT_TRIED, reason)
         began, verdict = deadline.clock(), FAILED
         try:
-            for pod in check.pods:
-                self._start(inside, pod, deadline)
-            verdict, reason = self._outcome(inside, check, deadline)
+            if check.name == QUEUE:
+                verdict, reason = self._refusal(inside, check, deadline)
+            else:
+                for pod in check.pods:
+                    self._start(inside, pod, deadline)
+                verdict, reason = self._outcome(inside, check, deadline)
         except TenancyError as exc:
             reason = exc.message
         return result(check.name, check.queue, verdict, reason, deadline.clock() - began)
@@ -106,6 +109,20 @@ class SharedProbe:
             return (True, "") if live.get("status", {}).get("phase") == "Running" else (None, pod_state(live))
 
         wait_for(f"pod {name} to run", runs, deadline, INTERVAL)
+
+    def _refusal(self, inside: Kube, check: Check, deadline: Deadline) -> tuple[str, str]:
+        """Return the verdict on a pod that the host cluster has to refuse."""
+        for pod in check.pods:
+            inside.create(pod)
+        namespace = self.settings.namespace
+
+        def decided() -> tuple[Verdict | None, str]:
+            pods, events = self.run.kube.list("v1", "Pod", self.home), inside.list("v1", "Event", namespace)
+            verdict, reason = judge_refusal(check, pods, events, namespace, self.home)
+            return ((verdict, reason) if verdict else None), reason
+
+        verdict, reason = wait_for("the host cluster to refuse a pod", decided, deadline, INTERVAL)
+        return str(verdict), reason
 
     def _outcome(self, inside: Kube, check: Check, deadline: Deadline) -> tuple[str, str]:
         """Return the verdict on a check whose pods run."""

@@ -25,8 +25,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
 
 Object = dict[str, t.Any]
 
-GPU, FRACTION = "gpu", "fraction"
-CHECKS = (GPU, FRACTION)
+QUEUE, GPU, FRACTION = "queue", "gpu", "fraction"
+CHECKS = (QUEUE, GPU, FRACTION)
+# No tenant has a queue of this name.
+NOBODYS_QUEUE = "kubegpu-nobodys-queue"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +48,10 @@ class Check:
 
 
 def make_check(name: str, queue: str, settings: Settings) -> Check:
-    """Return one of CHECKS: a pod with a whole GPU, or two with half of one each."""
+    """Return one of CHECKS: a pod in a queue that is not the tenant's, one with a whole GPU, or two with half of one each."""
     script = f"nvidia-smi -L; {STAY}"
+    if name == QUEUE:
+        return Check(name, NOBODYS_QUEUE, (make_pod(settings, "queue-1", NOBODYS_QUEUE, STAY),))
     if name == GPU:
         return Check(name, queue, (make_pod(settings, "gpu-1", queue, script, gpus=1),))
     halves = (make_pod(settings, f"fraction-{number}", queue, script, notes={FRACTION_NOTE: "0.5"}) for number in (1, 2))
@@ -67,6 +71,8 @@ def shortage(
     :arg nodes: the tenant's, as the host cluster has them; ``pods`` and ``queues``, all of the host cluster.
     :arg quotas: the ResourceQuotas of the tenant's namespace there.
     """
+    if check.name == QUEUE:
+        return ""
     free = free_gpus(nodes, pods, resource)
     if free < 1:
         return "no GPU of the tenant's nodes is free"

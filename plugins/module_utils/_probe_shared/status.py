@@ -17,6 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, GPU_UUID, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, PASSED, POD_GROUP_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import FRACTION, Check
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_NAME, SYNCED_NAMESPACE
 
 Object = dict[str, t.Any]
@@ -87,6 +88,24 @@ def judge(check: Check, seen: Seen, namespace: str, home: str, scheduler: str) -
             return None, lost
     held = ", ".join(dict.fromkeys(uuids))
     return PASSED, f"half of {held} each, reserved by {RESERVATION_NAMESPACE}; in queue {check.queue} on the host cluster"
+
+
+def judge_refusal(
+    check: Check, on_host: t.Iterable[Object], events: t.Iterable[Object], namespace: str, home: str
+) -> Verdict:
+    """Return the verdict on a pod in a queue that is not the tenant's; None while it is not known.
+
+    :arg events: of the probe's namespace in the tenant.
+    :arg namespace: that namespace; ``home``, the tenant's on the host.
+    """
+    (name,) = check.pod_names
+    if name in synced(on_host, namespace, home):
+        return FAILED, f"pod {name} in queue {check.queue} was let in: no policy of the host cluster keeps the tenant to its queues"
+    for event in events:
+        said = str(event.get("message") or "")
+        if (event.get("involvedObject") or {}).get("name") == name and QUEUE_LABEL in said:
+            return PASSED, f"refused, and the tenant told: {said.rpartition('denied request: ')[2]}"
+    return None, f"pod {name} is not on the host cluster, and no event in the tenant says why"
 
 
 def _others(pod: Object, own: t.Sequence[Object], on_host: t.Iterable[Object]) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import datetime
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import API_VERSION as ADMISSION
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import BINDING, POLICY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, OWNED_SELECTOR, is_owned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
@@ -32,7 +34,7 @@ QUEUES_PATH = f"/apis/{API_VERSION}/queues"
 
 
 def read_all(kube: Kube) -> dict[str, Live]:
-    """Read every tenant that this collection made on a host cluster, by name: ten LISTs, however many there are."""
+    """Read every tenant that this collection made on a host cluster, by name: twelve LISTs, however many there are."""
     workloads = [item for kind in ("StatefulSet", "Deployment") for item in kube.list("apps/v1", kind, None, vc.CONTROL_PLANE)]
     of_kai = f"{vc.SYNCED_FROM_LABEL}={kai.NAMESPACE}"
     return status.gather(
@@ -44,6 +46,7 @@ def read_all(kube: Kube) -> dict[str, Live]:
         kube.list("v1", "ConfigMap", None, facts.RECORD_SELECTOR),
         kube.list("v1", "Service", None, vc.CONTROL_PLANE),
         kube.list("v1", "Pod", kai.NAMESPACE),
+        [item for kind in (POLICY, BINDING) for item in kube.list(ADMISSION, kind, None, OWNED_SELECTOR)],
     )
 
 

@@ -82,6 +82,7 @@ class Live:
     :ivar secret: with its kubeconfig.
     :ivar record: ConfigMap of what was verified last.
     :ivar host_scheduler: pods of the host cluster's KAI Scheduler, where that places the tenant's pods.
+    :ivar policies: of the host cluster's API server, by which its pods keep to its queues there.
     """
 
     namespace: Object | None = None
@@ -92,6 +93,7 @@ class Live:
     secret: Object | None = None
     record: Object | None = None
     host_scheduler: tuple[Object, ...] = ()
+    policies: tuple[Object, ...] = ()
 
     @property
     def state(self) -> str:
@@ -166,6 +168,7 @@ def fingerprint(live: Live) -> str:
             "control plane": [metadata.get("uid"), metadata.get("generation")],
             "pods": sorted({(pod["metadata"]["uid"], _restarts(pod)) for pod in parts if _stays(pod)}),
             "nodes": sorted(map(_shape, live.nodes)),
+            "policies": sorted((item["metadata"]["uid"], item["metadata"].get("generation", 0)) for item in live.policies),
             "labels": {key: value for key, value in labels_of(live.namespace).items() if _OWN_KEYS in key},
             "annotations": {key: value for key, value in annotations_of(live.namespace).items() if _OWN_KEYS in key},
             "address": [[port.get("port"), port.get("nodePort")] for port in ports],
@@ -265,6 +268,7 @@ def gather(
     records: t.Iterable[Object],
     services: t.Iterable[Object] = (),
     host_scheduler: t.Iterable[Object] = (),
+    policies: t.Iterable[Object] = (),
 ) -> dict[str, Live]:
     """Sort what lies on a host cluster by tenant.
 
@@ -272,11 +276,15 @@ def gather(
     :arg secrets: those with the kubeconfigs of virtual clusters.
     :arg services: those of control planes.
     :arg host_scheduler: pods of the host cluster's own KAI Scheduler.
+    :arg policies: of its API server, for tenants' pods, and their bindings.
     :returns: by name, tenants of which only labels of nodes are left included.
     """
     workload_in, service_in, secret_in = _by_name(workloads), _by_name(services), _by_name(secrets)
     pods_in, records_in = _by_namespace(pods), _by_namespace(records)
     scheduler = tuple(host_scheduler)
+    policies_of: dict[str | None, list[Object]] = {}
+    for policy in policies:
+        policies_of.setdefault(labels_of(policy).get(vc.TENANT_LABEL), []).append(policy)
     nodes_of: dict[str, list[Object]] = {}
     for node in nodes:
         for owner in owners(labels_of(node)):
@@ -294,6 +302,7 @@ def gather(
                 secret_in.get((where, f"{vc.KUBECONFIG_SECRET}{name}")),
                 next(iter(records_in.get(where, ())), None),
                 scheduler if vc.HOST_SCHEDULER_LABEL in labels_of(namespace) else (),
+                tuple(policies_of.get(name, ())),
             )
     return live
 

@@ -18,6 +18,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values i
 
 # Of a role's variables, these change how long something takes, not what is there in the end.
 _PACE = ("_timeout", "_max_age")
+# Only tenants that share it get anything of it.
+_SHARED = "vcluster_tenant_shared_scheduler"
 
 
 def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
@@ -38,6 +40,8 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
     )
     scheduler = chart_values(release(own.version), own.gpu_sharing) if own and own.own_kai else None
     chosen = {key: value for key, value in settings.items() if not key.endswith(_PACE)}
+    if not tenant.shares_scheduler:
+        chosen.pop(_SHARED, None)
     # The nodes themselves are part of what the host cluster shows.
     data = {key: value for key, value in tenant.data().items() if key != "gpu_nodes"}
     return digest([data, values, scheduler, chosen])

@@ -11,6 +11,7 @@ import datetime
 import functools
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import have_policies, remove_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
@@ -19,6 +20,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.classes import ListedClasses
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import (
@@ -127,6 +130,9 @@ class VirtualCluster:
         network = self._network(asked, usable, bool(changes))
         ended = expired(self.plane.secret()) if release else None
         # That was the last check; everything below writes.
+        if asked.host_scheduler and not asked.recorded:
+            queues = [queue.name for queue in leaves(parse(self.run.params["host_queues"]))]
+            have_policies(self.run, self.name, queues, self.run.params["host_gpu_sharing"])
         self._have_namespace(live, asked, network)
         if asked.trust == "zero":
             self.classes.have_listed()
@@ -139,6 +145,8 @@ class VirtualCluster:
         if is_zero_trust(usable) and asked.trust != "zero":
             self.classes.remove_unneeded(leaving=self.namespace)
         ready = {} if self.run.check_mode else self._wait_until_ready(asked)
+        if not asked.host_scheduler:
+            remove_policies(self.run, self.name)
         return self.run.result(namespace=self.namespace, version=asked.version, network_policies=network, **ready)
 
     def _checked(self) -> Wanted:
@@ -359,6 +367,7 @@ class VirtualCluster:
             self.run.change(f"{kind} {name}", "present", None)
         if self.run.changes:
             self.run.take("remove what lies outside its namespace", "nothing else would", self._remove_cluster_scoped)
+        remove_policies(self.run, self.name)
         self.classes.remove_unneeded(leaving="" if keep else self.namespace)
         return self.run.result(namespace=self.namespace)
 

@@ -42,6 +42,11 @@ class Tenant(InMemoryApi):
 
     def _sync(self, pod):
         name, shared = pod["metadata"]["name"], "gpu-fraction" in pod["metadata"]["annotations"]
+        if name == "queue-1" and self.wrong not in ("let in", "not synced"):
+            said = "Error syncing: pods is forbidden: denied request: Set the label kai.scheduler/queue to one of ml."
+            event = {"metadata": {"name": "e", "namespace": NAMESPACE}, "involvedObject": {"name": name}, "message": said}
+            self.put({"apiVersion": "v1", "kind": "Event"} | event)
+            return
         second = self.wrong in ("spread", "beside others") and name == "fraction-2"
         uuid = GPUS[second]
         self.pod_logs[name] = "\n".join(f"GPU 0: X (UUID: {one})" for one in (GPUS if self.wrong == "all" else [uuid]))
@@ -108,6 +113,21 @@ def test_what_both_clusters_show():
     assert [found["queue"] for found in result["results"]] == ["ml", "ml"]
     assert result["results"][0]["reason"] == f"{GPUS[0]}; in queue ml on the host cluster"
     assert [key for key in tenant.objects if NAMESPACE in key] == []
+
+
+def test_a_queue_of_others_is_refused_and_the_tenant_is_told():
+    (found,) = run(Tenant(gpus=0), checks=["queue"])["results"]
+    assert (found["verdict"], found["queue"]) == ("passed", "kubegpu-nobodys-queue")
+    assert found["reason"] == "refused, and the tenant told: Set the label kai.scheduler/queue to one of ml."
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [("let in", "was let in: no policy of the host cluster keeps the tenant to its queues"), ("not synced", "no event .* says why")],
+)
+def test_a_policy_that_is_not_enforced_counts_as_none(wrong, reason):
+    with pytest.raises(TenancyError, match=reason):
+        run(Tenant(wrong=wrong), checks=["queue"])
 
 
 def test_what_is_returned_is_what_is_documented():

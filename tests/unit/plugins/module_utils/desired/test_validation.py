@@ -239,6 +239,31 @@ def test_the_shared_scheduler_has_all_tenants_queues():
     assert problems([WEB], None, {"name": "kai"}) == [f"{SHARED_SCHEDULER}.version: is missing."]
 
 
+@pytest.mark.parametrize(
+    ("queues", "expected"),
+    [
+        ([{"name": "q", "gpu": {"limit": 4}}], ""),
+        ([{"name": "q", "gpu": {"limit": 3}}, {"name": "r", "gpu": {"limit": 1}}], ""),
+        # What is below a limit cannot be above it.
+        ([{"name": "q", "gpu": {"limit": 4}, "children": [{"name": "x"}]}], ""),
+        ([], ""),
+        ([{"name": "q"}], "Theirs are: q none."),
+        ([{"name": "q", "gpu": {"limit": 3}}, {"name": "r", "gpu": {"limit": 2}}], "Theirs are: q 3, r 2."),
+    ],
+)
+def test_parts_of_shared_gpus_are_bounded_by_limits_of_queues(queues, expected):
+    sharers = KAI | {"gpu_sharing": True}
+    said = f"{TENANTS}[0].queues: parts of GPUs are bounded by the limits of queues alone. Give the tenant's top queues GPU limits of 4 "
+    tenant = sharing("a", 4, SHARED, queues)
+    if expected:
+        assert problems([tenant], None, sharers) == [f"{said}together at most, as shared_gpus says. {expected}"]
+    else:
+        assert plan([tenant], None, sharers)
+    # Whole ones are bounded by a quota, and a tenant's own nodes by themselves.
+    assert plan([tenant], None, KAI)
+    assert plan([tenant | {"gpu_nodes": {"names": ["n1"]}}], None, sharers)
+
+
 def test_another_scheduler_comes_by_its_chart():
     scheduler = {"name": "volcano", "version": "1.12.0", "chart": "volcano", "repository": "https://charts.example"}
     (planned,) = plan([WEB | {"scheduler": scheduler}])

@@ -37,7 +37,7 @@ def test_all_tenants_are_read_by_few_lists_however_many_there_are():
     kube = InMemoryApi(on_host())
     assert read_all(kube)["ml"].state == "running"
     few = list(kube.reads)
-    assert len(few) == 10
+    assert len(few) == 12
     assert {verb for verb, _kind, _where in few} == {"list"}
     many = InMemoryApi([one for number in range(50) for one in on_host(f"t{number}")])
     assert len(read_all(many)) == 50

@@ -9,6 +9,7 @@ import dataclasses
 import datetime
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies as tenant_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, RECORD_LABEL, VERIFY
@@ -22,6 +23,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status imp
     gather,
     verified,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import KAI_VERSION, desired, host_kai, item, node, on_host, pod
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -31,13 +33,16 @@ WANTED = "0123456789abcdef"
 PASSED = ({"name": "gpu", "queue": "q", "verdict": "passed", "reason": "", "seconds": 1.0},)
 
 
-def sort(objects, host_scheduler=()):
+POLICIES = tenant_policies("ml", ["vision"], True)
+
+
+def sort(objects, host_scheduler=(), policies=()):
     """Return what lies on a host cluster by tenant."""
     by_kind = {}
     for one in objects:
         by_kind.setdefault(one["kind"], []).append(one)
     kinds = ("Namespace", "StatefulSet", "Pod", "Node", "Secret", "ConfigMap", "Service")
-    return gather(*(by_kind.get(kind, []) for kind in kinds), host_scheduler=host_scheduler)
+    return gather(*(by_kind.get(kind, []) for kind in kinds), host_scheduler=host_scheduler, policies=policies)
 
 
 def record(live, wanted=WANTED, at=NOW, results=PASSED):
@@ -306,6 +311,20 @@ def test_tenants_that_share_a_scheduler_rest_on_it():
     assert judge(dataclasses.replace(live, host_scheduler=tuple(replaced))).work == (CHANGE, VERIFY)
     # Others do not.
     assert sort(on_host(), pods)["ml"].host_scheduler == ()
+
+
+def test_policies_that_somebody_changed_or_removed_are_a_reason_to_work_on_the_tenant():
+    policies = [policy | {"metadata": policy["metadata"] | {"uid": policy["kind"], "generation": 1}} for policy in POLICIES]
+    live = sort(on_host(shared=True), policies=policies)["ml"]
+    live = dataclasses.replace(live, record=record(live))
+    assert len(live.policies) == 2
+    assert judge(live) == Due()
+    changed = copy.deepcopy(policies)
+    changed[0]["metadata"]["generation"] = 2
+    for found in (changed, policies[:1], []):
+        assert judge(dataclasses.replace(live, policies=tuple(found))).work == (CHANGE, VERIFY)
+    others = [policy | {"metadata": policy["metadata"] | {"labels": {TENANT_LABEL: "web"}}} for policy in policies]
+    assert sort(on_host(), policies=others)["ml"].policies == ()
 
 
 # --- what there is -----------------------------------------------------------------------------------------------

@@ -73,6 +73,13 @@ def test_the_same_in_other_words_does_not(more):
     assert of(**more) == of()
 
 
+def test_what_the_shared_scheduler_gives_concerns_those_who_share_it():
+    given = {"settings": {"vcluster_tenant_shared_scheduler": {"gpu_sharing": True}}}
+    assert of(**given) == of()
+    shared = {"scheduler": {"name": "kai", "shared": True}}
+    assert of(**shared, **given) != of(**shared)
+
+
 def test_the_order_of_keys_does_not():
     one, other = {"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"d": 2, "c": 1}, "a": 1}
     assert of({"kai_scheduler_values": one}, vcluster={"values": {"sync": one}}) == of(

@@ -12,6 +12,7 @@ import json
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Chart, Release, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
@@ -699,10 +700,34 @@ def test_kept_volumes_keep_the_classes():
 def test_the_host_schedulers_name_is_a_label_of_the_namespace():
     world = World(*deployed())
     changed = world.run(host_scheduler="kai")
-    assert changed["diff"]["after"] == {"scheduler": "kai", "values.experimental": {"syncSettings": {"setOwner": False}}}
+    after = changed["diff"]["after"]
+    assert (after["scheduler"], after["values.experimental"]) == ("kai", {"syncSettings": {"setOwner": False}})
     assert world.live("v1", "Namespace", "tenant-web", None)["metadata"]["labels"][facts.HOST_SCHEDULER_LABEL] == "kai"
-    assert world.run()["diff"]["before"] == {"scheduler": "kai"}
+    assert world.run()["diff"]["before"]["scheduler"] == "kai"
     assert facts.HOST_SCHEDULER_LABEL not in world.live("v1", "Namespace", "tenant-web", None)["metadata"]["labels"]
+
+
+def test_pods_keep_to_their_queues_of_the_host_scheduler_before_there_are_any():
+    tree = [{"name": "ml", "children": [{"name": "vision"}, {"name": "speech"}]}]
+    world = World()
+    changed = world.run(host_scheduler="kai", host_queues=tree)
+    kinds = [kind for _verb, kind, _name in world.api.writes]
+    assert kinds[:3] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Namespace"]
+    policy = "ValidatingAdmissionPolicy kubegpu-tenancy-web"
+    assert changed["diff"]["after"][policy] == "whole GPUs in queues: vision, speech"
+    world.helm.live = RELEASE
+    shares = world.run(host_scheduler="kai", host_queues=tree, host_gpu_sharing=True)["diff"]
+    assert shares["after"][policy] == "shared and whole GPUs in queues: vision, speech"
+    # Started without any description, it stays as it is.
+    assert policy not in world.run(version=None)["diff"]["before"]
+    assert world.run()["diff"]["before"][policy] == "present"
+
+
+def test_policies_go_with_the_virtual_cluster():
+    world = World([*deployed()[0], *policies("web", ["vision"], True)], RELEASE)
+    assert world.run(state="absent", check_mode=True)["diff"] == world.run(state="absent")["diff"]
+    assert [name for _verb, kind, name in world.api.writes if "Policy" in kind] == ["kubegpu-tenancy-web"] * 2
+    assert world.run(state="absent")["changed"] is False
 
 
 def test_gpus_that_another_virtual_cluster_books_are_refused_before_anything_is_written():

@@ -1,0 +1,30 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Kubernetes' ValidatingAdmissionPolicy, and what of a pod decides where KAI Scheduler books it.
+
+Sources are files of kai-scheduler/KAI-Scheduler, the same from v0.12.0 to v0.17.0.
+"""
+
+from __future__ import annotations
+
+API_VERSION = "admissionregistration.k8s.io/v1"
+POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
+# Where the API is served without a feature gate.
+SINCE = (1, 30)
+
+# What a policy admits, in words.
+ADMITS_ANNOTATION = "kubegpu.tenancy/admits"
+
+# Who changes pods for KAI Scheduler: its service accounts.
+KAI_USERS = "system:serviceaccount:kai-scheduler:"
+DEFAULT_SCHEDULER = "default-scheduler"
+# Resources of NVIDIA's device plugin: whole GPUs and MIG slices.
+GPU_RESOURCES = "nvidia.com/"
+# Annotations by which a pod asks for part of a GPU (pkg/common/constants).
+SHARING_NOTES = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+# Labels that KAI Scheduler's own programs set. With the first, a pod counts as one that runs on a GPU of that group
+# (pkg/scheduler/api/pod_info); with the second, it is left to another scheduler, or counted in another queue (pkg/podgrouper).
+OWN_LABELS = ("runai-gpu-group", "kai.scheduler/node-pool")

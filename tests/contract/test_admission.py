@@ -1,0 +1,205 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the policies let a tenant's pods ask of the scheduler that tenants share, as a real API server judges them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import have_policies, remove_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
+
+KUBECONFIG = os.environ["KUBEGPU_CONTRACT_KUBECONFIG"]
+TENANT = f"contract-{secrets.token_hex(3)}"
+QUEUE = "kai.scheduler/queue"
+OWN, OTHER = {QUEUE: "vision"}, {QUEUE: "speech"}
+FOREIGN = f"Set the label {QUEUE} to one of those of tenant {TENANT}: vision."
+BY_KAI = f"Pods of tenant {TENANT} with GPUs are placed by kai-scheduler"
+KAIS = "The labels runai-gpu-group, kai.scheduler/node-pool are KAI Scheduler's own."
+LATER = "What part of a GPU a pod asks for is said when it is created."
+
+# Labels, annotations and specification of a pod, and what its creation is refused for; empty where it is let in.
+CREATED: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], str]] = {
+    "a GPU in its own queue": (OWN, {}, {"gpus": 1}, ""),
+    "a GPU in another queue": (OTHER, {}, {"gpus": 1}, f"Queue speech is not the tenant's. {FOREIGN}"),
+    "a GPU in no queue": ({}, {}, {"gpus": 1}, f"The pod names no queue. {FOREIGN}"),
+    "a CPU in another queue": (OTHER, {}, {}, FOREIGN),
+    "a CPU by the default scheduler": ({}, {}, {"scheduler": "default-scheduler"}, ""),
+    "a GPU by the default scheduler": ({}, {}, {"scheduler": "default-scheduler", "gpus": 1}, BY_KAI),
+    "a GPU of an init container": ({}, {}, {"scheduler": "default-scheduler", "init_gpus": 1}, BY_KAI),
+    "a MIG slice": ({}, {}, {"scheduler": "default-scheduler", "gpus": 1, "resource": "nvidia.com/mig-1g.5gb"}, BY_KAI),
+    "a claim": ({}, {}, {"scheduler": "default-scheduler", "claims": ["gpu"]}, BY_KAI),
+    "a fraction in its own queue": (OWN, {"gpu-fraction": "0.5"}, {}, ""),
+    "a fraction in another queue": (OTHER, {"gpu-fraction": "0.5"}, {}, FOREIGN),
+    "memory by the default scheduler": (OWN, {"gpu-memory": "2000"}, {"scheduler": "default-scheduler"}, BY_KAI),
+    "a GPU on a node of its choice": (OWN, {}, {"gpus": 1, "node": "n1"}, "names no node itself"),
+    "a place among pods that share a GPU": (OWN | {"runai-gpu-group": "x"}, {}, {}, KAIS),
+    "a place among pods that share several": (OWN | {"runai-gpu-group/x": "y"}, {}, {}, KAIS),
+    "another pool of nodes": (OWN | {"kai.scheduler/node-pool": "z"}, {}, {"gpus": 1}, KAIS),
+    "a third scheduler": ({}, {}, {"scheduler": "volcano"}, "schedulerName volcano is none that tenant"),
+}
+
+
+@dataclasses.dataclass
+class Host:
+    """A host cluster with one tenant.
+
+    :ivar kube: of its administrator; ``kai``, of KAI Scheduler's own programs.
+    """
+
+    kube: Kube
+    kai: Kube
+    namespace: str
+
+    def allow(self, queues: list[str], gpu_sharing: bool) -> None:
+        have_policies(Run({"timeout": 30}, kube=self.kube), TENANT, queues, gpu_sharing)
+
+    def wait_for_policies(self, allowed: str) -> None:
+        """Wait until the API server goes by the policies, which it learns of after they are written."""
+        deadline = time.monotonic() + 30
+        while allowed not in self.refusal(pod({}, {}, self.namespace)):
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+
+    def refusal(self, item: dict[str, Any]) -> str:
+        """Create a pod, and return what it is refused for; one that is let in goes at once."""
+        try:
+            made = self.kube.create(item)
+        except TenancyError as exc:
+            return exc.message
+        self.remove(made["metadata"]["name"])
+        return ""
+
+    def remove(self, name: str) -> None:
+        self.kube.delete("v1", "Pod", name, self.namespace, grace_seconds=0)
+
+
+def pod(
+    labels: dict[str, str],
+    notes: dict[str, str],
+    namespace: str,
+    *,
+    scheduler: str = kai.SCHEDULER_NAME,
+    gpus: int = 0,
+    init_gpus: int = 0,
+    resource: str = "nvidia.com/gpu",
+    node: str = "",
+    claims: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Return a pod that nobody places: no node has its label."""
+    spec: dict[str, Any] = {"schedulerName": scheduler, "nodeSelector": {"kubegpu.example/nowhere": "true"}}
+    spec["containers"] = [{"name": "c", "image": "none", "resources": {"limits": {resource: gpus} if gpus else {}}}]
+    if init_gpus:
+        spec["initContainers"] = [{"name": "i", "image": "none", "resources": {"limits": {resource: init_gpus}}}]
+    if node:
+        spec["nodeName"] = node
+    if claims:
+        spec["resourceClaims"] = [{"name": name, "resourceClaimName": name} for name in claims]
+    metadata = {"generateName": "contract-", "namespace": namespace, "labels": labels, "annotations": notes}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@pytest.fixture(scope="module", name="host")
+def _host() -> Iterator[Host]:
+    kube = Kube.connect(kubeconfig=KUBECONFIG)
+    name = f"tenant-{TENANT}"
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": TENANT, "namespace": kai.NAMESPACE}}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    subject = {"kind": "ServiceAccount", "name": TENANT, "namespace": kai.NAMESPACE}
+    binding = {"apiVersion": kai.RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": TENANT}}
+    has_kai = kube.get("v1", "Namespace", kai.NAMESPACE) is not None
+    try:
+        for namespace, labels in ((name, {TENANT_LABEL: TENANT}), (kai.NAMESPACE, {})):
+            if not (namespace == kai.NAMESPACE and has_kai):
+                kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
+        kube.create(account)
+        kube.create(binding | {"roleRef": role, "subjects": [subject]})
+        config = yaml.safe_load(Path(KUBECONFIG).read_text("utf-8"))
+        config["users"] = [{"name": user["name"], "user": {"token": _token(kube)}} for user in config["users"]]
+        yield Host(kube, Kube.connect(kubeconfig=config), name)
+    finally:
+        remove_policies(Run({"timeout": 30}, kube=kube), TENANT)
+        kube.delete(kai.RBAC, "ClusterRoleBinding", TENANT)
+        kube.delete("v1", "ServiceAccount", TENANT, kai.NAMESPACE)
+        for namespace in [name] if has_kai else [name, kai.NAMESPACE]:
+            kube.delete("v1", "Namespace", namespace)
+
+
+def _token(kube: Kube) -> str:
+    return kube.create_token(TENANT, kai.NAMESPACE, 600)
+
+
+@pytest.fixture(name="bound")
+def _bound(host: Host) -> Host:
+    """The tenant with one queue, and the right to share GPUs."""
+    host.allow(["vision"], gpu_sharing=True)
+    host.wait_for_policies("vision.")
+    return host
+
+
+def test_applied_again_they_are_as_wanted_and_a_change_of_somebody_else_is_mended(bound: Host) -> None:
+    def changes() -> list[str]:
+        run = Run({"timeout": 30}, kube=bound.kube)
+        have_policies(run, TENANT, ["vision"], True)
+        return [what for what, _before, _after in run.changes]
+
+    assert changes() == []
+    name = f"kubegpu-tenancy-{TENANT}"
+    bound.kube.patch(
+        "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", name, {"spec": {"validationActions": ["Warn"]}}
+    )
+    assert changes() == [f"ValidatingAdmissionPolicyBinding {name}"]
+    assert changes() == []
+
+
+@pytest.mark.parametrize(("labels", "notes", "spec", "refusal"), CREATED.values(), ids=CREATED)
+def test_what_a_pod_may_ask_for(
+    bound: Host, labels: dict[str, str], notes: dict[str, str], spec: dict[str, Any], refusal: str
+) -> None:
+    said = bound.refusal(pod(labels, notes, bound.namespace, **spec))
+    assert refusal in said
+    assert bool(said) == bool(refusal)
+
+
+def test_nobody_but_kai_scheduler_changes_what_a_pod_is_booked_by(bound: Host) -> None:
+    name = bound.kube.create(pod(OWN, {"gpu-fraction": "0.5"}, bound.namespace))["metadata"]["name"]
+
+    def refusal(metadata: dict[str, Any], kube: Kube = bound.kube) -> str:
+        try:
+            kube.patch("v1", "Pod", name, {"metadata": metadata}, bound.namespace)
+        except TenancyError as exc:
+            return exc.message
+        return ""
+
+    group = {"labels": {"runai-gpu-group": "g"}}
+    try:
+        assert KAIS in refusal(group)
+        assert refusal(group, bound.kai) == ""
+        assert KAIS in refusal({"labels": {"runai-gpu-group": "h"}})
+        assert KAIS in refusal({"labels": {"runai-gpu-group": None}})
+        assert FOREIGN in refusal({"labels": {QUEUE: "speech"}})
+        assert FOREIGN in refusal({"labels": {QUEUE: None}})
+        assert LATER in refusal({"annotations": {"gpu-fraction": "0.1"}})
+        assert LATER in refusal({"annotations": {"gpu-fraction": None}})
+        assert refusal({"labels": {"app": "x"}, "annotations": {"note": "x"}}) == ""
+        # What was let in goes on, also where the tenant has other queues by now, and shares no GPUs.
+        bound.allow(["models"], gpu_sharing=False)
+        bound.wait_for_policies("models.")
+        assert refusal({"labels": {"app": "y"}}) == ""
+        sharing = bound.refusal(pod({QUEUE: "models"}, {"gpu-fraction": "0.5"}, bound.namespace))
+        assert f"Tenant {TENANT} shares no GPUs" in sharing
+    finally:
+        bound.remove(name)
