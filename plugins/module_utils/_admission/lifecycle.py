@@ -63,7 +63,7 @@ def _write(run: Run, live: Object | None, wanted: Object) -> None:
 
 def _merge_patch(live: Object, wanted: Object) -> Object:
     """Return the merge patch that makes one tree of another."""
-    patch: Object = {key: None for key in live.keys() - wanted.keys()}
+    patch: Object = dict.fromkeys(live.keys() - wanted.keys())
     for key, value in wanted.items():
         below = live.get(key)
         patch[key] = _merge_patch(below, value) if isinstance(below, dict) and isinstance(value, dict) else value

@@ -67,6 +67,13 @@ GPU_NODES: Fields = _NODES | {
         "Says that the nodes are shared with other tenants that say so, too: GPU devices that this tenant's pods hold at most. "
         "With names or labels only.",
     ),
+    "share_gpus_with": Field(
+        str,
+        "With shared_gpus, and the host cluster's KAI Scheduler, whose pods may have part of a GPU that this tenant's pods have the rest "
+        "of. own, as without it: nobody else's. The tenant gets whole GPUs then, because KAI Scheduler keeps nobody's parts apart. any: "
+        "those of other tenants that say so, too.",
+        choices=("own", "any"),
+    ),
 }
 # Of these exactly one is given.
 NODE_CHOICES = tuple(_NODES)

@@ -22,12 +22,14 @@ class GpuNodes:
     """Which nodes with GPUs a tenant gets: by their count, names or labels; none of them for the nodes without GPUs.
 
     :ivar shared_gpus: GPU devices that its pods hold at most on nodes it shares; None where they are its own.
+    :ivar share_gpus_with: own or any, see facts; None where nothing is said, as own.
     """
 
     count: int | None = None
     names: tuple[str, ...] = ()
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
     shared_gpus: int | None = None
+    share_gpus_with: str | None = None
 
     def __bool__(self) -> bool:
         return bool(self.count or self.names or self.labels)
@@ -36,6 +38,11 @@ class GpuNodes:
     def least(self) -> int:
         """GPU nodes it is known to need; labels need one at least."""
         return self.count or len(self.names) or int(bool(self.labels))
+
+    @property
+    def divisible(self) -> bool:
+        """Whether pods may have parts of their GPUs: where nobody else's pods could have the rest, or all agreed to that."""
+        return self.shared_gpus is None or self.share_gpus_with == "any"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -259,6 +259,9 @@ def _tenant(given: t.Any, path: str, problems: Problems) -> Tenant:
     nodes = _gpu_nodes(entry["gpu_nodes"], f"{path}.gpu_nodes", problems) if "gpu_nodes" in entry else GpuNodes()
     if entry.get("trust") == "zero" and (not asks or nodes.shared_gpus is not None):
         problems.add(f"{path}.gpu_nodes", "a tenant with zero trust has nodes of its own: give gpu_nodes, without shared_gpus.")
+    if nodes.share_gpus_with == "any" and not entry.get("scheduler", {}).get("shared"):
+        why = "only the host cluster's KAI Scheduler gives parts of one GPU to several tenants: share it by scheduler.shared."
+        problems.add(f"{path}.gpu_nodes.share_gpus_with", why)
     return Tenant(
         name=name,
         # What else is wrong does not depend on a trust that is refused.
@@ -303,7 +306,10 @@ def _gpu_nodes(given: Data, path: str, problems: Problems) -> GpuNodes:
             problems.add(f"{path}.names[{index}]", f"{name} stands here twice.")
     for label, value in chosen.get("labels", {}).items():
         problems.typed(value, str, f"{path}.labels.{label}")
-    return GpuNodes(chosen.get("count"), tuple(names), chosen.get("labels", {}), chosen.get("shared_gpus"))
+    if "share_gpus_with" in chosen and "shared_gpus" not in chosen:
+        problems.add(f"{path}.share_gpus_with", "is about nodes that are shared: give shared_gpus, too.")
+    shared, shared_with = chosen.get("shared_gpus"), chosen.get("share_gpus_with")
+    return GpuNodes(chosen.get("count"), tuple(names), chosen.get("labels", {}), shared, shared_with)
 
 
 def _vcluster(entry: Data, path: str, problems: Problems) -> VCluster:
@@ -403,13 +409,11 @@ def _bound_problems(tenant: Tenant, path: str) -> list[str]:
     except TenancyError:
         return []
     limits = {queue.name: queue.spec["resources"]["gpu"]["limit"] for queue in tree.values() if queue.parent not in tree}
-    if bound is None or (all(limit >= 0 for limit in limits.values()) and sum(limits.values()) <= bound):
+    if bound is None or not tenant.gpu_nodes.divisible or (all(limit >= 0 for limit in limits.values()) and sum(limits.values()) <= bound):
         return []
     said = ", ".join(f"{name} {'none' if limit < 0 else limit}" for name, limit in limits.items())
-    return [
-        f"{path}.queues: parts of GPUs are bounded by the limits of queues alone. Give the tenant's top queues GPU limits of {bound} "
-        f"together at most, as shared_gpus says. Theirs are: {said}."
-    ]
+    wanted = f"Give the tenant's top queues GPU limits of {bound} together at most, as shared_gpus says. Theirs are: {said}."
+    return [f"{path}.queues: parts of GPUs are bounded by the limits of queues alone. {wanted}"]
 
 
 def _check_rivals(tenants: list[Tenant], problems: Problems) -> None:

@@ -131,6 +131,15 @@ def test_the_given_is_kept():
         ({"scheduler": SHARED}, "[0].scheduler.shared: there is none to share: kubegpu_shared_scheduler names no scheduler."),
         ({"gpu_nodes": {"count": 1, "shared_gpus": 1}}, "[0].gpu_nodes.shared_gpus: say by names or labels which nodes are "),
         ({"gpu_nodes": {"names": ["a"], "shared_gpus": 0}}, "[0].gpu_nodes.shared_gpus: must be at least 1, not 0."),
+        (
+            {"gpu_nodes": {"names": ["a"], "share_gpus_with": "any"}, "scheduler": {"name": "kai", "shared": True}, "queues": []},
+            "[0].gpu_nodes.share_gpus_with: is about nodes that are shared: give shared_gpus, too.",
+        ),
+        (
+            {"gpu_nodes": {"names": ["a"], "shared_gpus": 4, "share_gpus_with": "any"}},
+            "[0].gpu_nodes.share_gpus_with: only the host cluster's KAI Scheduler gives parts of one GPU to several tenants",
+        ),
+        ({"gpu_nodes": {"names": ["a"], "shared_gpus": 4, "share_gpus_with": "all"}}, "'all' is not one of own, any."),
         ({"trust": "zero"}, "[0].gpu_nodes: a tenant with zero trust has nodes of its own: give gpu_nodes, without shared_gpus."),
         (
             {"trust": "zero", "gpu_nodes": {"names": ["a"], "shared_gpus": 1}},
@@ -254,13 +263,15 @@ def test_the_shared_scheduler_has_all_tenants_queues():
 def test_parts_of_shared_gpus_are_bounded_by_limits_of_queues(queues, expected):
     sharers = KAI | {"gpu_sharing": True}
     said = f"{TENANTS}[0].queues: parts of GPUs are bounded by the limits of queues alone. Give the tenant's top queues GPU limits of 4 "
-    tenant = sharing("a", 4, SHARED, queues)
+    whole = sharing("a", 4, SHARED, queues)
+    tenant = whole | {"gpu_nodes": whole["gpu_nodes"] | {"share_gpus_with": "any"}}
     if expected:
         assert problems([tenant], None, sharers) == [f"{said}together at most, as shared_gpus says. {expected}"]
     else:
         assert plan([tenant], None, sharers)
     # Whole ones are bounded by a quota, and a tenant's own nodes by themselves.
     assert plan([tenant], None, KAI)
+    assert plan([whole], None, sharers)
     assert plan([tenant | {"gpu_nodes": {"names": ["n1"]}}], None, sharers)
 
 
