@@ -49,7 +49,9 @@ def have_policies(run: Run, tenant: str, queues: t.Sequence[str], gpu_sharing: b
         if live and before == after and live["spec"] == wanted["spec"]:
             continue
         run.change(f"{kind} {name}", "something else" if before == after else before, after)
-        run.take(f"apply {kind} {name}", f"it keeps the pods of {tenant} to its queues", functools.partial(_write, run, live, wanted))
+        run.take(
+            f"apply {kind} {name}", f"it keeps the pods of {tenant} to its queues", functools.partial(_write, run, live, wanted)
+        )
 
 
 def _write(run: Run, live: Object | None, wanted: Object) -> None:

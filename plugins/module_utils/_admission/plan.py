@@ -76,7 +76,9 @@ def _text(value: str | t.Sequence[str]) -> str:
 
 def _entry(owner: str, field: str, key: str) -> str:
     """Return the expression for a label or an annotation; an empty text where there is none."""
-    return f"has({owner}.metadata.{field}) && {_text(key)} in {owner}.metadata.{field} ? {owner}.metadata.{field}[{_text(key)}] : ''"
+    return (
+        f"has({owner}.metadata.{field}) && {_text(key)} in {owner}.metadata.{field} ? {owner}.metadata.{field}[{_text(key)}] : ''"
+    )
 
 
 def _differs(field: str, of_kai: str) -> str:
@@ -136,9 +138,5 @@ def _validations(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> lis
         ("variables.created || !variables.sharing", _text("What part of a GPU a pod asks for is said when it is created.")),
     ]
     if not gpu_sharing:
-        rules.append(
-            ("!variables.created || !variables.sharing", _text(f"Tenant {tenant} shares no GPUs: ask for whole ones."))
-        )
-    return [
-        {"expression": expression, "messageExpression": message, "reason": "Forbidden"} for expression, message in rules
-    ]
+        rules.append(("!variables.created || !variables.sharing", _text(f"Tenant {tenant} shares no GPUs: ask for whole ones.")))
+    return [{"expression": expression, "messageExpression": message, "reason": "Forbidden"} for expression, message in rules]

@@ -409,7 +409,11 @@ def _bound_problems(tenant: Tenant, path: str) -> list[str]:
     except TenancyError:
         return []
     limits = {queue.name: queue.spec["resources"]["gpu"]["limit"] for queue in tree.values() if queue.parent not in tree}
-    if bound is None or not tenant.gpu_nodes.divisible or (all(limit >= 0 for limit in limits.values()) and sum(limits.values()) <= bound):
+    if (
+        bound is None
+        or not tenant.gpu_nodes.divisible
+        or (all(limit >= 0 for limit in limits.values()) and sum(limits.values()) <= bound)
+    ):
         return []
     said = ", ".join(f"{name} {'none' if limit < 0 else limit}" for name, limit in limits.items())
     wanted = f"Give the tenant's top queues GPU limits of {bound} together at most, as shared_gpus says. Theirs are: {said}."

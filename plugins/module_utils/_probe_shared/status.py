@@ -90,9 +90,7 @@ def judge(check: Check, seen: Seen, namespace: str, home: str, scheduler: str) -
     return PASSED, f"half of {held} each, reserved by {RESERVATION_NAMESPACE}; in queue {check.queue} on the host cluster"
 
 
-def judge_refusal(
-    check: Check, on_host: t.Iterable[Object], events: t.Iterable[Object], namespace: str, home: str
-) -> Verdict:
+def judge_refusal(check: Check, on_host: t.Iterable[Object], events: t.Iterable[Object], namespace: str, home: str) -> Verdict:
     """Return the verdict on a pod in a queue that is not the tenant's; None while it is not known.
 
     :arg events: of the probe's namespace in the tenant.
@@ -100,7 +98,10 @@ def judge_refusal(
     """
     (name,) = check.pod_names
     if name in synced(on_host, namespace, home):
-        return FAILED, f"pod {name} in queue {check.queue} was let in: no policy of the host cluster keeps the tenant to its queues"
+        return (
+            FAILED,
+            f"pod {name} in queue {check.queue} was let in: no policy of the host cluster keeps the tenant to its queues",
+        )
     for event in events:
         said = str(event.get("message") or "")
         if (event.get("involvedObject") or {}).get("name") == name and QUEUE_LABEL in said:

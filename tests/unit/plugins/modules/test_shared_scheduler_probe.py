@@ -123,7 +123,10 @@ def test_a_queue_of_others_is_refused_and_the_tenant_is_told():
 
 @pytest.mark.parametrize(
     ("wrong", "reason"),
-    [("let in", "was let in: no policy of the host cluster keeps the tenant to its queues"), ("not synced", "no event .* says why")],
+    [
+        ("let in", "was let in: no policy of the host cluster keeps the tenant to its queues"),
+        ("not synced", "no event .* says why"),
+    ],
 )
 def test_a_policy_that_is_not_enforced_counts_as_none(wrong, reason):
     with pytest.raises(TenancyError, match=reason):

@@ -44,7 +44,11 @@ def test_every_fact_is_known_from_the_first_version_on_and_changes_with_each_row
         ("operator", (0, 8, 5), False),
         ("operator", (0, 9, 0), True),
         ("deployments", (0, 7, 12), ("binder", "podgrouper", "podgroup-controller", "queuecontroller", "scheduler")),
-        ("deployments", (0, 8, 5), ("kai-admission", "binder", "podgrouper", "podgroup-controller", "queuecontroller", "scheduler")),
+        (
+            "deployments",
+            (0, 8, 5),
+            ("kai-admission", "binder", "podgrouper", "podgroup-controller", "queuecontroller", "scheduler"),
+        ),
         ("cdi_key", (0, 9, 3), None),
         ("cdi_key", (0, 9, 4), "binder.cdi"),
         ("queue_levels", (0, 12, 99), 2),
