@@ -74,11 +74,10 @@ def _text(value: str | t.Sequence[str]) -> str:
     return json.dumps(value)
 
 
-def _entry(owner: str, field: str, key: str) -> str:
-    """Return the expression for a label or an annotation; an empty text where there is none."""
-    return (
-        f"has({owner}.metadata.{field}) && {_text(key)} in {owner}.metadata.{field} ? {owner}.metadata.{field}[{_text(key)}] : ''"
-    )
+def _queue_of(pod: str) -> str:
+    """Return the expression for the queue that a pod names; an empty text where it names none."""
+    labels, key = f"{pod}.metadata.labels", _text(QUEUE_LABEL)
+    return f"has({labels}) && {key} in {labels} ? {labels}[{key}] : ''"
 
 
 def _differs(field: str, of_kai: str) -> str:
@@ -101,9 +100,9 @@ def _variables() -> dict[str, str]:
     group = OWN_LABELS[0]
     return {
         "created": "request.operation == 'CREATE'",
-        "queue": _entry("object", "labels", QUEUE_LABEL),
+        "queue": _queue_of("object"),
         # What a pod was let in with, it may go on with, also where the tenant's queues changed since.
-        "queue_asked": f"variables.created || variables.queue != ({_entry('oldObject', 'labels', QUEUE_LABEL)})",
+        "queue_asked": f"variables.created || variables.queue != ({_queue_of('oldObject')})",
         "scheduler": f"has(object.spec.schedulerName) ? object.spec.schedulerName : {_text(DEFAULT_SCHEDULER)}",
         "containers": "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])",
         "sharing": _differs("annotations", f"k in {_text(SHARING_NOTES)}"),
