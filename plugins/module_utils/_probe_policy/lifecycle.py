@@ -70,15 +70,8 @@ class PolicyProbe:
         if self.run.check_mode:
             return [result(name, "", NOT_TRIED, "check mode") for name in names]
         self._remove_queues()
-        results = []
         with own_namespace(self.kube, self.settings.namespace, self.run.deadline, KINDS, self.run.params["namespace_labels"]):
-            try:
-                for done, name in enumerate(names):
-                    results.append(self._check(name, self.run.deadline.share(1 / (len(names) - done))))
-            finally:
-                self._empty(self.run.deadline.extended(CLEAN_UP))
-                self._remove_queues()
-        return results
+            return [self._check(name, self.run.deadline.share(1 / (len(names) - done))) for done, name in enumerate(names)]
 
     def _check(self, name: str, deadline: Deadline) -> Object:
         """Run one check in its part of the time; what others do meanwhile decides whether it can be."""
@@ -93,8 +86,8 @@ class PolicyProbe:
             verdict, reason = PASSED, found.outcome
         except TenancyError as exc:
             verdict, reason = FAILED, exc.message
-        self._empty(self.run.deadline.extended(CLEAN_UP))
-        self._remove_queues()
+        finally:
+            self._clear()
         return result(name, "", verdict, reason, deadline.clock() - began)
 
     def _room(self) -> Room:
@@ -147,6 +140,13 @@ class PolicyProbe:
             return (True, "") if stays else (None, "it has only been so for a moment")
 
         wait_for(f"{', '.join(f'{count} {group}' for group, count in step.running.items())} to run", followed, deadline, INTERVAL)
+
+    def _clear(self) -> None:
+        try:
+            self._empty(self.run.deadline.extended(CLEAN_UP))
+        finally:
+            # Also where pods do not end: nobody would look for queues of this probe.
+            self._remove_queues()
 
     def _empty(self, deadline: Deadline) -> None:
         empty_namespace(self.kube, self.settings.namespace, deadline, KINDS)

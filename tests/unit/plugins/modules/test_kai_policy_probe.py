@@ -18,6 +18,9 @@ NAMESPACE = "kai-policy-probe"
 RANK = {"train": 50, "build-preemptible": 75}
 
 
+HELD = {"metadata": {"finalizers": ["example.com/slow"]}}
+
+
 class Cluster(InMemoryApi):
     """A cluster whose scheduler follows, with each pod that is created, the policies of KAI, but for those in ``broken``."""
 
@@ -299,3 +302,11 @@ def test_what_a_killed_run_left_is_removed_and_what_is_not_ours_stays():
     with pytest.raises(TenancyError, match="already exists"):
         run(kube, checks=["reclaim"])
     assert [key[3] for key in kube.left()] == [theirs]
+
+
+def test_pods_that_do_not_end_leave_no_queues():
+    kube = Cluster()
+    kube.react("create", "Pod", lambda pod: kube.patch("v1", "Pod", pod["metadata"]["name"], HELD, NAMESPACE))
+    with pytest.raises(TenancyError, match="to be empty|the end of|still there"):
+        run(kube, checks=["packing"])
+    assert {key[1] for key in kube.left()} == {"Namespace", "Pod"}
