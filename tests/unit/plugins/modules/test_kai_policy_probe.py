@@ -307,6 +307,6 @@ def test_what_a_killed_run_left_is_removed_and_what_is_not_ours_stays():
 def test_pods_that_do_not_end_leave_no_queues():
     kube = Cluster()
     kube.react("create", "Pod", lambda pod: kube.patch("v1", "Pod", pod["metadata"]["name"], HELD, NAMESPACE))
-    with pytest.raises(TenancyError, match="to be empty|the end of|still there"):
+    with pytest.raises(TenancyError, match=r"to be empty|the end of|still there"):
         run(kube, checks=["packing"])
     assert {key[1] for key in kube.left()} == {"Namespace", "Pod"}
