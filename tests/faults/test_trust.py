@@ -219,7 +219,7 @@ def cluster() -> Iterator[Cluster]:
     try:
         lab.site()
         made = Cluster(lab, Path(os.environ["KUBEGPU_CACHE"]))
-        serve_a_page(Kube.connect(kubeconfig=str(made.kubeconfig.with_name("victim.yml"))))
+        serve_a_page(Kube.connect(kubeconfig=str(made.kubeconfig.parent / "tenants" / "victim.yml")))
         yield made
     finally:
         said = lab.play("cleanup")
