@@ -10,7 +10,10 @@ Sources are files of kai-scheduler/KAI-Scheduler, the same from v0.12.0 to v0.17
 
 from __future__ import annotations
 
-API_VERSION = "admissionregistration.k8s.io/v1"
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import ADMISSION, NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, GPU_GROUP_LABEL, MEMORY_NOTE
+
+API_VERSION = ADMISSION
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 # Where the API is served without a feature gate.
 SINCE = (1, 30)
@@ -19,12 +22,12 @@ SINCE = (1, 30)
 ADMITS_ANNOTATION = "kubegpu.tenancy/admits"
 
 # Who changes pods for KAI Scheduler: its service accounts.
-KAI_USERS = "system:serviceaccount:kai-scheduler:"
+KAI_USERS = f"system:serviceaccount:{NAMESPACE}:"
 DEFAULT_SCHEDULER = "default-scheduler"
 # Resources of NVIDIA's device plugin: whole GPUs and MIG slices.
 GPU_RESOURCES = "nvidia.com/"
 # Annotations by which a pod asks for part of a GPU (pkg/common/constants).
-SHARING_NOTES = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+SHARING_NOTES = (FRACTION_NOTE, MEMORY_NOTE, "gpu-fraction-num-devices")
 # Labels that KAI Scheduler's own programs set. With the first, a pod counts as one that runs on a GPU of that group
 # (pkg/scheduler/api/pod_info); with the second, it is left to another scheduler, or counted in another queue (pkg/podgrouper).
-OWN_LABELS = ("runai-gpu-group", "kai.scheduler/node-pool")
+OWN_LABELS = (GPU_GROUP_LABEL, "kai.scheduler/node-pool")

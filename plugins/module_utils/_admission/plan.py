@@ -27,6 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts i
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 
@@ -97,7 +98,6 @@ def _variables() -> dict[str, str]:
         f"(has(c.resources) && has(c.resources.{kind}) && c.resources.{kind}.exists(k, k.startsWith({_text(GPU_RESOURCES)})))"
         for kind in ("limits", "requests")
     ]
-    group = OWN_LABELS[0]
     return {
         "created": "request.operation == 'CREATE'",
         "queue": _queue_of("object"),
@@ -108,7 +108,7 @@ def _variables() -> dict[str, str]:
         "sharing": _differs("annotations", f"k in {_text(SHARING_NOTES)}"),
         "claims": "has(object.spec.resourceClaims) && object.spec.resourceClaims.size() > 0",
         "gpus": f"variables.sharing || variables.claims || variables.containers.exists(c, {' || '.join(amounts)})",
-        "own_labels": _differs("labels", f"k in {_text(OWN_LABELS)} || k.startsWith({_text(f'{group}/')})"),
+        "own_labels": _differs("labels", f"k in {_text(OWN_LABELS)} || k.startsWith({_text(f'{GPU_GROUP_LABEL}/')})"),
     }
 
 

@@ -700,10 +700,11 @@ def test_kept_volumes_keep_the_classes():
 def test_the_host_schedulers_name_is_a_label_of_the_namespace():
     world = World(*deployed())
     changed = world.run(host_scheduler="kai")
-    after = changed["diff"]["after"]
-    assert (after["scheduler"], after["values.experimental"]) == ("kai", {"syncSettings": {"setOwner": False}})
+    kept = [f"{kind} kubegpu-tenancy-web" for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")]
+    expected = {"scheduler": "kai", "values.experimental": {"syncSettings": {"setOwner": False}}}
+    assert changed["diff"]["after"] == expected | dict.fromkeys(kept, "whole GPUs in queues: none")
     assert world.live("v1", "Namespace", "tenant-web", None)["metadata"]["labels"][facts.HOST_SCHEDULER_LABEL] == "kai"
-    assert world.run()["diff"]["before"]["scheduler"] == "kai"
+    assert world.run()["diff"]["before"] == {"scheduler": "kai"} | dict.fromkeys(kept, "present")
     assert facts.HOST_SCHEDULER_LABEL not in world.live("v1", "Namespace", "tenant-web", None)["metadata"]["labels"]
 
 
