@@ -4,7 +4,8 @@
 # make faults   proves that it goes on after kills, stops and what else goes wrong; takes two hours
 # make docs     writes the generated part of docs/inventory.md
 # make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, and re-runs; takes an hour
-# make matrix   installs, upgrades, takes back and removes releases of KAI Scheduler, and writes docs/kai_matrix.md
+# make matrix   installs, upgrades, takes back and removes releases of KAI Scheduler, and writes docs/kai_matrix.md; --releases and a
+#               cluster of yours in ARGS
 # Options of ansible-playbook go into ARGS, as in: make site ARGS='-e lab_images=build'
 
 SHELL := bash

@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """KAI Scheduler's releases as they really are: installed, probed, upgraded, taken back and removed, one row each.
 
-python tests/bench/matrix.py [--releases v0.12.0 v0.13.1] [--ways v0.9.3:v0.16.8] [--kubeconfig FILE --charts SOURCE]
+python tests/bench/matrix.py [--releases v0.12.0 v0.13.1] [--ways v0.9.3:v0.16.8] [--kubeconfig FILE --charts SOURCE] [--page FILE]
 
 Without --kubeconfig it makes a lab, which has the charts and images of two releases. With it, it works on that cluster, which
-has to be one that nobody uses: everything of KAI Scheduler in it is removed, again and again.
+has to be one that nobody uses: everything of KAI Scheduler in it is removed, again and again. It fails unless every change came to
+its end, every check passed or is accepted by name, a second run changes nothing, the pod at work runs on, and nothing is left.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from typing import Any
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import HAZARD_NAMES
-from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe
+from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe, kai_scheduler_info
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, defaults
 from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD, QUEUES, VARIABLES, Scheduler
 from gap import Stream
 from report import DOCS, now
 
-PAGE = DOCS / "kai_matrix.md"
 COLUMNS = ("from", "to", "seconds", "checks", "longest wait for a place", "left after removal", "date", "remark")
 HEAD = """# KAI Scheduler's releases, tried
 
 `make matrix` writes a row for each change that it made on a real cluster with GPUs that are simulated: how long it took, which checks of
 the probe passed afterwards, how long a new pod waited for a place meanwhile, and what was left once KAI Scheduler was removed. A row
-without a `from` is an installation. Releases are those that were tried last; rows of others stay.
+from `none` is an installation. The remark says what did not go as it should, and which hazards were accepted and met; without one, a
+second run changed nothing and the pod at work ran on. Rows of releases that were not tried again stay.
 
 """
 CHECKS = ["cpu", "gpu", "gang", "gang_too_large", "over_limit", "fraction", "burst"]
@@ -78,12 +79,15 @@ class Matrix(Scheduler):
     """KAI Scheduler in one cluster, changed again and again.
 
     :ivar rows: what was tried.
+    :ivar failures: what did not go as it should, and where.
     """
 
     def __init__(self, lab: Lab, cache: Path, kubeconfig: str, charts: str) -> None:
         super().__init__(lab, cache, kubeconfig)
         self.source = charts or str(self.charts)
         self.rows: list[Row] = []
+        self.failures: list[str] = []
+        self.work = ""
 
     def scheduler(self, version: str, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
         accepted = {"accept_hazards": list(HAZARD_NAMES), "chart_source": self.source, "timeout": 300}
@@ -97,10 +101,11 @@ class Matrix(Scheduler):
         }
 
     def change(self, start: str, end: str) -> bool:
-        """Go from one release, or from none, to another; tell whether that went well."""
+        """Go from one release, or from none, to another; return whether that came to its end."""
         row = Row(start or "none", end, date=f"{now():%Y-%m-%d}")
         self.rows.append(row)
         stream = Stream(self.kubeconfig) if start else None
+        remarks = []
         began = time.monotonic()
         try:
             if stream:
@@ -111,20 +116,42 @@ class Matrix(Scheduler):
             if stream:
                 stream.finish(60)
                 row.wait = f"{max(stream.waits):.0f} s" if stream.waits else "none placed"
-                row.remark = f"{len(stream.refused)} pods refused" if stream.refused else ""
-            results, failed = self.checked()
+                remarks += [f"{len(stream.refused)} pods refused: {stream.refused[0][1]}"] if stream.refused else []
+            else:
+                self.start_work()
+            results = self.checked()
             row.checks = f"{sum(one['verdict'] == 'passed' for one in results)} of {len(results)}"
-            row.remark = "; ".join(filter(None, [row.remark, *(f"{one['name']}: {one['reason']}" for one in failed)]))
+            remarks += [f"{one['name']}: {one['reason']}" for one in results if one["verdict"] not in ("passed", "accepted")]
+            remarks += self.unsettled(end)
         except TenancyError as exc:
-            row.remark = "; ".join(filter(None, [row.remark, exc.message]))
+            remarks.append(exc.message)
         finally:
             if stream:
                 stream.finish(1)
+        self.failures += [f"{row.start} to {row.end}: {remark}" for remark in remarks]
+        accepted = [f"{one['name']}: {one['reason']}" for one in results if one["verdict"] == "accepted"] if row.checks else []
+        row.remark = "; ".join(remarks + accepted)
         print(" | ".join(row.cells()), flush=True)
         return bool(row.checks)
 
-    def checked(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Run the probe; return all results, and those that did not pass."""
+    def unsettled(self, version: str) -> list[str]:
+        """Return what shows that the release is not as it was asked for, or that the change was noticed by who did not ask for it."""
+        again = self.scheduler(version)
+        params = defaults(kai_scheduler_info)
+        info = kai_scheduler_info.reconcile(Run(params, kube=self.kube, helm=self.helm))
+        work = self.kube.get("v1", "Pod", "work", "default")
+        runs_on = work is not None and work["metadata"]["uid"] == self.work and work["status"]["phase"] == "Running"
+        restarts = [one for one in work["status"]["containerStatuses"] if one["restartCount"]] if work else []
+        found = {
+            f"a second run did: {', '.join(step['step'] for step in again['steps'])}": again["changed"],
+            f"it is {info['version']}, {'ready' if info['ready'] else 'not ready'}": (info["version"], info["ready"])
+            != (version, True),
+            "the pod at work did not run on": not runs_on or bool(restarts),
+        }
+        return [remark for remark, true in found.items() if true]
+
+    def checked(self) -> list[dict[str, Any]]:
+        """Run the probe; return the results, failures too."""
         params = defaults(kai_probe, queues=QUEUES, checks=CHECKS, accept_hazards=["#1103"], timeout=240)
         try:
             report = kai_probe.reconcile(Run(params, kube=self.kube))
@@ -132,10 +159,10 @@ class Matrix(Scheduler):
             if "results" not in exc.details:
                 raise
             report = exc.details
-        return report["results"], [one for one in report["results"] if one["verdict"] != "passed"]
+        return report["results"]
 
     def remove(self, before: set[tuple[str, str, str]]) -> None:
-        """Remove KAI Scheduler, and note with the last row what is left."""
+        """Remove KAI Scheduler and the pod at work, and note with the last row what is left."""
         row = self.rows[-1]
         try:
             self.scheduler("", state="absent", purge=True)
@@ -144,6 +171,9 @@ class Matrix(Scheduler):
             row.residue = ", ".join(" ".join(filter(None, one)) for one in sorted(left) if one[1] != "kube-system") or "nothing"
         except TenancyError as exc:
             row.residue = exc.message
+        if row.residue != "nothing":
+            self.failures.append(f"left after {row.end}: {row.residue}")
+        self.kube.delete("v1", "Pod", "work", "default")
 
     def way(self, releases: list[str], back: bool) -> None:
         """Install the first release, upgrade to each that follows and, where asked, go back the same way; then remove it."""
@@ -156,11 +186,11 @@ class Matrix(Scheduler):
         self.remove(before)
 
 
-def write(rows: list[Row]) -> None:
+def write(page: Path, rows: list[Row]) -> None:
     """Put rows into the page, in place of earlier ones of the same change."""
     known: dict[tuple[str, str], list[str]] = {}
-    if PAGE.exists():
-        table = re.findall(r"^\| (v[^|]*|none) \| (v[^|]*) \|(.*)\|$", PAGE.read_text("utf-8"), re.M)
+    if page.exists():
+        table = re.findall(r"^\| (v[^|]*|none) \| (v[^|]*) \|(.*)\|$", page.read_text("utf-8"), re.M)
         known = {
             (start.strip(), end.strip()): [start.strip(), end.strip(), *map(str.strip, rest.split("|"))]
             for start, end, rest in table
@@ -173,7 +203,7 @@ def write(rows: list[Row]) -> None:
         known[row.start, row.end] = cells
     ordered = sorted(known.values(), key=lambda cells: [[int(part) for part in re.findall(r"\d+", text)] for text in cells[:2]])
     lines = [COLUMNS, ["---"] * len(COLUMNS), *ordered]
-    PAGE.write_text(HEAD + "".join(f"| {' | '.join(line)} |\n" for line in lines), "utf-8")
+    page.write_text(HEAD + "".join(f"| {' | '.join(line)} |\n" for line in lines), "utf-8")
 
 
 @contextlib.contextmanager
@@ -201,6 +231,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", default=[], help="further upgrades, such as v0.7.11:v0.9.3:v0.12.0")
     parser.add_argument("--kubeconfig", default="", help="of a cluster that nobody uses, in place of a lab")
     parser.add_argument("--charts", default="", help="folder of .tgz files, or oci:// prefix")
+    parser.add_argument("--page", type=Path, default=DOCS / "kai_matrix.md", help="where the rows are written")
     asked = parser.parse_args()
     with cluster(asked.kubeconfig) as lab:
         matrix = Matrix(lab, Path(os.environ["KUBEGPU_CACHE"]), asked.kubeconfig, asked.charts)
@@ -212,9 +243,9 @@ def main() -> None:
             for releases, back in ways:
                 matrix.way(releases, back)
         finally:
-            write(matrix.rows)
-    if any(not row.checks for row in matrix.rows):
-        raise SystemExit("some changes did not come to their end: see the remarks")
+            write(asked.page, matrix.rows)
+    if matrix.failures:
+        raise SystemExit("\n".join(matrix.failures))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import re
@@ -35,7 +36,7 @@ from ansible_collections.kubegpu.tenancy.plugins.modules import (
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab, defaults
 
 OLD, NEW = "v0.12.0", "v0.13.1"
-QUEUES = [
+QUEUES: list[dict[str, Any]] = [
     {
         "name": "ml",
         "gpu": {"quota": 4, "limit": 4},
@@ -90,8 +91,8 @@ class Scheduler(Cluster):
         params = defaults(kai_scheduler, **(given | {"chart_source": str(self.charts)} | changes))
         return kai_scheduler.reconcile(Run(params, check_mode, self.kube, self.helm))
 
-    def queues(self) -> dict[str, Any]:
-        params = defaults(kai_queues, state="exact", queues=QUEUES, timeout=60, quota_sums="error")
+    def queues(self, tree: Sequence[dict[str, Any]] = QUEUES) -> dict[str, Any]:
+        params = defaults(kai_queues, state="exact", queues=list(tree), timeout=60, quota_sums="error")
         return kai_queues.reconcile(Run(params, kube=self.kube))
 
     def settle(self, version: str) -> dict[str, Any]:
@@ -116,7 +117,8 @@ class Scheduler(Cluster):
         self.kube.create(pod("work", "training"))
         deadline = time.monotonic() + 60
         while (work := self.kube.get("v1", "Pod", "work", "default")) is None or work["status"]["phase"] != "Running":
-            assert time.monotonic() < deadline, work
+            if time.monotonic() > deadline:
+                raise TenancyError(f"the pod at work does not start: {work and work['status']}")
             time.sleep(1)
         self.work = work["metadata"]["uid"]
 
@@ -216,6 +218,17 @@ def test_why_pods_wait(idle: Scheduler) -> None:
     finally:
         for name in (*expected, "first", "second"):
             idle.kube.delete("v1", "Pod", name, "default")
+
+
+def test_a_downgrade_is_refused_while_queues_are_deeper(idle: Scheduler) -> None:
+    idle.scheduler(NEW)
+    deeper = copy.deepcopy(QUEUES)
+    deeper[0]["children"][1]["children"] = [{"name": "students", "gpu": {"quota": 1, "limit": 2}}]
+    idle.queues(deeper)
+    with pytest.raises(TenancyError, match=r"v0\.12\.0 schedules queues on 2 levels only, and these are deeper: students\."):
+        idle.scheduler(OLD)
+    assert idle.scheduler(NEW)["changed"] is False
+    assert idle.queues()["changed"]
 
 
 def test_killed_before_every_step_of_an_upgrade(cluster: Scheduler, monkeypatch: pytest.MonkeyPatch) -> None:
