@@ -44,8 +44,8 @@ options:
   version:
     description:
       - Version of vCluster's chart and image. For a new virtual cluster it defaults to V(0.36.1).
-      - This option and O(kubernetes_version), O(own_scheduler), O(node_selector), O(host_scheduler), O(gpu_quota), O(trust) and
-        O(values) describe the virtual cluster together. Where none of them is given, one that exists stays as it is.
+      - This option and O(kubernetes_version), O(own_scheduler), O(node_selector), O(host_scheduler), O(gpu_quota), O(quota),
+        O(trust) and O(values) describe the virtual cluster together. Where none of them is given, one that exists stays as it is.
         Where any of them is given, the others have the defaults that they have for a new one.
     type: str
   force_version:
@@ -103,6 +103,13 @@ options:
       - GPU devices that the tenant's pods hold at most, by a quota of the host cluster, and with it the quotas of O(trust=partial).
       - Virtual clusters with schedulers of their own share a node only where their quotas fit on it together.
     type: int
+  quota:
+    description:
+      - Bounds of the tenant's namespace by their names in a ResourceQuota, such as C(count/pods), in place of those of O(trust=partial).
+        Given with O(trust=high), the others of these bounds hold, too.
+      - They hold for everything in the namespace, the control plane and a KAI Scheduler of the tenant's own among it. What is less than
+        the control plane needs is refused.
+    type: dict
   accept_unenforced:
     description:
       - Whether a profile that rests on network policies is accepted on a cluster whose network does not enforce them, which a short probe
@@ -160,6 +167,9 @@ EXAMPLES = r"""
     kubeconfig: /etc/kubegpu/dc1/cluster.yml
     name: web
     trust: partial
+    quota:
+      requests.cpu: "16"
+      count/pods: 60
     kubernetes_version: v1.35.4
     values:
       controlPlane:
@@ -281,6 +291,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "host_queues": {"type": "list", "elements": "dict", "default": []},
     "host_gpu_sharing": {"type": "bool", "default": False},
     "gpu_quota": {"type": "int"},
+    "quota": {"type": "dict"},
     "accept_unenforced": {"type": "bool", "default": False},
     "probe_image": {"type": "str"},
     "trust": {"type": "str", "choices": ["high", "partial", "zero"]},

@@ -133,6 +133,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
             "leaf_queues": _leaf_queues(desired.get("shared_queues") or []),
             "results": list(_registered(variables, "_kai_scheduler_probe").get("results") or []),
         },
+        "picture": list(ledger.get("picture") or []),
         "overlaps": list(ledger.get("overlaps") or []),
     }
 
@@ -278,6 +279,17 @@ def _counted(results: t.Sequence[Data]) -> str:
 
 
 # --- below the table ---------------------------------------------------------------------------------------------
+
+
+def picture(clusters: t.Sequence[Data]) -> list[str]:
+    """Return who has which GPUs, a line for each node with GPUs; nodes whose GPUs look the same stand on one line."""
+    lines = []
+    for cluster in clusters:
+        alike: dict[str, list[str]] = {}
+        for node, _space, gpus in (line.partition(" ") for line in cluster["picture"]):
+            alike.setdefault(gpus, []).append(f"{cluster['cluster']}/{node}" if len(clusters) > 1 else node)
+        lines += [f"{', '.join(nodes)} {gpus}" for gpus, nodes in alike.items()]
+    return lines
 
 
 def notes(clusters: t.Sequence[Data]) -> list[str]:

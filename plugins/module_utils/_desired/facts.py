@@ -110,6 +110,12 @@ TENANT: Fields = {
     ),
     "gpu_nodes": Field(dict, "Nodes with GPUs that it gets; without it, the nodes without GPUs.", {}, fields=GPU_NODES),
     "vcluster": Field(dict, "Its virtual cluster.", {}, fields=VCLUSTER),
+    "quota": Field(
+        dict,
+        "Bounds of its namespace on the host cluster, as a ResourceQuota names them, such as count/pods: 300, in place of those of "
+        "docs/trust.md. They hold for everything of the tenant, its control plane and KAI Scheduler, too. GPUs: gpu_nodes.shared_gpus.",
+        {},
+    ),
     "scheduler": Field(dict, "What places its pods; without it, the host cluster's default scheduler.", {}, fields=SCHEDULER),
     "queues": Field(list, "Tree of queues of KAI Scheduler, as the module kai_queues takes it.", []),
 }

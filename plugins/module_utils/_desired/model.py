@@ -80,6 +80,7 @@ class Scheduler:
 class Tenant:
     """One tenant.
 
+    :ivar quota: bounds of its namespace, by their names in a ResourceQuota, in place of the defaults.
     :ivar queues: tree of queues as people write it.
     """
 
@@ -88,6 +89,7 @@ class Tenant:
     state: str = "present"
     gpu_nodes: GpuNodes = GpuNodes()
     vcluster: VCluster = VCluster()
+    quota: Data = dataclasses.field(default_factory=dict)
     scheduler: Scheduler | None = None
     queues: tuple[Data, ...] = ()
 
@@ -112,6 +114,7 @@ class Tenant:
             "state": self.state,
             "gpu_nodes": nodes,
             "vcluster": dataclasses.asdict(self.vcluster),
+            "quota": self.quota,
             "scheduler": dataclasses.asdict(self.scheduler) if self.scheduler else {},
             "queues": list(self.queues),
         }

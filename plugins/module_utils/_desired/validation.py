@@ -29,12 +29,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
     VCluster,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Asked, Hazard
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import LEAST_QUOTA
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
 T = t.TypeVar("T")
@@ -268,7 +270,8 @@ def _tenant(given: t.Any, path: str, problems: Problems) -> Tenant:
         trust=entry.get("trust", "high"),
         state=entry.get("state", "present"),
         gpu_nodes=nodes,
-        vcluster=_vcluster(entry, f"{path}.vcluster", problems),
+        vcluster=_vcluster(entry, path, problems),
+        quota=entry.get("quota", {}),
         scheduler=_scheduler(entry, path, problems),
         queues=tuple(entry.get("queues", ())),
     )
@@ -313,19 +316,24 @@ def _gpu_nodes(given: Data, path: str, problems: Problems) -> GpuNodes:
 
 
 def _vcluster(entry: Data, path: str, problems: Problems) -> VCluster:
-    vcluster = VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, path))
+    vcluster = VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, f"{path}.vcluster"))
     kubernetes = vcluster.kubernetes_version or None
     selector = node_selector(entry.get("name", ""))
     own_scheduler = "scheduler" in entry and not entry["scheduler"].get("shared")
     trust = entry.get("trust", "high")
+    quota = entry.get("quota", {})
+    values = tenant_values(own_scheduler, selector, trust, kubernetes, vcluster.values, quota=quota)
     problems.ask(
-        path,
+        f"{path}.vcluster",
         lambda: check_all(
             lambda: vc.check_version(vcluster.version, kubernetes),
             lambda: vc.check_moved(vcluster.values, vcluster.version),
-            lambda: vc.check_values(tenant_values(own_scheduler, selector, trust, kubernetes, vcluster.values)),
+            lambda: vc.check_values(values),
         ),
     )
+    kai_runs = own_scheduler and entry["scheduler"].get("name") == facts.KAI
+    needs = [("the control plane", LEAST_QUOTA), *([("KAI Scheduler", KAI_LEAST_QUOTA)] if kai_runs else [])]
+    problems.ask(path, lambda: check_all(lambda: vc.check_quota(quota), lambda: vc.check_room(values, *needs)))
     return vcluster
 
 

@@ -35,6 +35,9 @@ OPERATOR = "kai-operator"
 # Label "app" of the scheduler's pods, before and since 0.10.
 SCHEDULERS = ("scheduler", "kai-scheduler-default")
 
+# What it takes of a quota in a virtual cluster, by the names of a ResourceQuota. Seen with v0.12.0 and v0.13.1, 2026-11-22.
+LEAST_QUOTA: dict[str, str | int] = {"count/pods": 7}
+
 # test/e2e/modules/wait/kai_config.go: what upstream waits for, on the Config and on each shard.
 CONDITIONS = ("Deployed", "Available", "DependenciesFulfilled")
 

@@ -36,6 +36,7 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
         vcluster.values,
         host_kai=tenant.shares_scheduler,
         gpu_quota=tenant.gpu_nodes.shared_gpus,
+        quota=tenant.quota,
         dedicated_to=tenant.name if tenant.trust == "zero" else "",
     )
     scheduler = chart_values(release(own.version), own.gpu_sharing) if own and own.own_kai else None

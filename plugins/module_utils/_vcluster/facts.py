@@ -149,31 +149,47 @@ CRASH_LOOP_RESTARTS = 3
 
 POD_SECURITY_LEVELS = ("privileged", "baseline", "restricted")
 
-# Values that bound what a tenant takes of the host. The quota counts everything in the tenant's namespace: the control plane
-# (limit 4Gi), CoreDNS, about ten pods of KAI Scheduler, then the tenant's own. The control plane's Service takes two node ports,
-# so a tenant gets none. The chart's own limits (20 pods, 512Mi, no node port) starve KAI Scheduler and refuse a NodePort Service.
+# Bounds of a tenant's namespace on the host, by their names in a ResourceQuota. They count everything in it: the control plane,
+# CoreDNS, KAI Scheduler, then the tenant's own. The control plane's Service takes two node ports, so a tenant gets none. The
+# chart's own bounds (20 pods, 512Mi, no node port) starve KAI Scheduler and refuse a NodePort Service.
+QUOTA: dict[str, str | int] = {
+    "requests.cpu": "64",
+    "requests.memory": "256Gi",
+    "requests.storage": "500Gi",
+    "requests.ephemeral-storage": "200Gi",
+    "limits.cpu": "256",
+    "limits.memory": "512Gi",
+    "limits.ephemeral-storage": "1Ti",
+    "services.nodeports": 2,
+    "services.loadbalancers": 1,
+    "count/endpoints": 100,
+    "count/pods": 150,
+    "count/services": 50,
+    "count/secrets": 300,
+    "count/configmaps": 300,
+    "count/persistentvolumeclaims": 50,
+}
+# What a control plane and its CoreDNS take of them, with the limits that BOUNDED gives containers without any. Seen on vCluster
+# 0.36.1, 2026-11-22.
+LEAST_QUOTA: dict[str, str | int] = {
+    "requests.cpu": "120m",
+    "requests.memory": "320Mi",
+    "requests.storage": "5Gi",
+    "requests.ephemeral-storage": "300Mi",
+    "limits.cpu": "5",
+    "limits.memory": "4266Mi",
+    "limits.ephemeral-storage": "18Gi",
+    "services.nodeports": 2,
+    "count/endpoints": 4,
+    "count/pods": 2,
+    "count/services": 4,
+    "count/secrets": 4,
+    "count/configmaps": 4,
+    "count/persistentvolumeclaims": 1,
+}
 BOUNDED: Values = {
     "policies": {
-        "resourceQuota": {
-            "enabled": True,
-            "quota": {
-                "requests.cpu": "64",
-                "requests.memory": "256Gi",
-                "requests.storage": "500Gi",
-                "requests.ephemeral-storage": "200Gi",
-                "limits.cpu": "256",
-                "limits.memory": "512Gi",
-                "limits.ephemeral-storage": "1Ti",
-                "services.nodeports": 2,
-                "services.loadbalancers": 1,
-                "count/endpoints": 100,
-                "count/pods": 150,
-                "count/services": 50,
-                "count/secrets": 300,
-                "count/configmaps": 300,
-                "count/persistentvolumeclaims": 50,
-            },
-        },
+        "resourceQuota": {"enabled": True, "quota": QUOTA},
         "limitRange": {
             "enabled": True,
             "default": {"cpu": "4", "memory": "4Gi", "ephemeral-storage": "8Gi"},

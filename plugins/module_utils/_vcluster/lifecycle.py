@@ -34,6 +34,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
     CONTROL_PLANE,
     ENFORCED,
+    LEAST_QUOTA,
     MARKER_LABEL,
     NETWORK_ANNOTATION,
     PODS_ENDED_ANNOTATION,
@@ -160,6 +161,8 @@ class VirtualCluster:
             lambda: validation.check_trust(options["trust"], options["version"]),
             lambda: validation.check_moved(options["values"], options["version"]),
             lambda: validation.check_values(wanted(options).values),
+            lambda: validation.check_quota(options["quota"]),
+            lambda: validation.check_room(wanted(options).values, ("the control plane", LEAST_QUOTA)),
         )
         return wanted(options)
 

@@ -7,21 +7,25 @@
 
 from __future__ import annotations
 
+import decimal
 import re
 import typing as t
 import urllib.parse
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
     BAD_VERSIONS,
     DEFAULT_KUBERNETES,
+    GPU_QUOTA,
     LICENSED,
     MOVED,
     OLD_TENANT_FIX,
     OLDEST_VERSION,
     POD_SECURITY_LEVELS,
     PROFILES_SINCE,
+    QUOTA,
     STORE_MOVES,
     parse_version,
 )
@@ -52,6 +56,13 @@ _SERVICES = {
     "fromHost": {"from": re.compile(r"[^/]+(/[^/]+)?"), "to": re.compile(r"[^/]+/[^/]+")},
     "toHost": {"from": re.compile(r"[^/]+/[^/]+"), "to": re.compile(r"[^/]+")},
 }
+# Names of bounds that a ResourceQuota knows (kubernetes.io, Resource Quotas): others count nothing, or are refused late.
+_COUNTED = "configmaps|endpoints|events|persistentvolumeclaims|pods|replicationcontrollers|resourcequotas|secrets|serviceaccounts|services"
+_BOUND = re.compile(
+    rf"(requests|limits)\.(cpu|memory|storage|ephemeral-storage|hugepages-\w+|[\w.-]+/[\w.-]+)|count/({_COUNTED}|[a-z]+\.[a-z0-9.-]+)"
+    rf"|{_COUNTED}|services\.(nodeports|loadbalancers)|cpu|memory|[\w.-]+\.storageclass\.storage\.k8s\.io/[a-z.]+",
+    re.ASCII,
+)
 _SELECTED = ("runtimeClasses", "ingressClasses", "gatewayClasses", "priorityClasses", "storageClasses")
 
 
@@ -202,6 +213,51 @@ def check_store(current: Values, wanted: Values) -> None:
 def check_values(values: Values) -> None:
     """Refuse values that the chart installs and the control plane then does not start with: without a licence, or at all."""
     refuse([*_licensed(values), *_conflicts(values), *_illegible(values)])
+
+
+def check_quota(quota: t.Mapping[str, t.Any]) -> None:
+    """Refuse bounds that no ResourceQuota knows, and amounts that are none."""
+
+    def problems() -> t.Iterator[str]:
+        for name, amount in quota.items():
+            if name == GPU_QUOTA:
+                yield f"quota.{name}: GPUs are bounded by gpu_nodes.shared_gpus, or by gpu_quota of the module."
+            elif not _BOUND.fullmatch(name):
+                yield f"quota.{name}: a ResourceQuota knows no such bound.{did_you_mean(name, QUOTA)}"
+            elif _amount(amount) is None:
+                yield f"quota.{name}: {amount!r} is not an amount such as 16, 500m or 64Gi."
+
+    refuse(problems())
+
+
+def check_room(values: Values, *needs: tuple[str, t.Mapping[str, str | int]]) -> None:
+    """Refuse a quota that leaves no room for what the tenant needs before it runs anything of its own.
+
+    :arg needs: pairs of who needs something, and what by the names of a ResourceQuota.
+    """
+    given = value_at(values, "policies.resourceQuota") or {}
+    bounds = (given.get("quota") or {}) if given.get("enabled") in (True, "true") else {}
+
+    def problems() -> t.Iterator[str]:
+        for name in {name: None for _who, need in needs for name in need}:
+            amount = _amount(bounds.get(name))
+            least = {who: need[name] for who, need in needs if name in need}
+            if amount is not None and amount < sum(map(quantity, least.values())):
+                taken = ", ".join(f"{who} takes {need}" for who, need in least.items())
+                yield f"quota.{name}: {bounds[name]} leaves no room, because {taken}."
+
+    refuse(problems())
+
+
+def _amount(text: t.Any) -> decimal.Decimal | None:
+    """Return a quantity of Kubernetes; None for what is none."""
+    if isinstance(text, bool) or not isinstance(text, (str, int)):
+        return None
+    try:
+        amount = quantity(text)
+    except ValueError:
+        return None
+    return amount if amount >= 0 else None
 
 
 def _licensed(values: Values) -> t.Iterator[str]:

@@ -43,6 +43,7 @@ DEFAULTS: dict[str, t.Any] = {
     "node_selector": {},
     "host_scheduler": None,
     "gpu_quota": None,
+    "quota": {},
     "trust": "high",
     "values": {},
 }
@@ -88,6 +89,7 @@ def wanted(params: Params) -> Wanted:
         params["values"],
         host_kai=params["host_scheduler"] == "kai",
         gpu_quota=params["gpu_quota"],
+        quota=params["quota"],
         dedicated_to=params["name"] if params["trust"] == "zero" else "",
     )
     return Wanted(params["version"], values, params["trust"], params["host_scheduler"])
@@ -108,6 +110,7 @@ def tenant_values(
     *,
     host_kai: bool = False,
     gpu_quota: int | None = None,
+    quota: t.Mapping[str, t.Any] | None = None,
     dedicated_to: str = "",
 ) -> Values:
     """Return the Helm values of a tenant: this collection's, then its trust profile's, then the user's.
@@ -117,11 +120,12 @@ def tenant_values(
     :arg values: the user's.
     :arg host_kai: the host cluster's KAI Scheduler places the tenant's pods.
     :arg gpu_quota: GPU devices that its pods hold at most.
+    :arg quota: further bounds of its namespace, by their names in a ResourceQuota, in place of the defaults.
     :arg dedicated_to: name of the tenant whose dedicated nodes' taint its pods tolerate.
     """
     merged = deep_merge(_base_values(own_scheduler, node_selector, kubernetes_version), trust_values(trust, own_scheduler))
-    if gpu_quota is not None:
-        merged = deep_merge(deep_merge(merged, BOUNDED), {"policies": {"resourceQuota": {"quota": {GPU_QUOTA: gpu_quota}}}})
+    if bounds := dict(quota or {}) | ({} if gpu_quota is None else {GPU_QUOTA: gpu_quota}):
+        merged = deep_merge(deep_merge(merged, BOUNDED), {"policies": {"resourceQuota": {"quota": bounds}}})
     if host_kai:
         # KAI Scheduler follows a pod's owners, and may not read the Service that vCluster makes the owner of all it syncs.
         merged = deep_merge(merged, {"experimental": {"syncSettings": {"setOwner": False}}})

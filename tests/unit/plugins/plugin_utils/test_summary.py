@@ -388,8 +388,22 @@ def test_several_clusters():
     ]
 
 
+def test_who_has_which_gpus_of_several_clusters():
+    inventory = Inventory().cluster().cluster(name="gpu2")
+    lines = {"gpu1": ["n1 [ml] [free]", "n2 [free] [free]", "n3 [free] [free]"], "gpu2": ["n1 [ml 0.5]"]}
+    for name, picture in lines.items():
+        inventory.hostvars[name]["_kubegpu_ledger"]["picture"] = picture
+    shown = ["gpu1/n1 [ml] [free]", "gpu1/n2, gpu1/n3 [free] [free]", "gpu2/n1 [ml 0.5]"]
+    assert inventory.summary()[4:] == ["", *shown]
+    del inventory.groups["kubegpu_clusters"][1]
+    assert inventory.summary()[3:] == ["", "n1 [ml] [free]", "n2, n3 [free] [free]"]
+
+
 def test_a_cluster_without_tenants():
-    assert Inventory().cluster([], []).summary() == ["No tenants are listed."]
+    empty = Inventory().cluster([], [])
+    assert empty.summary() == ["No tenants are listed."]
+    empty.hostvars["gpu1"]["_kubegpu_ledger"]["picture"] = ["n1 [free]"]
+    assert empty.summary() == ["No tenants are listed.", "", "n1 [free]"]
     assert Inventory().cluster([], [], unlisted=["left"]).summary() == [
         "left: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away."
     ]

@@ -11,6 +11,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as facts_of_kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as facts_of_vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 
 KAI = {"name": "kai", "version": "v0.16.8"}
@@ -55,6 +57,7 @@ def test_every_key_is_there():
             "state": "present",
             "gpu_nodes": {},
             "vcluster": {"version": "0.36.1", "kubernetes_version": "", "values": {}},
+            "quota": {},
             "scheduler": {},
             "queues": [],
         }
@@ -69,6 +72,7 @@ def test_the_given_is_kept():
         | {
             "state": "present",
             "vcluster": {"version": "0.34.0", "kubernetes_version": "", "values": values},
+            "quota": {},
             "scheduler": KAI | {"gpu_sharing": True, "accept_hazards": [], "values": {}} | NOT_SHARED,
         }
     ]
@@ -154,6 +158,19 @@ def test_the_given_is_kept():
         ({"queues": QUEUES}, "[0].queues: need a scheduler: add scheduler with its name"),
         ({"scheduler": KAI, "queues": [{"name": "a", "gpus": {}}]}, "[0].queues.a.gpus: unknown key."),
         ({"scheduler": KAI | {"version": "v0.12.0"}, "queues": [{"name": "a"}]}, "[0].queues.a: has no child"),
+        ({"quota": ["pods"]}, "[0].quota: must be a dictionary, not a list."),
+        ({"quota": {"count/pod": 9}}, "[0].quota.count/pod: a ResourceQuota knows no such bound. Did you mean count/pods?"),
+        ({"quota": {"limits.memory": "lots"}}, "[0].quota.limits.memory: 'lots' is not an amount such as 16, 500m or 64Gi."),
+        ({"quota": {"count/pods": True}}, "[0].quota.count/pods: True is not an amount"),
+        (
+            {"quota": {"requests.nvidia.com/gpu": 1}},
+            "[0].quota.requests.nvidia.com/gpu: GPUs are bounded by gpu_nodes.shared_gpus",
+        ),
+        ({"quota": {"limits.cpu": "4"}}, "[0].quota.limits.cpu: 4 leaves no room, because the control plane takes 5."),
+        (
+            {"vcluster": {"values": {"policies": {"resourceQuota": {"quota": {"count/pods": 1}}}}}},
+            "[0].quota.count/pods: 1 leaves no room, because the control plane takes 2.",
+        ),
         ({"vcluster": {"version": "latest"}}, "[0].vcluster.version: 'latest' is not a vCluster version"),
         ({"vcluster": {"version": "0.36.0"}}, "[0].vcluster.version: vCluster 0.36.0 is refused: "),
         ({"vcluster": {"values": {"sleep": {"auto": 1}}}}, "[0].vcluster.values.sleep: sleep mode needs a vCluster licence"),
@@ -163,6 +180,15 @@ def test_the_given_is_kept():
 def test_one_mistake(change, expected):
     found = problems([WEB | change])
     assert len([problem for problem in found if expected in problem]) == 1, found
+
+
+def test_a_quota_has_room_for_kai_scheduler():
+    pods = facts_of_vcluster.LEAST_QUOTA["count/pods"] + facts_of_kai.LEAST_QUOTA["count/pods"]
+    assert plan([WEB | {"scheduler": KAI, "quota": {"count/pods": pods}}])[0]["quota"] == {"count/pods": pods}
+    (problem,) = problems([WEB | {"scheduler": KAI, "quota": {"count/pods": pods - 1}}])
+    assert problem.endswith(f"because the control plane takes 2, KAI Scheduler takes {pods - 2}.")
+    # Another's is known to need nothing.
+    assert plan([WEB | {"scheduler": {"name": "volcano", "version": "1", "chart": "v"}, "quota": {"count/pods": 2}}])
 
 
 def test_missing_keys_and_wrong_containers():

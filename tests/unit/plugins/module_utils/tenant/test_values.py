@@ -27,6 +27,7 @@ def of(settings=None, **more):
         {"trust": "zero"},
         {"state": "paused"},
         {"gpu_nodes": NODES},
+        {"quota": {"count/pods": 60}},
         {"vcluster": {"version": "0.35.3"}},
         {"vcluster": {"kubernetes_version": "v1.34.1"}},
         {"vcluster": {"values": {"controlPlane": {"coredns": {"enabled": False}}}}},

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts, validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
@@ -69,6 +70,37 @@ def test_profiles_need_a_version_that_has_their_keys():
     validation.check_trust("zero", "0.31.0")
     with pytest.raises(TenancyError, match=r"^trust: partial needs vCluster 0\.31 or later"):
         validation.check_trust("partial", "0.30.4")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *facts.QUOTA,
+        "pods",
+        "cpu",
+        "requests.example.com/fpga",
+        "limits.hugepages-2Mi",
+        "count/jobs.batch",
+        "fast.storageclass.storage.k8s.io/requests.storage",
+    ],
+)
+def test_bounds_of_a_quota(name):
+    validation.check_quota({name: "64"})
+    with pytest.raises(TenancyError, match=r"'-1' is not an amount"):
+        validation.check_quota({name: "-1"})
+
+
+@pytest.mark.parametrize("name", ["count/pod", "request.cpu", "gpu", "count/", "requests.nvidia.com/"])
+def test_what_bounds_nothing(name):
+    with pytest.raises(TenancyError, match=f"^quota.{name}: a ResourceQuota knows no such bound"):
+        validation.check_quota({name: 1})
+
+
+def test_the_defaults_have_room_and_a_quota_that_is_off_bounds_nothing():
+    needs = [("the control plane", facts.LEAST_QUOTA), ("KAI Scheduler", kai.LEAST_QUOTA)]
+    validation.check_room(facts.BOUNDED, *needs)
+    validation.check_room({"policies": {"resourceQuota": {"enabled": False, "quota": {"count/pods": 0}}}}, *needs)
+    assert facts.LEAST_QUOTA.keys() <= facts.QUOTA.keys()
 
 
 @pytest.mark.parametrize("path", sorted(facts.LICENSED))

@@ -70,6 +70,16 @@ def test_kai_is_not_refused_by_the_profile():
     assert vcluster.trust_values("high", kai=True) == {}
 
 
+@pytest.mark.parametrize("trust", ["high", "partial"])
+def test_bounds_take_the_place_of_defaults(trust):
+    made = vcluster.tenant_values(False, {}, trust, None, {}, gpu_quota=4, quota={"count/pods": 60, "count/jobs.batch": 5})
+    assert made["policies"]["resourceQuota"] == {
+        "enabled": True,
+        "quota": facts.QUOTA | {"count/pods": 60, "count/jobs.batch": 5, facts.GPU_QUOTA: 4},
+    }
+    assert facts.QUOTA["count/pods"] == 150
+
+
 def test_user_values_win_and_tables_stay_untouched():
     mine = {
         "controlPlane": {"service": {"spec": {"type": "ClusterIP"}}},
