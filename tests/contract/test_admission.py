@@ -9,10 +9,11 @@ import dataclasses
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import kubernetes
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
@@ -29,6 +30,10 @@ OWN, OTHER = {QUEUE: "vision"}, {QUEUE: "speech"}
 FOREIGN = f"Set the label {QUEUE} to one of those of tenant {TENANT}: vision."
 BY_KAI = f"Pods of tenant {TENANT} with GPUs are placed by kai-scheduler"
 KAIS = "The labels runai-gpu-group, kai.scheduler/node-pool are KAI Scheduler's own."
+DEVICES, VOID = "NVIDIA_VISIBLE_DEVICES", [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+NAMED, OPEN = f"{DEVICES} is void or none, or left out", f"With a runtimeClassName, set {DEVICES} to void"
+SHARED_MAP = {"name": DEVICES, "valueFrom": {"configMapKeyRef": {"name": "work-x-default-x-a-ab1-shared-gpu-0", "key": DEVICES}}}
+OWN_MAP = {"name": DEVICES, "valueFrom": {"configMapKeyRef": {"name": "mine-x-default-x-a", "key": DEVICES}}}
 LATER = "What part of a GPU a pod asks for is said when it is created."
 
 # Labels, annotations and specification of a pod, and what its creation is refused for; empty where it is let in.
@@ -49,6 +54,28 @@ CREATED: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], str]] =
     "a place among pods that share a GPU": (OWN | {"runai-gpu-group": "x"}, {}, {}, KAIS),
     "a place among pods that share several": (OWN | {"runai-gpu-group/x": "y"}, {}, {}, KAIS),
     "another pool of nodes": (OWN | {"kai.scheduler/node-pool": "z"}, {}, {"gpus": 1}, KAIS),
+    "all devices": (OWN, {}, {"gpus": 1, "env": [{"name": DEVICES, "value": "all"}]}, NAMED),
+    "all devices without a GPU": (OWN, {}, {"env": [{"name": "A", "value": "b"}, {"name": DEVICES, "value": "all"}]}, NAMED),
+    "devices by a ConfigMap of its own": (OWN, {"gpu-fraction": "0.5"}, {"env": [OWN_MAP]}, NAMED),
+    "devices by a ConfigMap of KAI Scheduler": (OWN, {"gpu-fraction": "0.5"}, {"env": [SHARED_MAP], "runtime": TENANT}, ""),
+    "what its image says": (OWN, {}, {"runtime": TENANT}, OPEN),
+    "no devices": (OWN, {}, {"runtime": TENANT, "env": VOID}, ""),
+    "a GPU and NVIDIA's runtime": (OWN, {}, {"runtime": TENANT, "gpus": 1}, ""),
+    "variables from elsewhere with a GPU": (OWN, {}, {"gpus": 1, "env_from": [{"secretRef": {"name": "s"}}]}, OPEN),
+    "variables with half of the name": (
+        OWN,
+        {},
+        {"gpus": 1, "env_from": [{"prefix": "NVIDIA_", "secretRef": {"name": "s"}}]},
+        OPEN,
+    ),
+    "variables with a prefix": (OWN, {}, {"gpus": 1, "env_from": [{"prefix": "KEY_", "secretRef": {"name": "s"}}]}, ""),
+    "variables from elsewhere without a GPU": (
+        OWN,
+        {},
+        {"env": VOID, "runtime": TENANT, "env_from": [{"secretRef": {"name": "s"}}]},
+        "",
+    ),
+    "devices by an annotation": (OWN, {"cdi.k8s.io/a": "nvidia.com/gpu=all"}, {}, "name devices past KAI Scheduler"),
     "a third scheduler": ({}, {}, {"scheduler": "volcano"}, "schedulerName volcano is none that tenant"),
 }
 
@@ -98,10 +125,16 @@ def pod(
     resource: str = "nvidia.com/gpu",
     node: str = "",
     claims: tuple[str, ...] = (),
+    env: Sequence[dict[str, Any]] = (),
+    env_from: Sequence[dict[str, Any]] = (),
+    runtime: str = "",
 ) -> dict[str, Any]:
     """Return a pod that nobody places: no node has its label."""
     spec: dict[str, Any] = {"schedulerName": scheduler, "nodeSelector": {"kubegpu.example/nowhere": "true"}}
-    spec["containers"] = [{"name": "c", "image": "none", "resources": {"limits": {resource: gpus} if gpus else {}}}]
+    variables = {"env": list(env), "envFrom": list(env_from)}
+    spec["containers"] = [{"name": "c", "image": "none", "resources": {"limits": {resource: gpus} if gpus else {}}} | variables]
+    if runtime:
+        spec["runtimeClassName"] = runtime
     if init_gpus:
         spec["initContainers"] = [{"name": "i", "image": "none", "resources": {"limits": {resource: init_gpus}}}]
     if node:
@@ -120,11 +153,13 @@ def _host() -> Iterator[Host]:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     subject = {"kind": "ServiceAccount", "name": TENANT, "namespace": kai.NAMESPACE}
     binding = {"apiVersion": kai.RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": TENANT}}
+    runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": TENANT}, "handler": "nvidia"}
     has_kai = kube.get("v1", "Namespace", kai.NAMESPACE) is not None
     try:
         for namespace, labels in ((name, {TENANT_LABEL: TENANT}), (kai.NAMESPACE, {})):
             if not (namespace == kai.NAMESPACE and has_kai):
                 kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
+        kube.create(runtime)
         kube.create(account)
         kube.create(binding | {"roleRef": role, "subjects": [subject]})
         config = yaml.safe_load(Path(KUBECONFIG).read_text("utf-8"))
@@ -134,6 +169,7 @@ def _host() -> Iterator[Host]:
         remove_policies(Run({"timeout": 30}, kube=kube), TENANT)
         kube.delete(kai.RBAC, "ClusterRoleBinding", TENANT)
         kube.delete("v1", "ServiceAccount", TENANT, kai.NAMESPACE)
+        kube.delete("node.k8s.io/v1", "RuntimeClass", TENANT)
         for namespace in [name] if has_kai else [name, kai.NAMESPACE]:
             kube.delete("v1", "Namespace", namespace)
 
@@ -172,6 +208,23 @@ def test_what_a_pod_may_ask_for(
     said = bound.refusal(pod(labels, notes, bound.namespace, **spec))
     assert refusal in said
     assert bool(said) == bool(refusal)
+
+
+def test_a_container_that_is_added_to_look_at_others_sees_no_device(bound: Host) -> None:
+    name = bound.kube.create(pod(OWN, {}, bound.namespace, runtime=TENANT, gpus=1))["metadata"]["name"]
+    core = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(KUBECONFIG))
+
+    def added(container: str, env: Sequence[dict[str, Any]]) -> None:
+        body = {"spec": {"ephemeralContainers": [{"name": container, "image": "none", "env": list(env)}]}}
+        core.patch_namespaced_pod_ephemeralcontainers(name, bound.namespace, body)
+
+    try:
+        for env in ([], [{"name": DEVICES, "value": "all"}]):
+            with pytest.raises(kubernetes.client.ApiException, match=f"Set {DEVICES} to void in ephemeral containers"):
+                added("seeing", env)
+        added("blind", VOID)
+    finally:
+        bound.remove(name)
 
 
 def test_nobody_but_kai_scheduler_changes_what_a_pod_is_booked_by(bound: Host) -> None:

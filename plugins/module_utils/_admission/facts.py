@@ -28,6 +28,16 @@ DEFAULT_SCHEDULER = "default-scheduler"
 GPU_RESOURCES = "nvidia.com/"
 # Annotations by which a pod asks for part of a GPU (pkg/common/constants).
 SHARING_NOTES = (FRACTION_NOTE, MEMORY_NOTE, "gpu-fraction-num-devices")
+# The variable by which NVIDIA's container runtime knows which devices a container sees (NVIDIA/nvidia-container-toolkit); of the
+# device plugin's value and a container's own, the container's counts (kubernetes pkg/kubelet, GenerateRunContainerOptions).
+VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+# Values of it that show no device.
+NO_DEVICES = ("void", "none")
+# Name of the ConfigMap from which KAI Scheduler sets it where pods share a GPU (pkg/binder/common/gpusharingconfigmap). The syncer's
+# own ConfigMaps end with the virtual cluster's name, or with a digest.
+SHARED_GPU_MAP = "-shared-gpu-i?[0-9]+$"
+# Annotations by which a container runtime, or NVIDIA's, is asked for devices (cncf-tags/container-device-interface, pkg/cdi).
+DEVICE_NOTES = ("cdi.k8s.io/", "nvidia.cdi.k8s.io/")
 # Labels that KAI Scheduler's own programs set. With the first, a pod counts as one that runs on a GPU of that group
 # (pkg/scheduler/api/pod_info); with the second, it is left to another scheduler, or counted in another queue (pkg/podgrouper).
 OWN_LABELS = (GPU_GROUP_LABEL, "kai.scheduler/node-pool")

@@ -6,7 +6,8 @@
 """Plan the policies that keep a tenant's pods to its queues of the host cluster's KAI Scheduler.
 
 The limit of a queue bounds what KAI Scheduler places for it. So a pod of the tenant that asks for GPUs, or for part of one, is placed by
-KAI Scheduler, counts in a queue of the tenant, and cannot say otherwise. Expressions are CEL, as Kubernetes 1.30 evaluates it.
+KAI Scheduler, counts in a queue of the tenant, and cannot say otherwise. Nor does it see GPUs that it did not ask for: NVIDIA's container
+runtime shows a container those that its environment names, whatever was booked. Expressions are CEL, as Kubernetes 1.30 evaluates it.
 """
 
 from __future__ import annotations
@@ -19,11 +20,15 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts i
     API_VERSION,
     BINDING,
     DEFAULT_SCHEDULER,
+    DEVICE_NOTES,
     GPU_RESOURCES,
     KAI_USERS,
+    NO_DEVICES,
     OWN_LABELS,
     POLICY,
+    SHARED_GPU_MAP,
     SHARING_NOTES,
+    VISIBLE_DEVICES,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
@@ -42,7 +47,8 @@ def policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[Ob
     """
     # Whatever the API server would add is here, too, so that what is wanted can be compared with what there is.
     chosen = {"namespaceSelector": {"matchLabels": {TENANT_LABEL: tenant}}, "objectSelector": {}, "matchPolicy": "Equivalent"}
-    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"], "scope": "*"}
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "scope": "*"}
+    pods["resources"] = ["pods", "pods/ephemeralcontainers"]
     policy = {
         "failurePolicy": "Fail",
         "matchConstraints": chosen | {"resourceRules": [pods]},
@@ -92,12 +98,38 @@ def _differs(field: str, of_kai: str) -> str:
     return f"(has({new}) && {new}.exists(k, ({of_kai}) && !({kept}))) || ({removed})"
 
 
-def _variables() -> dict[str, str]:
-    """Return what the validations ask of a pod, each by those before it."""
+def _asks_for_gpus(container: str) -> str:
+    """Return the expression that tells whether a container asks for GPUs, or for slices of some."""
+    c = container
     amounts = [
-        f"(has(c.resources) && has(c.resources.{kind}) && c.resources.{kind}.exists(k, k.startsWith({_text(GPU_RESOURCES)})))"
+        f"(has({c}.resources) && has({c}.resources.{kind}) && {c}.resources.{kind}.exists(k, k.startsWith({_text(GPU_RESOURCES)})))"
         for kind in ("limits", "requests")
     ]
+    return " || ".join(amounts)
+
+
+def _names_no_device(containers: str) -> str:
+    """Return the expression that tells whether no container says itself which devices it sees; KAI Scheduler says it by a ConfigMap."""
+    none = f"has(e.value) && e.value in {_text(NO_DEVICES)}"
+    source = "e.valueFrom.configMapKeyRef"
+    of_kai = f"has(e.valueFrom) && has({source}) && has({source}.name) && {source}.name.matches({_text(SHARED_GPU_MAP)})"
+    right = f"c.env.all(e, e.name != {_text(VISIBLE_DEVICES)} || ({none}) || ({of_kai}))"
+    return f"{containers}.all(c, !has(c.env) || {right})"
+
+
+def _leaves_no_device_open(containers: str) -> str:
+    """Return the expression that tells whether nothing else can say it: the image of a container without GPUs, or a variable from envFrom.
+
+    A variable from there counts after one that the container names, and before what the device plugin sets for a container with GPUs.
+    """
+    named = f"has(c.env) && c.env.exists(e, e.name == {_text(VISIBLE_DEVICES)})"
+    apart = f"has(f.prefix) && f.prefix != '' && !{_text(VISIBLE_DEVICES)}.startsWith(f.prefix)"
+    by_plugin = f"!has(c.envFrom) || c.envFrom.all(f, {apart})"
+    return f"{containers}.all(c, ({named}) || (({_asks_for_gpus('c')}) ? ({by_plugin}) : !has(object.spec.runtimeClassName)))"
+
+
+def _variables() -> dict[str, str]:
+    """Return what the validations ask of a pod, each by those before it."""
     return {
         "created": "request.operation == 'CREATE'",
         "queue": _queue_of("object"),
@@ -107,7 +139,7 @@ def _variables() -> dict[str, str]:
         "containers": "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])",
         "sharing": _differs("annotations", f"k in {_text(SHARING_NOTES)}"),
         "claims": "has(object.spec.resourceClaims) && object.spec.resourceClaims.size() > 0",
-        "gpus": f"variables.sharing || variables.claims || variables.containers.exists(c, {' || '.join(amounts)})",
+        "gpus": f"variables.sharing || variables.claims || variables.containers.exists(c, {_asks_for_gpus('c')})",
         "own_labels": _differs("labels", f"k in {_text(OWN_LABELS)} || k.startsWith({_text(f'{GPU_GROUP_LABEL}/')})"),
     }
 
@@ -132,6 +164,26 @@ def _validations(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> lis
         (
             "!variables.created || !variables.gpus || !has(object.spec.nodeName) || object.spec.nodeName == ''",
             _text(f"A pod of tenant {tenant} with GPUs names no node itself: {SCHEDULER_NAME} chooses one within its queue."),
+        ),
+        (
+            f"!variables.created || ({_names_no_device('variables.containers')})",
+            _text(f"{VISIBLE_DEVICES} is void or none, or left out: a pod gets GPUs by asking for {GPU_RESOURCES}gpu."),
+        ),
+        (
+            f"!variables.created || ({_leaves_no_device_open('variables.containers')})",
+            _text(
+                f"GPUs of others are on the same node. With a runtimeClassName, set {VISIBLE_DEVICES} to void in each container that asks "
+                "for no GPU; in one that asks for some, give each envFrom a prefix."
+            ),
+        ),
+        (
+            "request.subResource != 'ephemeralcontainers' || !has(object.spec.ephemeralContainers) || "
+            + " && ".join(f"({rule('object.spec.ephemeralContainers')})" for rule in (_names_no_device, _leaves_no_device_open)),
+            _text(f"GPUs of others are on the same node. Set {VISIBLE_DEVICES} to void in ephemeral containers."),
+        ),
+        (
+            f"!({_differs('annotations', ' || '.join(f'k.startsWith({_text(note)})' for note in DEVICE_NOTES))})",
+            _text(f"Annotations {', '.join(f'{note}*' for note in DEVICE_NOTES)} name devices past KAI Scheduler."),
         ),
         ("!variables.own_labels", _text(f"The labels {', '.join(OWN_LABELS)} are KAI Scheduler's own.")),
         ("variables.created || !variables.sharing", _text("What part of a GPU a pod asks for is said when it is created.")),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
@@ -23,7 +24,7 @@ _SHARED = "vcluster_tenant_shared_scheduler"
 
 
 def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
-    """Return a digest of everything that is wanted of a tenant, by the values its charts would get.
+    """Return a digest of everything that is wanted of a tenant, by the values its charts would get and the policies of the API server.
 
     :arg settings: variables of roles that are set for the tenant's cluster.
     """
@@ -40,9 +41,11 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
         dedicated_to=tenant.name if tenant.trust == "zero" else "",
     )
     scheduler = chart_values(release(own.version), own.gpu_sharing) if own and own.own_kai else None
+    # What they let in follows from the data; how they say it, from this collection.
+    guards = policies(tenant.name, (), True) if tenant.shares_scheduler else None
     chosen = {key: value for key, value in settings.items() if not key.endswith(_PACE)}
     if not tenant.shares_scheduler:
         chosen.pop(_SHARED, None)
     # The nodes themselves are part of what the host cluster shows.
     data = {key: value for key, value in tenant.data().items() if key != "gpu_nodes"}
-    return digest([data, values, scheduler, chosen])
+    return digest([data, values, scheduler, guards, chosen])

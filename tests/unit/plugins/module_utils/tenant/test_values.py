@@ -58,6 +58,14 @@ def test_what_a_later_collection_would_give_the_charts_changes_it(monkeypatch):
     assert of() != before
 
 
+def test_other_policies_of_a_later_collection_change_it_for_those_who_share_a_scheduler(monkeypatch):
+    shared = {"scheduler": {"name": "kai", "shared": True}}
+    before = of(), of(**shared)
+    monkeypatch.setattr(values, "policies", lambda *_args: [{"kind": "Another"}])
+    assert of() == before[0]
+    assert of(**shared) != before[1]
+
+
 @pytest.mark.parametrize(
     "more",
     [
