@@ -99,6 +99,7 @@ cluster:
           state: present
           gpu_nodes: {}
           vcluster: {version: 0.36.1, kubernetes_version: '', values: {}}
+          quota: {}
           scheduler: {}
           queues: []
     only:
