@@ -12,6 +12,8 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tools import inventory_page
 
@@ -57,6 +59,12 @@ def test_inventories_that_are_shown_are_accepted(source):
     for inventory in shown:
         for host, variables in inventory["kubegpu_clusters"]["hosts"].items():
             assert desired_state(variables, host, TODAY, running={}).tenants
+
+
+def test_the_bounds_of_a_tenant_are_those_of_the_page():
+    shown = re.findall(r"^\| `([a-z/.-]+)` \| (\w+) \| (\w*) \| (\w*) \|$", (ROOT / "docs/trust.md").read_text(), re.MULTILINE)
+    needs = (vcluster.LEAST_QUOTA, kai.LEAST_QUOTA)
+    assert shown == [(name, str(most), *(str(need.get(name, "")) for need in needs)) for name, most in vcluster.QUOTA.items()]
 
 
 def test_the_changelog_names_every_module_plugin_and_role():

@@ -35,8 +35,21 @@ OPERATOR = "kai-operator"
 # Label "app" of the scheduler's pods, before and since 0.10.
 SCHEDULERS = ("scheduler", "kai-scheduler-default")
 
-# What it takes of a quota in a virtual cluster, by the names of a ResourceQuota. Seen with v0.12.0 and v0.13.1, 2026-11-22.
-LEAST_QUOTA: dict[str, str | int] = {"count/pods": 7}
+# What it takes of a tenant's bounds, by their names in a ResourceQuota: its own amounts, and the limits that the namespace gives
+# containers without any. Seen with v0.12.0 and v0.13.1, 2026-11-22.
+LEAST_QUOTA: dict[str, str | int] = {
+    "requests.cpu": "550m",
+    "requests.memory": "1864Mi",
+    "requests.ephemeral-storage": "700Mi",
+    "limits.cpu": "5200m",
+    "limits.memory": "6856Mi",
+    "limits.ephemeral-storage": "56Gi",
+    "count/endpoints": 5,
+    "count/pods": 7,
+    "count/services": 5,
+    "count/secrets": 3,
+    "count/configmaps": 3,
+}
 
 # test/e2e/modules/wait/kai_config.go: what upstream waits for, on the Config and on each shard.
 CONDITIONS = ("Deployed", "Available", "DependenciesFulfilled")

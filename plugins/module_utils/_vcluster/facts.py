@@ -169,8 +169,8 @@ QUOTA: dict[str, str | int] = {
     "count/configmaps": 300,
     "count/persistentvolumeclaims": 50,
 }
-# What a control plane and its CoreDNS take of them, with the limits that BOUNDED gives containers without any. Seen on vCluster
-# 0.36.1, 2026-11-22.
+# What a control plane and its CoreDNS take of them: their own amounts, and the limits that BOUNDED gives containers without any.
+# Seen with vCluster 0.36.1, 2026-11-22.
 LEAST_QUOTA: dict[str, str | int] = {
     "requests.cpu": "120m",
     "requests.memory": "320Mi",
