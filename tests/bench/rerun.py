@@ -59,6 +59,7 @@ def reset(lab: Lab) -> tuple[float, list[tuple[str, float]]]:
     if lab.code:
         raise SystemExit(said[-6000:])
     took = time.monotonic() - began
+    print(*re.findall(r"^ *(?:\S+: )?step: .*$", said.rpartition("PLAY RECAP")[0], re.MULTILINE), sep="\n", flush=True)
     recap = re.findall(r"^(?:.* : )?(.+?) -+ ([\d.]+)s$", said.rpartition("TASKS RECAP")[2], re.MULTILINE)
     return took, [(name, float(spent)) for name, spent in recap if float(spent) >= 1]
 
