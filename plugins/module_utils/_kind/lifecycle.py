@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 import os
@@ -277,15 +278,23 @@ class Cluster:
         return wait_for(f"{node} to start", probe, self._deadline())
 
     def _wait_until_ready(self, nodes: list[plan.Node]) -> list[status.Object]:
-        """Wait until all nodes are ready, and return the Node objects."""
+        """Wait until all nodes are ready and have reported, and return the Node objects."""
+        now = datetime.datetime.now(datetime.UTC)
+        live = status.parse_nodes(self._docker.nodes(self._name))
+        started = {node.name: node.started for node in live if status.lately(node.started, now)}
+
+        def listed(*kinds: str) -> list[status.Object]:
+            return list(json.loads(self._docker.kubectl(nodes[0].name, "get", *kinds, "--output=json"))["items"])
 
         def probe() -> tuple[list[status.Object] | None, str]:
             try:
-                listed = json.loads(self._docker.kubectl(nodes[0].name, "get", "nodes", "--output=json"))["items"]
+                found = listed("nodes")
+                reasons = status.unready(found, [node.name for node in nodes])
+                if started and not reasons:
+                    reasons = status.unreported(listed("pods", "--all-namespaces"), started)
             except TenancyError as exc:
                 return None, exc.message
-            reasons = "; ".join(status.unready(listed, [node.name for node in nodes]))
-            return (None, reasons) if reasons else (listed, "")
+            return (None, "; ".join(reasons)) if reasons else (found, "")
 
         return wait_for(f"the nodes of {self._name} to be ready", probe, self._deadline())
 

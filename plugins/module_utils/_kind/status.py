@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
 import typing as t
 
@@ -29,6 +30,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import
 
 Object = dict[str, t.Any]
 
+# Characters of a moment that Docker and Kubernetes write alike: the former adds fractions of a second.
+SECONDS = len("2026-01-31T12:00:00")
+# A kubelet reports its pods within a minute or two of its start, a busy one later.
+UNREPORTED = datetime.timedelta(minutes=10)
+
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
@@ -46,6 +52,7 @@ class Gpu:
 class LiveNode:
     """A node's container as Docker shows it.
 
+    :ivar started: when it was started last, in UTC, as YYYY-MM-DDTHH:MM:SS; empty where that is not known.
     :ivar gpus: those that NVIDIA's runtime was asked for, as UUIDs or indices.
     :ivar certs: the host directory with the registry mirrors, empty for none.
     """
@@ -54,6 +61,7 @@ class LiveNode:
     role: str
     image: str
     running: bool
+    started: str
     gpus: frozenset[str]
     certs: str
 
@@ -119,6 +127,7 @@ def parse_nodes(inspected: list[Object]) -> list[LiveNode]:
             role=container["Config"]["Labels"].get(ROLE_LABEL, ""),
             image=container["Config"]["Image"],
             running=container["State"]["Status"] == "running",
+            started=container["State"].get("StartedAt", "")[:SECONDS],
             gpus=frozenset(
                 mount["Destination"].removeprefix(GPU_MOUNTS)
                 for mount in container["Mounts"]
@@ -178,6 +187,27 @@ def unready(nodes: list[Object], wanted: t.Iterable[str]) -> list[str]:
         if ready.get("status") != "True":
             reasons.append(f"{name} is not ready: {ready.get('message', 'it has not reported yet')}")
     return reasons
+
+
+def lately(started: str, now: datetime.datetime) -> bool:
+    """Tell whether a node was started so lately that the API server may still show it as it was before."""
+    return bool(started) and now - datetime.datetime.fromisoformat(f"{started}+00:00") < UNREPORTED
+
+
+def unreported(pods: list[Object], started: t.Mapping[str, str]) -> list[str]:
+    """Return the nodes that were started after their pods' containers, as the API server shows these.
+
+    Their kubelets have not reported yet. What is read of pods and nodes until then is how they were before.
+
+    :arg started: when each node was started.
+    """
+    late = set()
+    for pod in pods:
+        node = pod["spec"].get("nodeName", "")
+        running = [one.get("state", {}).get("running") or {} for one in pod.get("status", {}).get("containerStatuses") or []]
+        if any(state.get("startedAt", "9")[:SECONDS] < started.get(node, "") for state in running):
+            late.add(node)
+    return [f"{node} has not reported its pods since it was started" for node in sorted(late)]
 
 
 def nvkind_error(stderr: str) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import pathlib
@@ -59,6 +60,7 @@ class FakeDocker:
         self.ready = "True"
         self.network = False
         self.other_cluster = False
+        self.containers_started = "2026-01-31T12:00:00Z"
 
     def has_network(self) -> bool:
         return self.network
@@ -132,6 +134,11 @@ class FakeDocker:
         return "\n".join(lines) + "\n"
 
     def kubectl(self, control_plane: str, *args: str) -> str:
+        if args[:2] == ("get", "pods"):
+            state = {"running": {"startedAt": self.containers_started}}
+            return json.dumps(
+                {"items": [{"spec": {"nodeName": "lab-worker"}, "status": {"containerStatuses": [{"state": state}]}}]}
+            )
         if args[0] == "get":
             items = [
                 {
@@ -239,6 +246,16 @@ def test_stopped_nodes_are_started(docker: FakeDocker, make: t.Callable[..., Clu
     assert docker.calls == []
     assert steps(make().present()) == ["start lab-worker"]
     assert docker.calls == ["start"]
+
+
+def test_a_node_that_was_started_is_waited_for_until_it_has_reported(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
+    make().present()
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    docker.containers["lab-worker"]["State"]["StartedAt"] = now
+    with pytest.raises(TenancyError, match="lab-worker has not reported its pods since it was started"):
+        make().present()
+    docker.containers_started = now
+    assert not make().present()["changed"]
 
 
 def test_a_node_is_waited_for_before_it_is_judged(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:

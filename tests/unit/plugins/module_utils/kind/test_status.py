@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import pathlib
 import subprocess
@@ -41,12 +42,39 @@ def test_nodes_are_read_from_docker() -> None:
     container = {
         "Name": "/lab-worker",
         "Config": {"Image": "kindest/node:v1", "Labels": {"io.x-k8s.kind.cluster": "lab", "io.x-k8s.kind.role": "worker"}},
-        "State": {"Status": "exited"},
+        "State": {"Status": "exited", "StartedAt": "2026-01-31T12:00:00.123456789Z"},
         "Mounts": [{"Source": source, "Destination": place} for place, source in mounts.items()],
     }
     assert status.parse_nodes([container]) == [
-        LiveNode("lab-worker", "worker", "kindest/node:v1", False, frozenset({"GPU-0001"}), "/certs")
+        LiveNode("lab-worker", "worker", "kindest/node:v1", False, "2026-01-31T12:00:00", frozenset({"GPU-0001"}), "/certs")
     ]
+
+
+@pytest.mark.parametrize(
+    ("started", "lately"),
+    [("", False), ("2026-01-31T12:00:00", True), ("2026-01-31T11:40:00", False), ("0001-01-01T00:00:00", False)],
+)
+def test_nodes_that_were_started_lately(started: str, lately: bool) -> None:
+    assert status.lately(started, datetime.datetime(2026, 1, 31, 12, 5, tzinfo=datetime.UTC)) is lately
+
+
+@pytest.mark.parametrize(
+    ("state", "unreported"),
+    [
+        ({"running": {"startedAt": "2026-01-31T11:59:59Z"}}, True),
+        ({"running": {"startedAt": "2026-01-31T12:00:01Z"}}, False),
+        ({"waiting": {"reason": "CrashLoopBackOff"}}, False),
+        ({"terminated": {"startedAt": "2026-01-31T11:00:00Z"}}, False),
+    ],
+)
+def test_a_node_whose_pods_are_shown_as_before_its_start_has_not_reported(state: dict, unreported: bool) -> None:
+    pods = [
+        {"spec": {"nodeName": "n1"}, "status": {"containerStatuses": [{"state": state}]}},
+        {"spec": {"nodeName": "other"}, "status": {"containerStatuses": [{"state": {"running": {"startedAt": "2026"}}}]}},
+        {"spec": {}},
+    ]
+    expected = ["n1 has not reported its pods since it was started"] if unreported else []
+    assert status.unreported(pods, {"n1": "2026-01-31T12:00:00"}) == expected
 
 
 FATAL = """Creating cluster "lab" ...
