@@ -144,6 +144,32 @@ def _variables() -> dict[str, str]:
     }
 
 
+def _device_rules() -> list[tuple[str, str]]:
+    """Return the conditions under which a pod sees no GPU that it did not ask for, each with what one is told that does not meet it."""
+    return [
+        (
+            f"!variables.created || ({_names_no_device('variables.containers')})",
+            _text(f"{VISIBLE_DEVICES} is void or none, or left out: a pod gets GPUs by asking for {GPU_RESOURCES}gpu."),
+        ),
+        (
+            f"!variables.created || ({_leaves_no_device_open('variables.containers')})",
+            _text(
+                f"GPUs of others are on the same node. With a runtimeClassName, set {VISIBLE_DEVICES} to void in each container that asks "
+                "for no GPU; in one that asks for some, give each envFrom a prefix."
+            ),
+        ),
+        (
+            "request.subResource != 'ephemeralcontainers' || !has(object.spec.ephemeralContainers) || "
+            + " && ".join(f"({rule('object.spec.ephemeralContainers')})" for rule in (_names_no_device, _leaves_no_device_open)),
+            _text(f"GPUs of others are on the same node. Set {VISIBLE_DEVICES} to void in ephemeral containers."),
+        ),
+        (
+            f"!({_differs('annotations', ' || '.join(f'k.startsWith({_text(note)})' for note in DEVICE_NOTES))})",
+            _text(f"Annotations {', '.join(f'{note}*' for note in DEVICE_NOTES)} name devices past KAI Scheduler."),
+        ),
+    ]
+
+
 def _validations(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[Object]:
     """Return the conditions that pods have to meet, and what those are told that do not."""
     by_kai = f"variables.scheduler == {_text(SCHEDULER_NAME)}"
@@ -165,26 +191,7 @@ def _validations(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> lis
             "!variables.created || !variables.gpus || !has(object.spec.nodeName) || object.spec.nodeName == ''",
             _text(f"A pod of tenant {tenant} with GPUs names no node itself: {SCHEDULER_NAME} chooses one within its queue."),
         ),
-        (
-            f"!variables.created || ({_names_no_device('variables.containers')})",
-            _text(f"{VISIBLE_DEVICES} is void or none, or left out: a pod gets GPUs by asking for {GPU_RESOURCES}gpu."),
-        ),
-        (
-            f"!variables.created || ({_leaves_no_device_open('variables.containers')})",
-            _text(
-                f"GPUs of others are on the same node. With a runtimeClassName, set {VISIBLE_DEVICES} to void in each container that asks "
-                "for no GPU; in one that asks for some, give each envFrom a prefix."
-            ),
-        ),
-        (
-            "request.subResource != 'ephemeralcontainers' || !has(object.spec.ephemeralContainers) || "
-            + " && ".join(f"({rule('object.spec.ephemeralContainers')})" for rule in (_names_no_device, _leaves_no_device_open)),
-            _text(f"GPUs of others are on the same node. Set {VISIBLE_DEVICES} to void in ephemeral containers."),
-        ),
-        (
-            f"!({_differs('annotations', ' || '.join(f'k.startsWith({_text(note)})' for note in DEVICE_NOTES))})",
-            _text(f"Annotations {', '.join(f'{note}*' for note in DEVICE_NOTES)} name devices past KAI Scheduler."),
-        ),
+        *_device_rules(),
         ("!variables.own_labels", _text(f"The labels {', '.join(OWN_LABELS)} are KAI Scheduler's own.")),
         ("variables.created || !variables.sharing", _text("What part of a GPU a pod asks for is said when it is created.")),
     ]
