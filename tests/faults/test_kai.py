@@ -91,8 +91,8 @@ class Scheduler(Cluster):
         params = defaults(kai_scheduler, **(given | {"chart_source": str(self.charts)} | changes))
         return kai_scheduler.reconcile(Run(params, check_mode, self.kube, self.helm))
 
-    def queues(self, tree: Sequence[dict[str, Any]] = QUEUES) -> dict[str, Any]:
-        params = defaults(kai_queues, state="exact", queues=list(tree), timeout=60, quota_sums="error")
+    def queues(self, tree: Sequence[dict[str, Any]] | None = None) -> dict[str, Any]:
+        params = defaults(kai_queues, state="exact", queues=list(tree or QUEUES), timeout=60, quota_sums="error")
         return kai_queues.reconcile(Run(params, kube=self.kube))
 
     def settle(self, version: str) -> dict[str, Any]:
