@@ -33,15 +33,16 @@ from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD, 
 from gap import Stream
 from report import DOCS, now
 
-COLUMNS = ("from", "to", "seconds", "checks", "longest wait for a place", "left after removal", "date", "remark")
+COLUMNS = ("from", "to", "seconds", "checks", "longest wait for a place", "pods refused", "left after removal", "date", "remark")
 HEAD = """# KAI Scheduler's releases, tried
 
 `make matrix` writes a row for each change that it made on a real cluster with GPUs that are simulated: how long it took, which checks of
-the probe passed afterwards, how long a new pod waited for a place meanwhile, and what was left once KAI Scheduler was removed. A row
-from `none` is an installation. The remark says what did not go as it should, and which hazards were accepted and met; without one, a
+the probe passed afterwards, how long a new pod waited for a place meanwhile, how many of a pod a second were refused because KAI Scheduler's
+webhook did not answer, and what was left once KAI Scheduler was removed. A row from `none` is an installation. The remark says what did not go as it should, and which hazards were accepted and met; without one, a
 second run changed nothing and the pod at work ran on. Rows of releases that were not tried again stay.
 
 """
+RESIDUE = COLUMNS.index("left after removal")
 CHECKS = ["cpu", "gpu", "gang", "gang_too_large", "over_limit", "fraction", "burst"]
 # Where KAI Scheduler or a user of it could leave something.
 KINDS = (
@@ -67,6 +68,7 @@ class Row:
     seconds: str = ""
     checks: str = ""
     wait: str = ""
+    refused: str = ""
     residue: str = ""
     date: str = ""
     remark: str = ""
@@ -116,7 +118,7 @@ class Matrix(Scheduler):
             if stream:
                 stream.finish(60)
                 row.wait = f"{max(stream.waits):.0f} s" if stream.waits else "none placed"
-                remarks += [f"{len(stream.refused)} pods refused: {stream.refused[0][1]}"] if stream.refused else []
+                row.refused = str(len(stream.refused))
             else:
                 self.start_work()
             results = self.checked()
@@ -199,7 +201,7 @@ def write(page: Path, rows: list[Row]) -> None:
         earlier = known.get((row.start, row.end))
         cells = row.cells()
         # What is left is known of a way's last row alone.
-        cells[5] = cells[5] or (earlier[5] if earlier else "")
+        cells[RESIDUE] = cells[RESIDUE] or (earlier[RESIDUE] if earlier else "")
         known[row.start, row.end] = cells
     ordered = sorted(known.values(), key=lambda cells: [[int(part) for part in re.findall(r"\d+", text)] for text in cells[:2]])
     lines = [COLUMNS, ["---"] * len(COLUMNS), *ordered]
