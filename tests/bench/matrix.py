@@ -37,9 +37,10 @@ COLUMNS = ("from", "to", "seconds", "checks", "longest wait for a place", "pods 
 HEAD = """# KAI Scheduler's releases, tried
 
 `make matrix` writes a row for each change that it made on a real cluster with GPUs that are simulated: how long it took, which checks of
-the probe passed afterwards, how long a new pod waited for a place meanwhile, how many of a pod a second were refused because KAI Scheduler's
-webhook did not answer, and what was left once KAI Scheduler was removed. A row from `none` is an installation. The remark says what did not go as it should, and which hazards were accepted and met; without one, a
-second run changed nothing and the pod at work ran on. Rows of releases that were not tried again stay.
+the probe passed afterwards, how long a new pod waited for a place meanwhile, how many of a pod a second were refused because KAI
+Scheduler's webhook did not answer, and what was left once KAI Scheduler was removed. A row from `none` is an installation. The remark
+says what did not go as it should, and which hazards were accepted and met; without one, a second run changed nothing and the pod at work
+ran on. Rows of releases that were not tried again stay.
 
 """
 RESIDUE = COLUMNS.index("left after removal")
