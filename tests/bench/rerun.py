@@ -190,7 +190,8 @@ def main() -> None:
     write_section(
         "Re-runs of site.yml",
         f"{today()}. The first two are the best of {ROUNDS}, without the lab's own part and without the {nothing:.1f} seconds that Ansible "
-        "takes to start and do nothing. The reset is whole, with its tasks of a second or more.\n\n" + "\n".join(lines),
+        "takes to start and do nothing. The reset is whole, with its tasks of a second or more; the last rows are how long the programs "
+        "themselves took to start in it.\n\n" + "\n".join(lines),
     )
 
 
