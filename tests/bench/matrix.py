@@ -108,7 +108,8 @@ class Matrix(Scheduler):
         row = Row(start or "none", end, date=f"{now():%Y-%m-%d}")
         self.rows.append(row)
         stream = Stream(self.kubeconfig) if start else None
-        remarks = []
+        remarks: list[str] = []
+        results: list[dict[str, Any]] = []
         began = time.monotonic()
         try:
             if stream:
@@ -132,7 +133,7 @@ class Matrix(Scheduler):
             if stream:
                 stream.finish(1)
         self.failures += [f"{row.start} to {row.end}: {remark}" for remark in remarks]
-        accepted = [f"{one['name']}: {one['reason']}" for one in results if one["verdict"] == "accepted"] if row.checks else []
+        accepted = [f"{one['name']}: {one['reason']}" for one in results if one["verdict"] == "accepted"]
         row.remark = "; ".join(remarks + accepted)
         print(" | ".join(row.cells()), flush=True)
         return bool(row.checks)

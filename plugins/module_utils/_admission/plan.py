@@ -47,8 +47,13 @@ def policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[Ob
     """
     # Whatever the API server would add is here, too, so that what is wanted can be compared with what there is.
     chosen = {"namespaceSelector": {"matchLabels": {TENANT_LABEL: tenant}}, "objectSelector": {}, "matchPolicy": "Equivalent"}
-    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "scope": "*"}
-    pods["resources"] = ["pods", "pods/ephemeralcontainers"]
+    pods = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["pods", "pods/ephemeralcontainers"],
+        "scope": "*",
+    }
     policy = {
         "failurePolicy": "Fail",
         "matchConstraints": chosen | {"resourceRules": [pods]},
@@ -98,11 +103,10 @@ def _differs(field: str, of_kai: str) -> str:
     return f"(has({new}) && {new}.exists(k, ({of_kai}) && !({kept}))) || ({removed})"
 
 
-def _asks_for_gpus(container: str) -> str:
-    """Return the expression that tells whether a container asks for GPUs, or for slices of some."""
-    c = container
+def _asks_for_gpus() -> str:
+    """Return the expression that tells whether a container, ``c``, asks for GPUs, or for slices of some."""
     amounts = [
-        f"(has({c}.resources) && has({c}.resources.{kind}) && {c}.resources.{kind}.exists(k, k.startsWith({_text(GPU_RESOURCES)})))"
+        f"(has(c.resources) && has(c.resources.{kind}) && c.resources.{kind}.exists(k, k.startsWith({_text(GPU_RESOURCES)})))"
         for kind in ("limits", "requests")
     ]
     return " || ".join(amounts)
@@ -125,7 +129,7 @@ def _leaves_no_device_open(containers: str) -> str:
     named = f"has(c.env) && c.env.exists(e, e.name == {_text(VISIBLE_DEVICES)})"
     apart = f"has(f.prefix) && f.prefix != '' && !{_text(VISIBLE_DEVICES)}.startsWith(f.prefix)"
     by_plugin = f"!has(c.envFrom) || c.envFrom.all(f, {apart})"
-    return f"{containers}.all(c, ({named}) || (({_asks_for_gpus('c')}) ? ({by_plugin}) : !has(object.spec.runtimeClassName)))"
+    return f"{containers}.all(c, ({named}) || (({_asks_for_gpus()}) ? ({by_plugin}) : !has(object.spec.runtimeClassName)))"
 
 
 def _variables() -> dict[str, str]:
@@ -139,7 +143,7 @@ def _variables() -> dict[str, str]:
         "containers": "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])",
         "sharing": _differs("annotations", f"k in {_text(SHARING_NOTES)}"),
         "claims": "has(object.spec.resourceClaims) && object.spec.resourceClaims.size() > 0",
-        "gpus": f"variables.sharing || variables.claims || variables.containers.exists(c, {_asks_for_gpus('c')})",
+        "gpus": f"variables.sharing || variables.claims || variables.containers.exists(c, {_asks_for_gpus()})",
         "own_labels": _differs("labels", f"k in {_text(OWN_LABELS)} || k.startsWith({_text(f'{GPU_GROUP_LABEL}/')})"),
     }
 

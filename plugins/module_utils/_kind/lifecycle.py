@@ -76,15 +76,16 @@ class Cluster:
         gpus = self._host.gpus() if any(worker["gpus"] or worker["count"] for worker in workers) else []
         nodes = plan.plan_nodes(self._name, workers, gpus)
         live = status.parse_nodes(self._docker.nodes(self._name))
+        stopped = sorted(node.name for node in live if not node.running)
         reason = self._reason_to_make(live, nodes)
         self._write_mirrors()
         if reason:
             self._make(reason, bool(live), nodes)
         else:
-            self._start(sorted(node.name for node in live if not node.running))
+            self._start(stopped)
         # What is due inside nodes that do not run yet shows only once they do.
-        if not (self._run.check_mode and (reason or not all(node.running for node in live))):
-            self._converge(nodes)
+        if not (self._run.check_mode and (reason or stopped)):
+            self._converge(nodes, status.parse_nodes(self._docker.nodes(self._name)) if reason or stopped else live)
         return self._run.result(kubeconfig=self._kubeconfig, nodes=[_listed(node) for node in nodes])
 
     def absent(self) -> Result:
@@ -220,15 +221,18 @@ class Cluster:
 
     # --- what is due in a cluster that runs ---
 
-    def _converge(self, nodes: list[plan.Node]) -> None:
-        """Bring nodes, kubeconfig, labels and taints to what is wanted, and wait until the nodes are ready."""
+    def _converge(self, nodes: list[plan.Node], live: list[status.LiveNode]) -> None:
+        """Bring nodes, kubeconfig, labels and taints to what is wanted, and wait until the nodes are ready.
+
+        :arg live: their containers, all of them running.
+        """
         try:
             programs = self._host.programs() if any(node.gpus for node in nodes) else {}
             config = self._host.toolkit_config()
             for node in nodes:
                 self._equip(node, programs if node.gpus else {}, config)
             self._write("kubeconfig", self._kubeconfig, self._docker.kubeconfig(self._name).encode(), 0o600)
-            ready = self._wait_until_ready(nodes)
+            ready = self._wait_until_ready(nodes, live)
             for what, args in plan.kubectl_steps(ready, nodes, self._params["control_plane_schedulable"]):
                 set_it = functools.partial(self._docker.kubectl, nodes[0].name, *args)
                 self._change(what, "it is not set so", (what, "due", "done"), set_it)
@@ -277,10 +281,9 @@ class Cluster:
 
         return wait_for(f"{node} to start", probe, self._deadline())
 
-    def _wait_until_ready(self, nodes: list[plan.Node]) -> list[status.Object]:
+    def _wait_until_ready(self, nodes: list[plan.Node], live: list[status.LiveNode]) -> list[status.Object]:
         """Wait until all nodes are ready and have reported, and return the Node objects."""
         now = datetime.datetime.now(datetime.UTC)
-        live = status.parse_nodes(self._docker.nodes(self._name))
         started = {node.name: node.started for node in live if status.lately(node.started, now)}
 
         def listed(*kinds: str) -> list[status.Object]:

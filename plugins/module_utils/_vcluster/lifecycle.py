@@ -153,6 +153,7 @@ class VirtualCluster:
     def _checked(self) -> Wanted:
         """Return what the options describe, with defaults, once nothing is wrong with them."""
         options = with_defaults(self.run.params)
+        described = wanted(options)
         check_all(
             lambda: validation.check_name(self.name),
             lambda: validation.check_namespace(options["namespace"]),
@@ -160,11 +161,11 @@ class VirtualCluster:
             lambda: validation.check_node_selector(options["node_selector"]),
             lambda: validation.check_trust(options["trust"], options["version"]),
             lambda: validation.check_moved(options["values"], options["version"]),
-            lambda: validation.check_values(wanted(options).values),
+            lambda: validation.check_values(described.values),
             lambda: validation.check_quota(options["quota"]),
-            lambda: validation.check_room(wanted(options).values, ("the control plane", LEAST_QUOTA)),
+            lambda: validation.check_room(described.values, ("the control plane", LEAST_QUOTA)),
         )
-        return wanted(options)
+        return described
 
     def _refuse_history(self, asked: Wanted, exists: bool) -> None:
         """Refuse what does not go with what is in the namespace."""
