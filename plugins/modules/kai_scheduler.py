@@ -178,6 +178,7 @@ import datetime
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CHART, CRD, KUEUE_TOPOLOGIES
@@ -211,7 +212,9 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
         run.warn(warning)
     upstream = Chart(release.chart, release.chart_version)
     chart = find_chart(params["chart_source"], CHART, release.chart_version, upstream)
-    kueue = release.topology_migration and run.kube.get(*CRD, KUEUE_TOPOLOGIES) is not None
+    topologies = run.kube.get(*CRD, KUEUE_TOPOLOGIES) if release.topology_migration else None
+    # One that was brought for an older release is no sign of Kueue.
+    kueue = topologies is not None and not is_owned(topologies)
     values = deep_merge(chart_values(release, params["gpu_sharing"], params["cdi"], kueue), params["values"])
     return Installation(run, release, chart, values).present(today or datetime.datetime.now(datetime.UTC).date())
 

@@ -297,6 +297,12 @@ class TestPrograms:
             with pytest.raises(TenancyError, match="secrets is forbidden"):
                 call()
 
+    def test_an_installation_without_hooks_waits_for_none_and_makes_none(self, real):
+        for text in ("one", "two"):
+            real.helm.upgrade(real.name, real.namespace, real.chart, {"text": text, "hook": True}, 20, hooks=False)
+            assert (real.release().status, content(real)) == ("deployed", text)
+        assert real.kube.get("v1", "Pod", f"{real.name}-hook", real.namespace) is None
+
     def test_what_a_chart_refuses_is_named_by_its_path(self, real):
         def problems(**values: Any) -> list[str]:
             with pytest.raises(TenancyError) as caught:

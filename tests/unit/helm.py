@@ -70,8 +70,8 @@ class InMemoryHelm:
             raise TenancyError(self.refusal)
         return ""
 
-    def upgrade(self, name: str, namespace: str, chart: Chart, values: dict[str, Any], timeout: int) -> str:
-        self.calls.append(("upgrade", name))
+    def upgrade(self, name: str, namespace: str, chart: Chart, values: dict[str, Any], timeout: int, hooks: bool = True) -> str:
+        self.calls.append(("upgrade", name, *([] if hooks else ["--no-hooks"])))
         history = self._history(name, namespace)
         last = history[-1] if history else None
         if last and last.status in PENDING:

@@ -27,6 +27,7 @@ FILE_NAMES = {"facts", "lifecycle", "plan", "status", "validation", "values"}
 # What a subject holds besides.
 FURTHER_FILES = {
     "_desired": {"model"},  # the types of the desired state
+    "_kai": {"removal", "stand_in"},
     "_pending": {"cluster"},  # what is judged
     "_vcluster": {"classes", "control_plane", "inventory"},
 }

@@ -196,13 +196,14 @@ class Helm:
         status, revision = metadata["status"], int(metadata["revision"])
         return Release(name, namespace, status, revision, metadata["chart"], metadata["version"], values or {})
 
-    def upgrade(self, name: str, namespace: str, chart: Chart, values: Values, timeout: int) -> str:
+    def upgrade(self, name: str, namespace: str, chart: Chart, values: Values, timeout: int, hooks: bool = True) -> str:
         """Install or upgrade with exactly these values; never --reuse-values, which breaks across versions.
 
-        :arg timeout: seconds for each of the chart's hooks; nothing else is waited for.
+        :arg timeout: seconds for each of the chart's hooks, which run unless ``hooks`` is false; nothing else is waited for.
         """
         args = ["upgrade", "--install", name, *chart.args(), "--namespace", namespace, "--create-namespace"]
-        args += ["--reset-values", "--values", "-", "--timeout", f"{timeout}s", *UPGRADE_ARGUMENTS[self.major()], *self._cluster]
+        args += ["--reset-values", "--values", "-", "--timeout", f"{timeout}s", *([] if hooks else ["--no-hooks"])]
+        args += [*UPGRADE_ARGUMENTS[self.major()], *self._cluster]
         return self._helm(*args, data=json.dumps(values))
 
     def uninstall(self, name: str, namespace: str, timeout: int, hooks: bool = True) -> str:

@@ -34,3 +34,12 @@ def differences(before: Values, after: Values, path: str = "values") -> list[Cha
         elif old != new or (key in before) != (key in after):
             changes.append((f"{path}.{key}", old, new))
     return changes
+
+
+def merge_patch(before: Values, after: Values) -> Values:
+    """Return the JSON merge patch (RFC 7386) that turns ``before`` into ``after``, which holds no None."""
+    gone: Values = {key: None for key in before if key not in after}
+    return gone | {
+        key: merge_patch(before[key], value) if isinstance(before.get(key), dict) and isinstance(value, dict) else value
+        for key, value in after.items()
+    }

@@ -89,12 +89,15 @@ class HelmRelease:
             self.kube.delete("v1", "Secret", self.found.record, self.namespace)
         self._ended = True
 
-    def apply(self, chart: Chart, values: Values, deadline: Deadline) -> None:
-        """Install or upgrade the release with exactly these values, after ``preview`` and, where needed, ``repair``."""
+    def apply(self, chart: Chart, values: Values, deadline: Deadline, hooks: bool = True) -> None:
+        """Install or upgrade the release with exactly these values, after ``preview`` and, where needed, ``repair``.
+
+        :arg hooks: whether the chart's own hooks run.
+        """
         if self._previewed != (chart, values):
             self.preview(chart, values)
         self.repair(deadline)
-        self.helm.upgrade(self.name, self.namespace, chart, values, int(deadline.left()))
+        self.helm.upgrade(self.name, self.namespace, chart, values, int(deadline.left()), hooks=hooks)
 
     def remove(self, deadline: Deadline, hooks: bool = True) -> None:
         """Uninstall the release with its history, in whatever state it is; do nothing where there is none.

@@ -32,6 +32,8 @@ SCHEDULER_NAME = "kai-scheduler"
 CONFIG = ("kai.scheduler/v1", "Config", "kai-config")
 SHARD = ("kai.scheduler/v1", "SchedulingShard")
 OPERATOR = "kai-operator"
+# Deployment and Service behind the pod webhooks, from 0.9 on.
+ADMISSION_SERVER = "admission"
 # Label "app" of the scheduler's pods, before and since 0.10.
 SCHEDULERS = ("scheduler", "kai-scheduler-default")
 
@@ -103,11 +105,13 @@ class Fact:
 _OLD_HOME = "oci://ghcr.io/nvidia/kai-scheduler/kai-scheduler"
 _NEW_HOME = "oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler"
 
-_OPERANDS = ("pod-grouper", "binder", "queue-controller", "podgroup-controller", "admission")
+_OPERANDS = ("pod-grouper", "binder", "queue-controller", "podgroup-controller", ADMISSION_SERVER)
 
 # CRDs of Kueue and of NVIDIA's GPU operator: kind and version that KAI reads.
 KUEUE_TOPOLOGIES, CLUSTER_POLICIES = "topologies.kueue.x-k8s.io", "clusterpolicies.nvidia.com"
 FOREIGN_KINDS = {KUEUE_TOPOLOGIES: ("Topology", "v1alpha1"), CLUSTER_POLICIES: ("ClusterPolicy", "v1")}
+# Of a cluster in which hooks of KAI's charts bring security contexts (templates/rbac/scc.yaml).
+OPENSHIFT_CRD = "clusterversions.config.openshift.io"
 # Of all releases; a release's own are among its facts.
 CRDS = (
     "bindrequests.scheduling.run.ai",
@@ -258,7 +262,7 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         Fact((0, 14, 0), ((1, 31), (1, 35)), "SUPPORT.md"),
         Fact((0, 16, 0), ((1, 28), (1, 36)), "SUPPORT.md"),
     ),
-    # An upgrade makes the Config anew, and with it service accounts: a scheduler that goes on is not authorised any more.
+    # Helm makes the Config anew with an upgrade, and with it service accounts: a scheduler that goes on is not authorised any more.
     "restart_after_upgrade": (
         Fact(_EVER, False, "templates/kai-config.yaml is no hook"),
         Fact((0, 9, 5), True, "templates/kai-config.yaml is a hook, #1536"),
@@ -277,10 +281,12 @@ class Asked:
 
     :ivar gpu_sharing: whether pods share GPUs.
     :ivar others: whether pods of others run in the cluster, as those of tenants in a host cluster.
+    :ivar shares_nodes: whether, besides, they share GPUs of nodes on which others have some, too, and are not trusted.
     """
 
     gpu_sharing: bool = False
     others: bool = False
+    shares_nodes: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -315,7 +321,17 @@ HAZARDS: tuple[Hazard, ...] = (
 )
 # The hazard of every release whose end_of_support is over.
 END_OF_SUPPORT = "end-of-support"
-HAZARD_NAMES = (*dict.fromkeys(hazard.name for hazard in HAZARDS), END_OF_SUPPORT)
+# The hazard of every release, where it is asked for: none of its own, but of who writes what it reads.
+OPEN_GPUS = Hazard(
+    "open-gpus",
+    _EVER,
+    _OPEN,
+    "shares_nodes",
+    "which GPU a pod shares is said by a ConfigMap that the tenant itself can write, so that its pods can use every GPU of the nodes "
+    "that it shares with others",
+    "pkg/binder/common/gpusharingconfigmap",
+)
+HAZARD_NAMES = (*dict.fromkeys(hazard.name for hazard in HAZARDS), END_OF_SUPPORT, OPEN_GPUS.name)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import datetime
 import functools
-import itertools
 import json
 import typing as t
 
@@ -19,16 +18,24 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problems, pods_gone
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Step
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts, status
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts, stand_in, status
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.removal import Removal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import (
     hazards_on,
     parse_installed,
     refuse_deeper_queues,
     refuse_hazards,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import config_in, images_in, pulling_pod, shares_gpus
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import (
+    config_in,
+    images_in,
+    migrates_topologies,
+    pulling_pod,
+    shares_gpus,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, from_live
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
@@ -101,10 +108,14 @@ class Installation:
             self.manifests = self.helm_release.preview(self.chart, self.values)
         if self.export:
             run.change(f"Secret {facts.EXPORT[0]}", "present", None)
+        if left := stand_in.exists(self.kube):
+            run.change(f"Pod {stand_in.NAME}", "present", None)
         record = self._record()
         run.take_all([*self._steps(changing), *record])
         if not run.check_mode:
             wait_for(f"KAI Scheduler {release.version}", self._ready, run.deadline)
+        if left or (changing and self._in_place):
+            run.take_all([self._step("remove the copy of the admission pod", "KAI's own answers again", self._end_stand_in)])
         if not (run.check_mode and changing):
             self._restart_unauthorised()
         notes = facts.upgrade_notes(self.before, release.number) if self.before != release.number else []
@@ -195,22 +206,24 @@ class Installation:
         """Return the steps to the wanted release; a run that was killed between two of them is finished by the next."""
         version, current = self.release.version, self.current
         steps = self._preparation()
-        if self.replaces and (images := images_in(self.manifests)):
+        if self.replaces and (images := images_in(self.manifests, self._hooks)):
             why = "what is installed stays until they are there"
             steps.insert(0, self._step("pull the images", why, lambda: self._pull(images)))
         if changing:
             steps.append(self._step("apply the CRDs", "helm installs them once and never changes them", self._apply_crds))
             upgrade = current is not None and not self.is_downgrade
-            steps.append(
-                self._step(f"{'upgrade to' if upgrade else 'install'} {version}", "as asked, with all values", self._install)
-            )
+            if self._in_place:
+                why = "new pods would be refused until KAI's own is there again"
+                steps.append(self._step("start a copy of the admission pod", why, self._start_stand_in))
+            verb = "upgrade to" if upgrade else "downgrade to" if self._in_place else "install"
+            steps.append(self._step(f"{verb} {version}", "as asked, with all values", self._install))
             if upgrade and facts.facts_of(self.before)["config_by_helm"] and not self.release.config_by_helm:
                 why = "helm deletes it after the upgrade, because it was an object of the former release"
-                steps.append(self._step("write back the Config", why, self._restore_config))
-            if upgrade and self.release.restart_after_upgrade:
+                steps.append(self._step("write back the Config", why, self._write_config))
+            if upgrade and self.release.restart_after_upgrade and (self._hooks or not self._made_alike):
                 why = "its service account was made anew, and it would go on without rights (#1536)"
                 steps.append(self._step("restart the scheduler", why, self._restart))
-        if self.export or self.is_downgrade:
+        if self.export or (self.is_downgrade and not self._in_place):
             steps.append(
                 self._step("write back the queues", "some may be missing or changed since the export", self._restore_queues)
             )
@@ -219,8 +232,8 @@ class Installation:
     def _preparation(self) -> list[Step]:
         """Return the steps that clear the way for the chart: a downgrade's removal, or a repair."""
         current, version = self.current, self.before
-        if current and self.is_downgrade:
-            why = f"upstream supports no downgrade from v{facts.dotted(version)}"
+        if current and self.is_downgrade and not self._in_place:
+            why = f"v{facts.dotted(version)} is made of other parts"
             removal = self._step(f"remove v{facts.dotted(version)}", why, self._remove_former)
             export = self._step("export the queues", "a downgrade goes by removal", self._export_queues)
             return [removal] if self.export else [export, removal]
@@ -254,9 +267,9 @@ class Installation:
             return []
 
     def _pull(self, images: list[str]) -> None:
-        """Have a node pull the images of the pods that helm makes.
+        """Have a node pull images.
 
-        :raises TenancyError: when one does not come within a third of the time that is left.
+        :raises TenancyError: when one does not come within two thirds of the time that is left.
         """
         pod = pulling_pod(images)
         name = pod["metadata"]["name"]
@@ -270,7 +283,7 @@ class Installation:
             self.run.warn(f"Whether the images can be pulled was not tried: {exc.message}")
             return
         try:
-            wait_for(f"the images {', '.join(images)}", lambda: status.pulled(seen()), self.run.deadline.share(1 / 3))
+            wait_for(f"the images {', '.join(images)}", lambda: status.pulled(seen()), self.run.deadline.share(2 / 3))
         finally:
             self.kube.delete("v1", "Pod", name, facts.NAMESPACE)
 
@@ -283,23 +296,77 @@ class Installation:
         names = {crd["metadata"]["name"] for crd in crds} | set(foreign)
         wait_for("the CRDs", lambda: status.established(names, self.kube.list(*facts.CRD)), self.run.deadline)
 
+    @functools.cached_property
+    def _hooks(self) -> bool:
+        """Whether the chart's hooks do more than is done here, which is to bring the CRDs and the Config."""
+        openshift = self.kube.get(*facts.CRD, facts.OPENSHIFT_CRD) is not None
+        return not self.release.operator or migrates_topologies(self.values, self.release) or openshift
+
+    @property
+    def _made_alike(self) -> bool:
+        """Whether an operator made all of what is installed, as that of the wanted release does."""
+        return bool(self.release.shard and facts.facts_of(self.before)["shard"])
+
+    @property
+    def _in_place(self) -> bool:
+        """Whether another release, or other values, take over the Config, webhooks and service accounts of what is installed.
+
+        Each operator removes what another one made for the same Config and it does not know itself.
+        """
+        return self.replaces and self._made_alike and not self._hooks
+
     def _install(self) -> None:
         if self.release.operator:
             # Seen from v0.12.0 to v0.13.1: until the new one is ready, both undo what the other does to the schedulers.
             self.kube.delete("apps/v1", "Deployment", facts.OPERATOR, facts.NAMESPACE)
-        # A hook's Job that was left behind would be in the way of the next one.
-        for job in self.kube.list("batch/v1", "Job", facts.NAMESPACE):
-            self.kube.delete("batch/v1", "Job", job["metadata"]["name"], facts.NAMESPACE)
+        if self._in_place:
+            self._end_former_pods()
+        if self._hooks:
+            # A hook's Job that was left behind would be in the way of the next one.
+            for job in self.kube.list("batch/v1", "Job", facts.NAMESPACE):
+                self.kube.delete("batch/v1", "Job", job["metadata"]["name"], facts.NAMESPACE)
         if self.kube.get("v1", "Namespace", facts.NAMESPACE) is None:
             # By the label others know that this installation is owned by this collection.
             metadata = {"name": facts.NAMESPACE, "labels": OWNED_LABELS}
             self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        self.helm_release.apply(self.chart, self.values, self.run.deadline)
+        if not self._hooks:
+            self._write_config()
+        self.helm_release.apply(self.chart, self.values, self.run.deadline, hooks=self._hooks)
 
-    def _restore_config(self) -> None:
+    def _end_former_pods(self) -> None:
+        """End the pods of a release that another one replaces in place, but for those that its operator recreates by itself.
+
+        A Deployment that is rolled over would need room for one more pod in the tenant's quota; and of a newer release, none keeps
+        what the older operator would not reset.
+        """
+        gone = functools.partial(pods_gone, self.kube, facts.NAMESPACE, f"app={facts.OPERATOR}")
+        wait_for("the end of the former operator", gone, self.run.deadline, interval=0.3)
+        stand_in.take_over(self.run)
+        if self.before == self.release.number:
+            return
+        deployments = [
+            item["metadata"]["name"]
+            for item in self.kube.list("apps/v1", "Deployment", facts.NAMESPACE)
+            if self.is_downgrade or (item["spec"].get("strategy") or {}).get("type") != "Recreate"
+        ]
+        concurrently(lambda name: self.kube.delete("apps/v1", "Deployment", name, facts.NAMESPACE), deployments)
+
+    def _start_stand_in(self) -> None:
+        stand_in.start(self.run)
+
+    def _end_stand_in(self) -> None:
+        stand_in.end(self.run)
+
+    def _write_config(self) -> None:
+        """Bring the Config to what the chart's hook would make it, without that hook's way: to delete it with all that it owns."""
         config = config_in(self.manifests)
-        if config and self.kube.get(*facts.CONFIG) is None:
+        if config is None:
+            return
+        live = self.kube.get(*facts.CONFIG)
+        if live is None:
             self.kube.apply(config)
+        else:
+            self.kube.patch(*facts.CONFIG, {"spec": merge_patch(live["spec"], config["spec"])})
 
     def _scheduler_pods(self) -> list[Object]:
         return self.kube.list("v1", "Pod", facts.NAMESPACE, f"app={self.release.scheduler}")
@@ -372,93 +439,3 @@ def absent(run: Run, purge: bool) -> Result:
         what = current.chart_version if current else "what is left of it"
         run.take(f"remove {what}", "as asked; webhooks go before what answers them", removal.remove)
     return run.result(notes=[])
-
-
-class Leftover(t.NamedTuple):
-    """An object of KAI that is still there; ``terminating`` when its deletion is under way."""
-
-    api_version: str
-    kind: str
-    name: str
-    terminating: bool
-    namespace: str | None = None
-
-
-class Removal:
-    """The removal of KAI Scheduler from one cluster, in an order in which no webhook refuses what nobody answers for.
-
-    :arg purge: remove what users made as well.
-    :arg replaced: another release follows at once: KAI's namespace stays and is emptied, which takes a third of the time.
-    """
-
-    def __init__(self, kube: Kube, release: HelmRelease, deadline: Deadline, purge: bool = False, replaced: bool = False) -> None:
-        self.kube = kube
-        self.helm_release = release
-        self.deadline = deadline
-        self.purge = purge
-        self.replaced = replaced
-
-    def remove(self) -> None:
-        """Remove everything and wait until it is gone."""
-        # The operator makes the webhooks, so it goes first; then the webhooks, then whoever answers them.
-        self.kube.delete("apps/v1", "Deployment", facts.OPERATOR, facts.NAMESPACE)
-        self._wait_for_pods("the end of the operator", f"app={facts.OPERATOR}")
-        concurrently(self._delete, self._webhooks())
-        # A namespace that is deleted with pods in it is looked at again only after many seconds. They end while helm works.
-        concurrently(self._delete, self._list("apps/v1", "Deployment", namespace=facts.NAMESPACE))
-        # Hooks need an image, which may be missing; what they do is done here.
-        self.helm_release.remove(self.deadline, hooks=False)
-        self._wait_for_pods("the end of its pods")
-        wait_for("the removal of KAI Scheduler", self._sweep, self.deadline, interval=0.3)
-
-    def leftovers(self) -> list[Leftover]:
-        """Return what is in the cluster, in the order in which it can go."""
-        namespaces = {facts.SCALE_ADJUST_NAMESPACE}
-        namespaces |= set() if self.replaced else {facts.NAMESPACE}
-        namespaces |= {facts.RESERVATION_NAMESPACE} if self.purge else set()
-        crds = self._list(*facts.CRD, wanted=status.is_kai_crd)
-        served = {crd.name for crd in crds if not crd.terminating}
-        configs = (("configs.kai.scheduler", facts.CONFIG[:2]), ("schedulingshards.kai.scheduler", facts.SHARD))
-        listings: list[t.Callable[[], list[Leftover]]] = [
-            self._webhooks,
-            *[functools.partial(self._list, *kind) for crd, kind in configs if crd in served],
-            *[
-                functools.partial(self._list, facts.RBAC, kind, status.is_of_chart)
-                for kind in ("ClusterRoleBinding", "ClusterRole")
-            ],
-            functools.partial(self._list, "scheduling.k8s.io/v1", "PriorityClass", status.is_of_chart),
-            functools.partial(self._list, "v1", "Namespace", lambda item: item["metadata"]["name"] in namespaces),
-        ]
-        if self.replaced:
-            # Service accounts that outlive the old Config would be taken from the next release while it uses them (#1536).
-            made = functools.partial(self._list, wanted=lambda item: not status.is_built_in(item), namespace=facts.NAMESPACE)
-            listings += [functools.partial(made, *kind) for kind in facts.CONTENT]
-        listed = concurrently(lambda listing: listing(), listings)
-        return [*itertools.chain.from_iterable(listed), *(crds if self.purge else [])]
-
-    def _sweep(self) -> tuple[bool | None, str]:
-        """Probe for ``wait_for``: delete what is left; True once nothing is."""
-        leftovers = self.leftovers()
-        doomed = [leftover for leftover in leftovers if not leftover.terminating]
-        # Kind after kind, as they can go; those of one kind at once.
-        for _kind, same in itertools.groupby(doomed, key=lambda leftover: leftover.kind):
-            concurrently(self._delete, same)
-        return (None, ", ".join(f"{leftover.kind} {leftover.name}" for leftover in leftovers)) if leftovers else (True, "")
-
-    def _webhooks(self) -> list[Leftover]:
-        return [item for kind in facts.WEBHOOK_KINDS for item in self._list(facts.ADMISSION, kind, status.is_kai_webhook)]
-
-    def _list(
-        self, api_version: str, kind: str, wanted: t.Callable[[Object], bool] = lambda _item: True, namespace: str | None = None
-    ) -> list[Leftover]:
-        return [
-            Leftover(api_version, kind, item["metadata"]["name"], "deletionTimestamp" in item["metadata"], namespace)
-            for item in self.kube.list(api_version, kind, namespace)
-            if wanted(item)
-        ]
-
-    def _delete(self, leftover: Leftover) -> None:
-        self.kube.delete(leftover.api_version, leftover.kind, leftover.name, leftover.namespace)
-
-    def _wait_for_pods(self, what: str, selector: str | None = None) -> None:
-        wait_for(what, lambda: pods_gone(self.kube, facts.NAMESPACE, selector), self.deadline, interval=0.3)

@@ -31,6 +31,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     Object,
     Release,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import image_named
 
 # --- is it available? ----------------------------------------------------------------------------------------------
 
@@ -55,7 +56,23 @@ def missing(release: Release, parts: Parts) -> list[str]:
         *without_ca(parts.webhooks),
         *unready(parts.shards),
         *unavailable(release.deployments, parts.deployments),
+        *outdated(release.scheduler, parts),
     ]
+
+
+def outdated(scheduler: str, parts: Parts) -> list[str]:
+    """Return whether the scheduler's Deployment has not the image that the Config names, as a phrase.
+
+    The Config's conditions do not tell: the scheduler belongs to a SchedulingShard, whose generation need not change.
+    """
+    spec = (parts.config or {}).get("spec") or {}
+    wanted = image_named(((spec.get("scheduler") or {}).get("service") or {}).get("image") or {})
+    images = [_image(item) for item in parts.deployments if wanted and item["metadata"]["name"] == scheduler]
+    return [f"Deployment {scheduler} has still the image {image}" for image in images if image != wanted]
+
+
+def _image(deployment: Object) -> str:
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
 
 
 def scheduler_version(deployments: t.Iterable[Object]) -> str:
@@ -63,7 +80,7 @@ def scheduler_version(deployments: t.Iterable[Object]) -> str:
 
     :arg deployments: those in KAI's namespace.
     """
-    images = {item["metadata"]["name"]: item["spec"]["template"]["spec"]["containers"][0]["image"] for item in deployments}
+    images = {item["metadata"]["name"]: _image(item) for item in deployments if item["metadata"]["name"] in SCHEDULERS}
     # Another one in its namespace need not be of its release.
     return next((image_tag(images[name]) for name in SCHEDULERS if name in images), "")
 

@@ -17,6 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     END_OF_SUPPORT,
     HAZARD_NAMES,
     LINES,
+    OPEN_GPUS,
     RETRACTED,
     Asked,
     Hazard,
@@ -94,7 +95,8 @@ def hazards_on(release: Release, today: datetime.date) -> tuple[Hazard, ...]:
 
 def touching(release: Release, asked: Asked, today: datetime.date) -> tuple[Hazard, ...]:
     """Return the hazards of a release that touch what is asked of it."""
-    return tuple(hazard for hazard in hazards_on(release, today) if not hazard.touches or getattr(asked, hazard.touches))
+    known = (*hazards_on(release, today), OPEN_GPUS)
+    return tuple(hazard for hazard in known if not hazard.touches or getattr(asked, hazard.touches))
 
 
 def nearest_without(number: Version, asked: Asked, today: datetime.date) -> Release | None:

@@ -21,6 +21,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CONFIG, NAMESPACE, RENAMED, Object, Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
 
+_TOPOLOGY_MIGRATION = "topologyMigration.enabled"
+_HOOK = "helm.sh/hook"
+
 
 def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, kueue: bool = False) -> Values:
     """Return what has to be set for a release to work as asked.
@@ -39,7 +42,7 @@ def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, k
     if release.default_queue_key:
         settings[release.default_queue_key] = False
     if release.topology_migration and not kueue:
-        settings["topologyMigration.enabled"] = False
+        settings[_TOPOLOGY_MIGRATION] = False
     if release.operator_qps:
         settings["operator.qps"] = release.operator_qps
     return _nested(settings)
@@ -50,19 +53,52 @@ def shares_gpus(values: Values, release: Release) -> bool:
     return bool(_at(values, release.gpu_sharing_key))
 
 
+def migrates_topologies(values: Values, release: Release) -> bool:
+    """Tell whether a hook of a release's chart copies Kueue's Topologies with these values."""
+    return release.topology_migration and _at(values, _TOPOLOGY_MIGRATION) is not False
+
+
 def config_in(manifests: str) -> Object | None:
-    """Return the Config among a chart's manifests, hooks included; None where the chart makes it in another way."""
-    return next((item for item in _documents(manifests) if (item["apiVersion"], item["kind"]) == CONFIG[:2]), None)
+    """Return the Config that a chart's hooks make, without what is only the hook's; None where no hook makes one.
+
+    Up to v0.12.21 the Config is such a hook itself; later releases have a Job apply it from a ConfigMap.
+    """
+    hooks = [item for item in _documents(manifests) if _HOOK in annotations_of(item)]
+    data = [(item.get("data") or {}).items() for item in hooks if item["kind"] == "ConfigMap"]
+    texts = [text for files in data for name, text in files if name.endswith(".yaml")]
+    for item in [*hooks, *(item for text in texts for item in _documents(text))]:
+        if (item.get("apiVersion"), item.get("kind")) == CONFIG[:2]:
+            return {"apiVersion": CONFIG[0], "kind": CONFIG[1], "metadata": {"name": CONFIG[2]}, "spec": item["spec"]}
+    return None
 
 
-def images_in(manifests: str) -> list[str]:
-    """Return the images of the pods that helm itself makes of a chart's manifests when it installs or upgrades them."""
+def images_in(manifests: str, hooks: bool) -> list[str]:
+    """Return the images that an installation needs: of the pods that helm makes of a chart's manifests, and of the operator's.
+
+    :arg hooks: whether the chart's hooks run.
+    """
     images = []
     for item in _documents(manifests):
-        template = (item.get("spec") or {}).get("template") or {}
-        if "delete" not in annotations_of(item).get("helm.sh/hook", ""):
+        hook = annotations_of(item).get(_HOOK, "")
+        if not hook or (hooks and "delete" not in hook):
+            template = (item.get("spec") or {}).get("template") or {}
             images += [container["image"] for container in (template.get("spec") or {}).get("containers") or []]
-    return list(dict.fromkeys(images))
+    return list(dict.fromkeys([*images, *_images_of(config_in(manifests) or {})]))
+
+
+def _images_of(config: Values) -> t.Iterator[str]:
+    """Yield the images that a Config, or a part of it, names for what is enabled."""
+    if (config.get("service") or {}).get("enabled") is False:
+        return
+    for value in config.values():
+        if isinstance(value, dict):
+            yield from [image] if (image := image_named(value)) else _images_of(value)
+
+
+def image_named(image: Values) -> str:
+    """Return the reference of an image as a Config names it; empty where this is none (pkg/apis/kai/v1/common/image.go)."""
+    repository, name, tag = (image.get(key) for key in ("repository", "name", "tag"))
+    return f"{repository}/{name}:{tag}" if repository and name and tag else ""
 
 
 def pulling_pod(images: t.Sequence[str]) -> Object:
@@ -82,7 +118,7 @@ def pulling_pod(images: t.Sequence[str]) -> Object:
 
 
 def _documents(manifests: str) -> list[Object]:
-    return [item for item in yaml.safe_load_all(manifests) if item]
+    return [item for item in yaml.safe_load_all(manifests) if isinstance(item, dict)]
 
 
 def _at(values: Values, path: str) -> t.Any:

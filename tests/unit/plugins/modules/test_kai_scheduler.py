@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import stand_in
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
@@ -38,6 +39,7 @@ KINDS = {
     "Queue": ("scheduling.run.ai/v2", None),
     "SchedulingShard": (kai.SHARD[0], None),
     "Secret": ("v1", kai.NAMESPACE),
+    "Service": ("v1", kai.NAMESPACE),
     "ServiceAccount": ("v1", kai.NAMESPACE),
     "ValidatingWebhookConfiguration": (kai.ADMISSION, None),
 }
@@ -45,6 +47,12 @@ KINDS = {
 
 def at(minute):
     return {"creationTimestamp": f"2026-11-21T12:0{minute}:00Z"}
+
+
+def config_of(made):
+    """The spec of a release's Config."""
+    image = {"repository": "registry.example", "name": made.scheduler, "tag": made.version}
+    return {"namespace": kai.NAMESPACE, made.version: True, "scheduler": {"service": {"image": image}}}
 
 
 class Cluster(InMemoryApi):
@@ -59,6 +67,7 @@ class Cluster(InMemoryApi):
             self.react(verb, "CustomResourceDefinition", self._establish)
         self.react("delete", "Deployment", self._end_pods)
         self.react("delete", "Pod", self._replace)
+        self.react("create", "Pod", self._start)
 
     def have(self, kind, name, metadata=None, **more):
         api_version, namespace = KINDS[kind]
@@ -88,24 +97,43 @@ class Cluster(InMemoryApi):
         self.put(crd | {"status": {"conditions": [{"type": "Established", "status": "True"}]}})
 
     def _end_pods(self, deployment):
-        for pod in self.list("v1", "Pod", kai.NAMESPACE, f"app={deployment['metadata']['name']}"):
+        # A bare pod belongs to no Deployment, whatever its labels.
+        for pod in self.list("v1", "Pod", kai.NAMESPACE, f"app={deployment['metadata']['name']},!app.kubernetes.io/managed-by"):
             self.drop("v1", "Pod", pod["metadata"]["name"], kai.NAMESPACE)
 
     def _replace(self, pod):
         if self.find("Deployment", pod["metadata"].get("labels", {}).get("app")):
             self.have("Pod", f"{pod['metadata']['name']}-new", at(9) | {"labels": pod["metadata"]["labels"]}, spec={}, status={})
 
+    def _start(self, pod):
+        """Have a node do what it does with the pods of this collection: pull images, answer webhooks."""
+        statuses = [{"name": one["name"], "imageID": "sha256:1"} for one in pod["spec"]["containers"]]
+        self.put(pod | {"status": {"containerStatuses": statuses, "conditions": [{"type": "Ready", "status": "True"}]}})
+
+    def operate(self):
+        """Do what KAI's operator does where it finds the Config."""
+        config = self.find("Config", "kai-config")
+        generation = config["metadata"]["generation"]
+        self.put(config | {"status": {"conditions": [item | {"observedGeneration": generation} for item in CONDITIONS]}})
+        self.have("Service", "admission", spec={"selector": {"app": "admission"}})
+
     def _installed(self, helm_release):
         """Do what the chart and KAI's operator do."""
         if helm_release is None:
             return
         self.calls.append("upgrade")
-        self.have("Config", "kai-config", status={"conditions": CONDITIONS})
-        self.have("SchedulingShard", "default", status={"conditions": CONDITIONS})
         made = release(helm_release.chart_version)
+        if made.operator:
+            if "--no-hooks" not in self.helm.calls[-1] or made.config_by_helm:
+                self.have("Config", "kai-config", spec=config_of(made))
+            self.operate()
+        self.have("SchedulingShard", "default", status={"conditions": CONDITIONS})
         for deployment in made.deployments:
             status = {"availableReplicas": 1, "updatedReplicas": 1, "replicas": 1, "observedGeneration": 1}
-            self.have("Deployment", deployment, spec={"replicas": 1}, status=status)
+            strategy = {"type": "Recreate"} if deployment in ("admission", "binder", SCHEDULER) else {}
+            image = f"registry.example/{deployment}:{made.version}"
+            template = {"metadata": {"labels": {"app": deployment}}, "spec": {"containers": [{"name": "one", "image": image}]}}
+            self.have("Deployment", deployment, spec={"replicas": 1, "strategy": strategy, "template": template}, status=status)
         self.have("Pod", "scheduler-1", at(1) | {"labels": {"app": made.scheduler}}, spec={}, status={})
         self.have("Pod", kai.OPERATOR, {"labels": {"app": kai.OPERATOR}}, spec={}, status={})
         for kind, webhook in kai.WEBHOOKS[:4]:
@@ -119,7 +147,21 @@ class Cluster(InMemoryApi):
 
 
 class Charts(InMemoryHelm):
-    """Helm with KAI's charts."""
+    """Helm with KAI's charts, each with a Config that a hook makes."""
+
+    def template(self, name, namespace, chart, values, api_versions=()):
+        super().template(name, namespace, chart, values, api_versions)
+        made = release(chart.version)
+        if not made.operator or made.config_by_helm:
+            return ""
+        return json.dumps(
+            {
+                "apiVersion": kai.CONFIG[0],
+                "kind": "Config",
+                "metadata": {"name": "kai-config", "namespace": namespace, "annotations": {"helm.sh/hook": "pre-install"}},
+                "spec": config_of(made),
+            }
+        )
 
     def crds(self, _chart):
         api_version, kind = kai.CRD
@@ -142,6 +184,15 @@ def params(**changes):
         "purge": False,
         "timeout": 3,
     } | changes
+
+
+UPGRADE = [
+    "pull the images",
+    "apply the CRDs",
+    "start a copy of the admission pod",
+    "upgrade to v0.13.1",
+    "remove the copy of the admission pod",
+]
 
 
 def run(cluster, check_mode=False, today=TODAY, **changes):
@@ -185,9 +236,12 @@ def test_install():
     assert cluster.calls == [
         *(f"apply CustomResourceDefinition {name}" for name in kai.CRDS),
         "create Namespace kai-scheduler",
+        "apply Config kai-config",
         "upgrade",
         "patch Namespace kai-scheduler",
     ]
+    # The CRDs and the Config are all that the hooks would bring, with an image of their own.
+    assert cluster.helm.calls == [("upgrade", "kai-scheduler", "--no-hooks")]
 
 
 def test_second_run_changes_nothing(installed):
@@ -212,7 +266,7 @@ def test_values_that_the_chart_refuses_are_refused_before_the_first_write(instal
             assert cluster.calls == []
 
 
-def test_upgrade_brings_crds_and_restarts_the_scheduler(installed):
+def test_an_upgrade_leaves_config_and_webhooks_in_place_and_always_has_a_pod_behind_them(installed):
     result = run(installed, version="v0.13.1", gpu_sharing=False)
     assert result["diff"]["before"] == {
         "version": "v0.12.0",
@@ -225,15 +279,35 @@ def test_upgrade_brings_crds_and_restarts_the_scheduler(installed):
         "values.global.gpuSharing": False,
         "values.operator": {"qps": 5},
     }
-    assert installed.calls[-3:] == ["delete Deployment kai-operator", "upgrade", "delete Pod scheduler-1"]
+    assert steps(result) == UPGRADE
+    deleted = {f"delete Deployment {name}" for name in ("pod-grouper", "queue-controller", "podgroup-controller")}
+    first = installed.calls.index("create Pod kubegpu-admission")
+    assert installed.calls[first : first + 3] == [
+        "create Pod kubegpu-admission",
+        "delete Deployment kai-operator",
+        "patch Service admission",
+    ]
+    # What the operator itself recreates stays until it does; what it would roll over needs room for one more pod.
+    assert set(installed.calls[first + 3 : first + 6]) == deleted
+    assert installed.calls[first + 6 :] == [
+        "patch Config kai-config",
+        "upgrade",
+        "patch Service admission",
+        "patch Pod kubegpu-admission",
+        "delete Pod kubegpu-admission",
+    ]
+    assert "v0.12.0" not in installed.find("Config", "kai-config")["spec"]
+    assert run(installed, version="v0.13.1", gpu_sharing=False)["changed"] is False
 
 
 def test_diffs_show_steps_upgrade_notes_and_hazards(installed):
     result = run(installed, check_mode=True, version="v0.13.1")
     assert result["diff"]["prepared"].splitlines() == [
+        "step: pull the images (what is installed stays until they are there)",
         "step: apply the CRDs (helm installs them once and never changes them)",
+        "step: start a copy of the admission pod (new pods would be refused until KAI's own is there again)",
         "step: upgrade to v0.13.1 (as asked, with all values)",
-        "step: restart the scheduler (its service account was made anew, and it would go on without rights (#1536))",
+        "step: remove the copy of the admission pod (KAI's own answers again)",
         "upgrade note: queues below the second level are scheduled from now on (release notes)",
         f"accepted hazard: {result['hazards'][0]}",
         "accepted hazard: end-of-support: upstream has corrected nothing in it since the end of 2026-03",
@@ -242,55 +316,157 @@ def test_diffs_show_steps_upgrade_notes_and_hazards(installed):
     assert run(installed, version="v0.12.0")["upgrade_notes"] == []
 
 
-def test_a_downgrade_goes_by_removal_and_keeps_the_queues(installed):
+def test_a_downgrade_leaves_config_webhooks_and_queues_in_place(installed):
     run(installed, version="v0.13.1")
-    for name, parent in (("ml", None), ("training", "ml")):
-        installed.have("Queue", name, **queue(name, parent, priority=7))
-    predicted = run(installed, check_mode=True)
-    expected = ["export the queues", "remove v0.13.1", "apply the CRDs", "install v0.12.0", "write back the queues"]
-    assert steps(predicted) == expected
-    assert "queues below the second level would not be scheduled any more" in predicted["upgrade_notes"][0]
-
+    installed.have("Queue", "ml", **queue("ml"))
     for account in ("default", "binder", "scheduler"):
         installed.have("ServiceAccount", account, at(0))
     installed.calls = []
-    removed, kept = installed.helm.uninstall, {}
+    expected = [step.replace("upgrade to v0.13.1", "downgrade to v0.12.0") for step in UPGRADE]
+    predicted = run(installed, check_mode=True)
+    assert (steps(predicted), installed.calls) == (expected, [])
+    assert "queues below the second level would not be scheduled any more" in predicted["upgrade_notes"][0]
 
-    def lose_a_queue(*args, **more):
-        removed(*args, **more)
-        kept.update(installed.find("Secret", *kai.EXPORT)["data"])
-        installed.lose("Queue", "ml")
-        installed.find("Queue", "training")["spec"]["priority"] = 1
-
-    installed.helm.uninstall = lose_a_queue
     result = run(installed)
-    assert steps(result) == expected
-    assert result["diff"]["before"]["version"] == "v0.13.1"
+    assert (steps(result), result["diff"]["before"]["version"]) == (expected, "v0.13.1")
     assert installed.helm.release("kai-scheduler", "kai-scheduler").chart_version == "v0.12.0"
-    assert installed.names("ServiceAccount") == {"default"}
-    assert {"kai-scheduler", "kai-resource-reservation"} <= installed.names("Namespace")
-    assert kept.keys() == {"queues"}
-    assert [item["metadata"]["name"] for item in json.loads(base64.b64decode(kept["queues"]))] == ["ml", "training"]
-    assert installed.calls[-3:] == ["create Queue ml", "apply Queue training", "delete Secret kubegpu-kai-export"]
-    assert installed.find("Queue", "training")["spec"] == {"priority": 7, "parentQueue": "ml"}
+    # Nothing of the newer release is left in them: the older operator makes them anew.
+    ended = {call.removeprefix("delete Deployment ") for call in installed.calls if call.startswith("delete Deployment ")}
+    assert ended == set(release("v0.13.1").deployments)
+    touched = ("delete Config", "delete Mutating", "delete Validating", "delete Queue", "delete ServiceAccount", "uninstall")
+    assert [call for call in installed.calls if call.startswith(touched)] == []
+    assert installed.calls.index("patch Service admission") < installed.calls.index("delete Deployment admission")
     assert run(installed)["changed"] is False
 
 
-def test_a_downgrade_goes_on_where_it_was_killed(installed):
-    run(installed, version="v0.13.1")
-    installed.have("Queue", "ml", **queue("ml"))
+@pytest.fixture
+def newer():
+    """Have a release of which an older one, without shards, takes over nothing."""
+    cluster = Cluster()
+    run(cluster, version="v0.10.5")
+    cluster.calls = []
+    return cluster
+
+
+OLDER = {"version": "v0.9.5", "gpu_sharing": False}
+
+
+def test_a_downgrade_to_a_release_of_other_parts_goes_by_removal_and_keeps_the_queues(newer):
+    for name, parent in (("ml", None), ("training", "ml")):
+        newer.have("Queue", name, **queue(name, parent, priority=7))
+    predicted = run(newer, check_mode=True, **OLDER)
+    expected = [
+        "pull the images",
+        "export the queues",
+        "remove v0.10.5",
+        "apply the CRDs",
+        "install v0.9.5",
+        "write back the queues",
+    ]
+    assert steps(predicted) == expected
+
+    for account in ("default", "binder", "scheduler"):
+        newer.have("ServiceAccount", account, at(0))
+    newer.calls = []
+    removed, kept = newer.helm.uninstall, {}
+
+    def lose_a_queue(*args, **more):
+        removed(*args, **more)
+        kept.update(newer.find("Secret", *kai.EXPORT)["data"])
+        newer.lose("Queue", "ml")
+        newer.find("Queue", "training")["spec"]["priority"] = 1
+
+    newer.helm.uninstall = lose_a_queue
+    result = run(newer, **OLDER)
+    assert steps(result) == expected
+    assert result["diff"]["before"]["version"] == "v0.10.5"
+    assert newer.helm.release("kai-scheduler", "kai-scheduler").chart_version == "v0.9.5"
+    assert newer.names("ServiceAccount") == {"default"}
+    assert {"kai-scheduler", "kai-resource-reservation"} <= newer.names("Namespace")
+    assert kept.keys() == {"queues"}
+    assert [item["metadata"]["name"] for item in json.loads(base64.b64decode(kept["queues"]))] == ["ml", "training"]
+    assert newer.calls[-3:] == ["create Queue ml", "apply Queue training", "delete Secret kubegpu-kai-export"]
+    assert newer.find("Queue", "training")["spec"] == {"priority": 7, "parentQueue": "ml"}
+    assert run(newer, **OLDER)["changed"] is False
+
+
+def test_a_downgrade_goes_on_where_it_was_killed(newer):
+    newer.have("Queue", "ml", **queue("ml"))
+    upgrade, newer.helm.upgrade = newer.helm.upgrade, None
+    with pytest.raises(TypeError):
+        run(newer, **OLDER)
+    newer.lose("Queue", "ml")
+    newer.helm.upgrade = upgrade
+    newer.have("ServiceAccount", "binder")
+    expected = ["remove the rest of the former release", "apply the CRDs", "install v0.9.5", "write back the queues"]
+    assert steps(run(newer, check_mode=True, **OLDER)) == expected
+    assert steps(run(newer, **OLDER)) == expected
+    assert not newer.find("ServiceAccount", "binder")
+    assert newer.find("Queue", "ml")
+    assert not newer.find("Secret", *kai.EXPORT)
+
+
+# --- a change in place ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["v0.13.1", "v0.10.5"])
+def test_a_change_in_place_goes_on_where_it_was_killed(installed, version):
     upgrade, installed.helm.upgrade = installed.helm.upgrade, None
     with pytest.raises(TypeError):
-        run(installed)
-    installed.lose("Queue", "ml")
-    installed.helm.upgrade = upgrade
-    installed.have("ServiceAccount", "binder")
-    expected = ["remove the rest of the former release", "apply the CRDs", "install v0.12.0", "write back the queues"]
-    assert steps(run(installed, check_mode=True)) == expected
-    assert steps(run(installed)) == expected
-    assert not installed.find("ServiceAccount", "binder")
-    assert installed.find("Queue", "ml")
-    assert not installed.find("Secret", *kai.EXPORT)
+        run(installed, version=version)
+    # It is all that answers.
+    assert installed.find("Pod", stand_in.NAME)
+    assert installed.find("Service", "admission")["spec"]["selector"].keys() > {"app"}
+    installed.helm.upgrade, installed.calls = upgrade, []
+    assert run(installed, version=version)["changed"]
+    assert f"create Pod {stand_in.NAME}" not in installed.calls
+    assert not installed.find("Pod", stand_in.NAME)
+    assert installed.find("Service", "admission")["spec"]["selector"] == {"app": "admission"}
+    assert run(installed, version=version)["changed"] is False
+
+
+def test_a_copy_that_a_killed_run_left_is_removed(installed):
+    installed.have("Pod", stand_in.NAME, {"labels": {"app": "admission"}}, spec={}, status={})
+    for check_mode in (True, False):
+        assert installed.find("Pod", stand_in.NAME)
+        result = run(installed, check_mode)
+        assert result["diff"]["before"] == {f"Pod {stand_in.NAME}": "present"}
+        assert steps(result) == ["remove the copy of the admission pod"]
+    assert not installed.find("Pod", stand_in.NAME)
+    assert run(installed)["changed"] is False
+
+
+def test_a_copy_that_does_not_come_is_warned_of_and_done_without(installed):
+    installed.fail("create", "Pod", TenancyError("forbidden: exceeded quota: bounds"), times=2)
+    attempt = make_run(params(version="v0.13.1"), installed, installed.helm)
+    assert reconcile(attempt, TODAY)["changed"]
+    assert attempt.warnings[-1] == "New pods may be refused for some seconds: forbidden: exceeded quota: bounds"
+    assert installed.find("Service", "admission")["spec"]["selector"] == {"app": "admission"}
+
+
+def test_where_nobody_answers_there_is_nothing_to_copy(installed):
+    installed.find("Deployment", "admission")["status"]["availableReplicas"] = 0
+    run(installed, version="v0.13.1")
+    assert f"create Pod {stand_in.NAME}" not in installed.calls
+
+
+def test_other_values_leave_the_pods_to_the_operator(installed):
+    result = run(installed, values={"scheduler": {"placementStrategy": "spread"}})
+    assert steps(result)[2:4] == ["start a copy of the admission pod", "upgrade to v0.12.0"]
+    assert [call for call in installed.calls if call.startswith("delete Dep")] == ["delete Deployment kai-operator"]
+
+
+@pytest.mark.parametrize(
+    ("crd", "values"), [(kai.OPENSHIFT_CRD, {}), (kai.KUEUE_TOPOLOGIES, {}), (None, {"topologyMigration": {"enabled": True}})]
+)
+def test_hooks_that_do_more_than_is_done_here_run_and_make_the_config_anew(crd, values):
+    cluster = Cluster()
+    if crd:
+        cluster.have("CustomResourceDefinition", crd)
+    run(cluster, values=values)
+    result = run(cluster, version="v0.13.1", values=values)
+    assert cluster.helm.calls == [("upgrade", "kai-scheduler")] * 2
+    assert steps(result) == ["pull the images", "apply the CRDs", "upgrade to v0.13.1", "restart the scheduler"]
 
 
 def test_queues_that_a_killed_downgrade_did_not_write_back_are_a_change(installed):
@@ -320,7 +496,7 @@ def test_a_downgrade_is_refused_while_queues_are_deeper(installed):
 
 
 def test_a_failed_step_is_named_with_what_keeps_pods_from_starting(installed):
-    def fail(*_args):
+    def fail(*_args, **_more):
         waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}
         installed.have("Pod", "crd-upgrader-1", status={"containerStatuses": [waiting | {"name": "x", "image": "x"}]})
         raise TenancyError("timed out", rc=1)
@@ -334,7 +510,7 @@ def test_a_failed_step_is_named_with_what_keeps_pods_from_starting(installed):
 
 
 def test_a_failed_step_is_named_also_when_the_api_does_not_answer_any_more(installed):
-    def fail(*_args):
+    def fail(*_args, **_more):
         installed.list = fail
         raise TenancyError("connection refused")
 
@@ -372,15 +548,14 @@ def test_an_installed_chart_of_other_making_is_named():
 )
 def test_an_unfinished_release_is_repaired(installed, status, repair):
     installed.helm.record(Release("kai-scheduler", "kai-scheduler", status, 2, "kai-scheduler", "v0.12.0", {}))
-    installed.have("Job", "crd-upgrader")
-    expected = ["repair the unfinished Helm release", "apply the CRDs", "upgrade to v0.12.0", "restart the scheduler"]
+    expected = [step.replace("v0.13.1", "v0.12.0") for step in [UPGRADE[0], "repair the unfinished Helm release", *UPGRADE[1:]]]
     assert steps(run(installed, check_mode=True)) == expected
     assert installed.calls == []
     result = run(installed)
     assert result["diff"]["before"]["release"] == status
     assert steps(result) == expected
     made = [call for call in installed.calls if call.startswith(("delete", "uninstall"))]
-    assert made[:3] == [repair, "delete Deployment kai-operator", "delete Job crd-upgrader"]
+    assert made[:3] == ["delete Pod kubegpu-images", repair, "delete Deployment kai-operator"]
 
 
 def test_topologies_of_kueue_are_copied_where_there_are_any():
@@ -428,50 +603,26 @@ def test_crds_of_others_go_where_they_were_brought_and_stay_where_they_were():
     assert cluster.names("CustomResourceDefinition") == {kai.KUEUE_TOPOLOGIES}
 
 
-def rendered(image):
-    """What the charts make pods of; the last one is of a hook that runs when a release is deleted."""
-    spec = {"template": {"spec": {"containers": [{"name": "x", "image": image}]}}}
-    hook = {"metadata": {"annotations": {"helm.sh/hook": "post-delete"}}}
-    items = [
-        {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec},
-        {"apiVersion": "batch/v1", "kind": "Job", "spec": spec},
-        {"apiVersion": "v1", "kind": "Secret"},
-        {"apiVersion": "batch/v1", "kind": "Job", "spec": json.loads(json.dumps(spec).replace(image, "never"))} | hook,
-    ]
-    return "\n---\n".join(map(json.dumps, items))
-
-
-@pytest.fixture(name="node")
-def _node(installed, monkeypatch):
-    """Have KAI's charts name an image; how a node gets on with that, to be changed."""
-    monkeypatch.setattr(installed.helm, "template", lambda *_args, **_more: rendered("registry.example/operator:v1"))
-    status = {"name": "image-0", "state": {"terminated": {"reason": "StartError"}}, "imageID": "sha256:1"}
-
-    def start(pod):
-        assert [container["image"] for container in pod["spec"]["containers"]] == ["registry.example/operator:v1"]
-        installed.put(pod | {"status": {"containerStatuses": [status]}})
-
-    installed.react("create", "Pod", start)
-    return status
-
-
-@pytest.mark.usefixtures("node")
-@pytest.mark.parametrize(("version", "first"), [("v0.13.1", "apply the CRDs"), ("v0.10.2", "export the queues")])
+@pytest.mark.parametrize(("version", "first"), [("v0.13.1", "apply the CRDs"), ("v0.9.5", "export the queues")])
 def test_images_are_pulled_before_anything_is_touched(installed, version, first):
-    assert steps(run(installed, version=version))[:2] == ["pull the images", first]
+    assert steps(run(installed, version=version, gpu_sharing=False))[:2] == ["pull the images", first]
     assert installed.calls[:2] == ["create Pod kubegpu-images", "delete Pod kubegpu-images"]
 
 
-def test_a_change_whose_images_do_not_come_changes_nothing(installed, node):
-    node |= {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}, "imageID": ""}
+def test_a_change_whose_images_do_not_come_changes_nothing(installed):
+    state = {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}
+    installed.react(
+        "create",
+        "Pod",
+        lambda pod: installed.put(pod | {"status": {"containerStatuses": [{"name": "image-0", "state": state}]}}),
+    )
     with pytest.raises(TenancyError) as caught:
-        run(installed, version="v0.10.2")
-    assert caught.value.message.startswith("Could not pull the images: Timed out after 1 s")
+        run(installed, version="v0.13.1")
+    assert caught.value.message.startswith("Could not pull the images: Timed out after 2 s")
     assert "image-0: ErrImagePull (no such host)" in caught.value.message
     assert installed.calls == ["create Pod kubegpu-images", "delete Pod kubegpu-images"]
 
 
-@pytest.mark.usefixtures("node")
 def test_a_change_that_may_mend_a_webhook_goes_on_without_that(installed):
     installed.fail("create", "Pod", TenancyError("failed calling webhook"))
     attempt = make_run(params(version="v0.13.1"), installed, installed.helm)
@@ -479,18 +630,14 @@ def test_a_change_that_may_mend_a_webhook_goes_on_without_that(installed):
     assert attempt.warnings == ["Whether the images can be pulled was not tried: failed calling webhook"]
 
 
-CONFIG = "---\napiVersion: kai.scheduler/v1\nkind: Config\nmetadata:\n  name: kai-config\nspec: {}\n---\n"
-
-
 @pytest.mark.parametrize(
     ("before", "after", "brought"),
     [("v0.9.3", "v0.12.0", True), ("v0.9.4", "v0.9.5", True), ("v0.9.5", "v0.12.0", False), ("v0.9.0", "v0.9.4", False)],
 )
-def test_a_config_that_helm_deletes_with_the_former_release_is_brought_back(before, after, brought, monkeypatch):
+def test_a_config_that_helm_deletes_with_the_former_release_is_brought_back(before, after, brought):
     """Seen from v0.9.3 to v0.12.0: a hook wrote it, and then helm deleted what the former release had and this one has not."""
     cluster = Cluster()
     run(cluster, version=before, gpu_sharing=False)
-    monkeypatch.setattr(cluster.helm, "template", lambda *_args, **_more: CONFIG)
     installed = cluster.helm.on_change
 
     def install(helm_release):
@@ -499,7 +646,7 @@ def test_a_config_that_helm_deletes_with_the_former_release_is_brought_back(befo
             cluster.lose("Config", "kai-config")
 
     cluster.helm.on_change = install
-    cluster.react("apply", "Config", lambda _item: cluster.have("Config", "kai-config", status={"conditions": CONDITIONS}))
+    cluster.react("apply", "Config", lambda _item: cluster.operate())
     taken = steps(run(cluster, version=after, gpu_sharing=False))
     assert ("write back the Config" in taken) is brought
     if brought:
@@ -535,7 +682,7 @@ def test_what_stays_broken_is_installed_again(installed):
             {"parts": "Deployment binder does not exist"},
             {"parts": "available"},
         )
-        assert steps(result) == ["apply the CRDs", "upgrade to v0.12.0", "restart the scheduler"]
+        assert steps(result) == ["apply the CRDs", "upgrade to v0.12.0"]
     assert installed.find("Deployment", "binder")
 
 
@@ -556,9 +703,9 @@ def test_what_comes_back_by_itself_is_left_alone(installed):
 
 
 def test_not_ready_says_what_is_missing(installed):
-    installed.helm.upgrade = lambda *_args: None
+    installed.helm.upgrade = lambda *_args, **_more: None
     installed.lose("Deployment", "binder")
-    installed.find("Config", "kai-config")["metadata"]["generation"] = 2
+    installed.find("Config", "kai-config")["metadata"]["generation"] += 1
     with pytest.raises(TenancyError, match=r"Config kai-config is not Deployed.*Deployment binder does not exist"):
         run(installed, timeout=0)
 

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge, differences
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge, differences, merge_patch
+from ansible_collections.kubegpu.tenancy.tests.unit.api import merged
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def test_mappings_merge_and_everything_else_replaces():
@@ -18,3 +21,15 @@ def test_differences_are_leaves():
     after = {"a": {"b": 1, "c": 4}, "e": {"f": 5}}
     assert differences(before, after) == [("values.a.c", 2, 4), ("values.d", 3, None), ("values.e", None, {"f": 5})]
     assert differences(before, before) == []
+
+
+TREES = st.recursive(
+    st.integers(0, 2) | st.lists(st.integers(), max_size=1),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from("abc"), TREES), st.dictionaries(st.sampled_from("abc"), TREES))
+def test_a_merge_patch_turns_one_tree_into_the_other(before, after):
+    assert merged(before, merge_patch(before, after)) == after

@@ -93,6 +93,19 @@ def test_what_a_release_with_an_operator_needs():
     assert phrases[0] == "Config kai-config does not exist"
 
 
+def test_a_scheduler_that_the_operator_has_not_changed_yet_is_missing():
+    image = {"repository": "registry.example", "name": "scheduler", "tag": "v2"}
+    asked = config(**READY) | {"spec": {"scheduler": {"service": {"image": image}}}}
+    deployments = rolled_out("v0.13.1")
+    scheduler = next(item for item in deployments if item["metadata"]["name"] == "kai-scheduler-default")
+    containers = [{"image": "registry.example/scheduler:v1"}]
+    scheduler["spec"] = scheduler["spec"] | {"template": {"spec": {"containers": containers}}}
+    phrase = "Deployment kai-scheduler-default has still the image registry.example/scheduler:v1"
+    assert missing(release("v0.13.1"), Parts(asked, [], [], deployments)) == [phrase]
+    containers[0]["image"] = "registry.example/scheduler:v2"
+    assert missing(release("v0.13.1"), Parts(asked, [], [], deployments)) == []
+
+
 def test_what_a_release_without_an_operator_needs():
     kind, name = WEBHOOKS[-1]
     webhook = {"kind": kind, "metadata": {"name": name}, "webhooks": [{"clientConfig": {}}]}

@@ -283,7 +283,10 @@ def test_the_end_of_support_refuses_nothing_that_is_installed():
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ("#1102", "accept_hazards[0]: '#1102' is no hazard. Did you mean #1103? Known are #104, #1103, #340, end-of-support."),
+        (
+            "#1102",
+            "accept_hazards[0]: '#1102' is no hazard. Did you mean #1103? Known are #104, #1103, #340, end-of-support, open-gpus.",
+        ),
         ("1103", "accept_hazards[0]: '1103' is no hazard. Did you mean #1103? Known are "),
         ("end of support", "accept_hazards[0]: 'end of support' is no hazard. Did you mean end-of-support? Known are "),
         ("rain", "accept_hazards[0]: 'rain' is no hazard. Known are "),

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RENAMED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import parse_version, release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, ignored_values, shares_gpus
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import (
+    chart_values,
+    config_in,
+    ignored_values,
+    images_in,
+    migrates_topologies,
+    shares_gpus,
+)
 
 # The keys of values that the templates of each chart read, as found in upstream's repository at these tags.
 READ = json.loads((Path(__file__).parent / "values_keys.json").read_text())
@@ -87,3 +94,68 @@ def test_values_that_are_ignored(values, version, ignored):
 def test_who_shares_gpus_by_the_values(values, expected):
     assert shares_gpus(values, release("v0.12.0")) is expected
     assert shares_gpus(chart_values(release("v0.12.0"), expected), release("v0.12.0")) is expected
+
+
+def test_topologies_are_migrated_only_by_charts_with_such_a_hook():
+    new, old = release("v0.13.1"), release("v0.10.5")
+    assert migrates_topologies(chart_values(new, False, kueue=True), new)
+    assert not migrates_topologies(chart_values(new, False), new)
+    assert not migrates_topologies({}, old)
+
+
+def image(name, repository="registry.example", tag="v1"):
+    return {"name": name, "repository": repository, "tag": tag, "pullPolicy": "Always"}
+
+
+SPEC = {
+    "namespace": "kai-scheduler",
+    "binder": {"service": {"enabled": True, "image": image("binder")}, "resourceReservation": {"image": image("reservation")}},
+    "nodeScaleAdjuster": {"service": {"enabled": False, "image": image("off")}, "args": {"scalingPodImage": image("off")}},
+    "scheduler": {"service": {"image": image("scheduler")}},
+    "admission": {"service": {"image": image("admission", tag="")}},
+}
+CONFIG = {"apiVersion": "kai.scheduler/v1", "kind": "Config", "metadata": {"name": "kai-config", "namespace": "x"}, "spec": SPEC}
+
+
+def chart(config_hooked=True, by_job=False):
+    """What a chart makes: an operator, a hook's job, one that runs when it is removed, and the Config in one of three ways."""
+    hook = {"annotations": {"helm.sh/hook": "pre-install,pre-upgrade"}}
+    notes = hook if config_hooked and not by_job else {}
+    items = [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {}, "spec": pods("operator")},
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": hook, "spec": pods("crd-upgrader")},
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"annotations": {"helm.sh/hook": "post-delete"}},
+            "spec": pods("never"),
+        },
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": hook, "data": {"migrate.sh": "set -e\n: not yaml: ["}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {}},
+    ]
+    if by_job:
+        data = {"kai-config.yaml": json.dumps(CONFIG)}
+        items.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": hook, "data": data})
+    else:
+        items.append(CONFIG | {"metadata": CONFIG["metadata"] | notes})
+    return "\n---\n".join(map(json.dumps, items))
+
+
+def pods(name):
+    return {"template": {"spec": {"containers": [{"name": "x", "image": f"registry.example/{name}:v1"}]}}}
+
+
+@pytest.mark.parametrize("by_job", [False, True])
+def test_the_config_that_a_hook_makes(by_job):
+    assert config_in(chart(by_job=by_job)) == CONFIG | {"metadata": {"name": "kai-config"}}
+
+
+def test_a_config_that_helm_itself_makes_is_no_hooks():
+    assert config_in(chart(config_hooked=False)) is None
+    assert config_in("") is None
+
+
+@pytest.mark.parametrize(("hooks", "more"), [(False, []), (True, ["crd-upgrader"])])
+def test_the_images_that_an_installation_needs(hooks, more):
+    names = ["operator", *more, "binder", "reservation", "scheduler"]
+    assert images_in(chart(), hooks) == [f"registry.example/{name}:v1" for name in names]
