@@ -93,9 +93,12 @@ options:
     type: list
     elements: dict
     default: []
-  host_gpu_sharing:
+  gpu_sharing:
     description:
-      - With O(host_scheduler), whether the tenant's pods may ask for part of a GPU.
+      - Whether the tenant's pods may ask for part of a GPU, of O(host_scheduler) or of a KAI Scheduler of the tenant's own.
+      - A tenant of O(trust=partial) with O(gpu_quota), a scheduler of its own and without this gets a ValidatingAdmissionPolicy of the host
+        cluster that keeps its pods from seeing GPUs that they did not ask for. Kubernetes 1.30 or later is needed for it. With this, nothing
+        keeps them from it, because the tenant itself can write what tells a pod which GPU it shares.
     type: bool
     default: false
   gpu_quota:
@@ -289,7 +292,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "node_selector": {"type": "dict"},
     "host_scheduler": {"type": "str", "choices": ["kai"]},
     "host_queues": {"type": "list", "elements": "dict", "default": []},
-    "host_gpu_sharing": {"type": "bool", "default": False},
+    "gpu_sharing": {"type": "bool", "default": False},
     "gpu_quota": {"type": "int"},
     "quota": {"type": "dict"},
     "accept_unenforced": {"type": "bool", "default": False},

@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the policies let a tenant's pods ask of the scheduler that tenants share, as a real API server judges them."""
+"""What the policies let a tenant's pods ask for on nodes that tenants share, as a real API server judges them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import have_policies, remove_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import device_policies, queue_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
@@ -75,7 +76,7 @@ CREATED: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], str]] =
         {"env": VOID, "runtime": TENANT, "env_from": [{"secretRef": {"name": "s"}}]},
         "",
     ),
-    "devices by an annotation": (OWN, {"cdi.k8s.io/a": "nvidia.com/gpu=all"}, {}, "name devices past KAI Scheduler"),
+    "devices by an annotation": (OWN, {"cdi.k8s.io/a": "nvidia.com/gpu=all"}, {}, "name devices past the scheduler"),
     "a third scheduler": ({}, {}, {"scheduler": "volcano"}, "schedulerName volcano is none that tenant"),
 }
 
@@ -92,12 +93,12 @@ class Host:
     namespace: str
 
     def allow(self, queues: list[str], gpu_sharing: bool) -> None:
-        have_policies(Run({"timeout": 30}, kube=self.kube), TENANT, queues, gpu_sharing)
+        have_policies(Run({"timeout": 30}, kube=self.kube), TENANT, queue_policies(TENANT, queues, gpu_sharing))
 
-    def wait_for_policies(self, allowed: str) -> None:
-        """Wait until the API server goes by the policies, which it learns of after they are written."""
+    def wait_for_policies(self, said: str, **asked: Any) -> None:
+        """Wait until the API server refuses a pod so: it learns of policies after they are written."""
         deadline = time.monotonic() + 30
-        while allowed not in self.refusal(pod({}, {}, self.namespace)):
+        while said not in self.refusal(pod({}, {}, self.namespace, **asked)):
             assert time.monotonic() < deadline
             time.sleep(0.5)
 
@@ -189,7 +190,7 @@ def _bound(host: Host) -> Host:
 def test_applied_again_they_are_as_wanted_and_a_change_of_somebody_else_is_mended(bound: Host) -> None:
     def changes() -> list[str]:
         run = Run({"timeout": 30}, kube=bound.kube)
-        have_policies(run, TENANT, ["vision"], True)
+        have_policies(run, TENANT, queue_policies(TENANT, ["vision"], True))
         return [what for what, _before, _after in run.changes]
 
     assert changes() == []
@@ -212,11 +213,12 @@ def test_what_a_pod_may_ask_for(
 
 def test_a_container_that_is_added_to_look_at_others_sees_no_device(bound: Host) -> None:
     name = bound.kube.create(pod(OWN, {}, bound.namespace, runtime=TENANT, gpus=1))["metadata"]["name"]
-    core = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(KUBECONFIG))
+    # By the adapter's own connection, which knows a kubeconfig's proxy.
+    containers = bound.kube._require("v1", "Pod").subresources["ephemeralcontainers"]
 
     def added(container: str, env: Sequence[dict[str, Any]]) -> None:
         body = {"spec": {"ephemeralContainers": [{"name": container, "image": "none", "env": list(env)}]}}
-        core.patch_namespaced_pod_ephemeralcontainers(name, bound.namespace, body)
+        containers.patch(body, name, bound.namespace, content_type="application/strategic-merge-patch+json")
 
     try:
         for env in ([], [{"name": DEVICES, "value": "all"}]):
@@ -256,3 +258,30 @@ def test_nobody_but_kai_scheduler_changes_what_a_pod_is_booked_by(bound: Host) -
         assert f"Tenant {TENANT} shares no GPUs" in sharing
     finally:
         bound.remove(name)
+
+
+# --- a scheduler of the tenant's own ---------------------------------------------------------------------------------
+
+# Of those above, what is asked of a scheduler that the tenant does not share, and of its queues, is its own business.
+ITS_OWN = {
+    name: ("" if refusal and not refusal.startswith((NAMED, OPEN, "name devices")) else refusal)
+    for name, (*_asked, refusal) in CREATED.items()
+}
+# Nobody but the tenant could have written the ConfigMap.
+ITS_OWN["devices by a ConfigMap of KAI Scheduler"] = NAMED
+
+
+@pytest.fixture(name="sharing_nodes")
+def _sharing_nodes(host: Host) -> Host:
+    """The tenant with a scheduler of its own, on nodes of others."""
+    have_policies(Run({"timeout": 30}, kube=host.kube), TENANT, device_policies(TENANT))
+    host.wait_for_policies(OPEN, scheduler="another", runtime=TENANT)
+    return host
+
+
+@pytest.mark.parametrize(("name", "refusal"), ITS_OWN.items(), ids=ITS_OWN)
+def test_what_a_pod_of_a_tenant_with_a_scheduler_of_its_own_may_see(sharing_nodes: Host, name: str, refusal: str) -> None:
+    labels, notes, spec, _refusal = CREATED[name]
+    said = sharing_nodes.refusal(pod(labels, notes, sharing_nodes.namespace, **spec))
+    assert refusal in said
+    assert bool(said) == bool(refusal)

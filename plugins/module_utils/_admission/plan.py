@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Plan the policies that keep a tenant's pods to its queues of the host cluster's KAI Scheduler.
+"""Plan the policies of the API server that bound the GPUs which the pods of a tenant get and see on nodes that it shares.
 
-The limit of a queue bounds what KAI Scheduler places for it. So a pod of the tenant that asks for GPUs, or for part of one, is placed by
-KAI Scheduler, counts in a queue of the tenant, and cannot say otherwise. Nor does it see GPUs that it did not ask for: NVIDIA's container
-runtime shows a container those that its environment names, whatever was booked. Expressions are CEL, as Kubernetes 1.30 evaluates it.
+The limit of a queue bounds what the host cluster's KAI Scheduler places for it. So a pod of a tenant that shares it, and asks for GPUs or for
+part of one, is placed by KAI Scheduler, counts in a queue of the tenant, and cannot say otherwise. What a tenant with a scheduler of its own
+gets, a quota bounds. Neither one's pods see GPUs that they did not ask for: NVIDIA's container runtime shows a container those that its
+environment names, whatever was booked. Expressions are CEL, as Kubernetes 1.30 evaluates it.
 """
 
 from __future__ import annotations
@@ -39,11 +40,40 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
 Object = dict[str, t.Any]
 
 
-def policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[Object]:
-    """Return the policy of one tenant and its binding to the tenant's namespace.
+def policies(
+    tenant: str, trust: str | None, queues: t.Sequence[str] | None, shares_nodes: bool, gpu_sharing: bool
+) -> list[Object]:
+    """Return the policies that a tenant needs, each with its binding; none where nothing is to be kept from it.
+
+    :arg queues: names of the queues of the host cluster's KAI Scheduler that its pods may use; None where another one places them.
+    :arg gpu_sharing: whether its pods may ask for part of a GPU.
+    """
+    if queues is not None:
+        return queue_policies(tenant, queues, gpu_sharing)
+    # With a KAI Scheduler of its own, the tenant itself can write what tells a pod which GPU it shares.
+    return device_policies(tenant) if trust == "partial" and shares_nodes and not gpu_sharing else []
+
+
+def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[Object]:
+    """Return the policy of a tenant that shares the host cluster's KAI Scheduler, and its binding to the tenant's namespace.
 
     :arg queues: names of the queues that its pods may use.
     :arg gpu_sharing: whether they may ask for part of a GPU.
+    """
+    admits = f"{'shared and whole' if gpu_sharing else 'whole'} GPUs in queues: {_listed(queues)}"
+    return _policies(tenant, admits, _variables(), [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(by_kai=True)])
+
+
+def device_policies(tenant: str) -> list[Object]:
+    """Return the policy of a tenant that shares nodes with a scheduler of its own, and its binding to the tenant's namespace."""
+    variables = {name: expression for name, expression in _variables().items() if name in ("created", "containers")}
+    return _policies(tenant, "GPUs that are asked for", variables, _device_rules(by_kai=False))
+
+
+def _policies(tenant: str, admits: str, variables: dict[str, str], rules: list[tuple[str, str]]) -> list[Object]:
+    """Return a policy and its binding.
+
+    :arg rules: conditions that pods have to meet, and what those are told that do not.
     """
     # Whatever the API server would add is here, too, so that what is wanted can be compared with what there is.
     chosen = {"namespaceSelector": {"matchLabels": {TENANT_LABEL: tenant}}, "objectSelector": {}, "matchPolicy": "Equivalent"}
@@ -60,10 +90,12 @@ def policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[Ob
         "matchConditions": [
             {"name": "not-by-kai-scheduler", "expression": f"!request.userInfo.username.startsWith({_text(KAI_USERS)})"}
         ],
-        "variables": [{"name": name, "expression": expression} for name, expression in _variables().items()],
-        "validations": _validations(tenant, queues, gpu_sharing),
+        "variables": [{"name": name, "expression": expression} for name, expression in variables.items()],
+        "validations": [
+            {"expression": expression, "messageExpression": message, "reason": "Forbidden"} for expression, message in rules
+        ],
     }
-    name, admits = policy_name(tenant), f"{'shared and whole' if gpu_sharing else 'whole'} GPUs in queues: {_listed(queues)}"
+    name = policy_name(tenant)
     binding = {"policyName": name, "validationActions": ["Deny"], "matchResources": chosen}
     metadata = {"name": name, "labels": OWNED_LABELS | {TENANT_LABEL: tenant}, "annotations": {ADMITS_ANNOTATION: admits}}
     return [
@@ -112,12 +144,15 @@ def _asks_for_gpus() -> str:
     return " || ".join(amounts)
 
 
-def _names_no_device(containers: str) -> str:
-    """Return the expression that tells whether no container says itself which devices it sees; KAI Scheduler says it by a ConfigMap."""
+def _names_no_device(containers: str, by_kai: bool) -> str:
+    """Return the expression that tells whether no container says itself which devices it sees.
+
+    :arg by_kai: whether the host cluster's KAI Scheduler may say it, by a ConfigMap.
+    """
     none = f"has(e.value) && e.value in {_text(NO_DEVICES)}"
     source = "e.valueFrom.configMapKeyRef"
     of_kai = f"has(e.valueFrom) && has({source}) && has({source}.name) && {source}.name.matches({_text(SHARED_GPU_MAP)})"
-    right = f"c.env.all(e, e.name != {_text(VISIBLE_DEVICES)} || ({none}) || ({of_kai}))"
+    right = f"c.env.all(e, e.name != {_text(VISIBLE_DEVICES)} || ({none}){f' || ({of_kai})' if by_kai else ''})"
     return f"{containers}.all(c, !has(c.env) || {right})"
 
 
@@ -148,11 +183,16 @@ def _variables() -> dict[str, str]:
     }
 
 
-def _device_rules() -> list[tuple[str, str]]:
-    """Return the conditions under which a pod sees no GPU that it did not ask for, each with what one is told that does not meet it."""
+def _device_rules(by_kai: bool) -> list[tuple[str, str]]:
+    """Return the conditions under which a pod sees no GPU that it did not ask for, each with what one is told that does not meet it.
+
+    :arg by_kai: whether the host cluster's KAI Scheduler may say which ones it sees.
+    """
+    added = "object.spec.ephemeralContainers"
+    blind = f"({_names_no_device(added, by_kai)}) && ({_leaves_no_device_open(added)})"
     return [
         (
-            f"!variables.created || ({_names_no_device('variables.containers')})",
+            f"!variables.created || ({_names_no_device('variables.containers', by_kai)})",
             _text(f"{VISIBLE_DEVICES} is void or none, or left out: a pod gets GPUs by asking for {GPU_RESOURCES}gpu."),
         ),
         (
@@ -163,19 +203,18 @@ def _device_rules() -> list[tuple[str, str]]:
             ),
         ),
         (
-            "request.subResource != 'ephemeralcontainers' || !has(object.spec.ephemeralContainers) || "
-            + " && ".join(f"({rule('object.spec.ephemeralContainers')})" for rule in (_names_no_device, _leaves_no_device_open)),
+            f"request.subResource != 'ephemeralcontainers' || !has({added}) || ({blind})",
             _text(f"GPUs of others are on the same node. Set {VISIBLE_DEVICES} to void in ephemeral containers."),
         ),
         (
             f"!({_differs('annotations', ' || '.join(f'k.startsWith({_text(note)})' for note in DEVICE_NOTES))})",
-            _text(f"Annotations {', '.join(f'{note}*' for note in DEVICE_NOTES)} name devices past KAI Scheduler."),
+            _text(f"Annotations {', '.join(f'{note}*' for note in DEVICE_NOTES)} name devices past the scheduler."),
         ),
     ]
 
 
-def _validations(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[Object]:
-    """Return the conditions that pods have to meet, and what those are told that do not."""
+def _queue_rules(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[tuple[str, str]]:
+    """Return the conditions under which a pod with GPUs is placed by KAI Scheduler within the tenant's queues, alike."""
     by_kai = f"variables.scheduler == {_text(SCHEDULER_NAME)}"
     rules = [
         (
@@ -195,10 +234,9 @@ def _validations(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> lis
             "!variables.created || !variables.gpus || !has(object.spec.nodeName) || object.spec.nodeName == ''",
             _text(f"A pod of tenant {tenant} with GPUs names no node itself: {SCHEDULER_NAME} chooses one within its queue."),
         ),
-        *_device_rules(),
         ("!variables.own_labels", _text(f"The labels {', '.join(OWN_LABELS)} are KAI Scheduler's own.")),
         ("variables.created || !variables.sharing", _text("What part of a GPU a pod asks for is said when it is created.")),
     ]
     if not gpu_sharing:
         rules.append(("!variables.created || !variables.sharing", _text(f"Tenant {tenant} shares no GPUs: ask for whole ones.")))
-    return [{"expression": expression, "messageExpression": message, "reason": "Forbidden"} for expression, message in rules]
+    return rules

@@ -464,27 +464,36 @@ def _hazards(
     accepted: dict[str, list[str]] = {}
     unsupported: dict[str, list[str]] = {}
     wanted = [
-        (f"{TENANTS}[{index}].scheduler", tenant.name, tenant.scheduler)
+        (f"{TENANTS}[{index}].scheduler", tenant.name, tenant.scheduler, _is_open(tenant))
         for index, tenant in enumerate(tenants)
         if tenant.state == "present"
     ]
-    for path, name, scheduler in [*wanted, (SHARED_SCHEDULER, SHARED_SCHEDULER, shared)]:
+    for path, name, scheduler, is_open in [*wanted, (SHARED_SCHEDULER, SHARED_SCHEDULER, shared, False)]:
         if scheduler is None or not scheduler.own_kai:
             continue
         left_alone = bool(only) and name not in only
-        for hazard in _touching(scheduler, path, today, left_alone or _runs(running, name, scheduler.version), problems):
+        installed = left_alone or _runs(running, name, scheduler.version)
+        for hazard in _touching(scheduler, path, is_open, today, installed, problems):
             kind = accepted if hazard.name in scheduler.accept_hazards else unsupported
             kind.setdefault(name, []).append(str(hazard))
     return accepted, unsupported
 
 
-def _touching(scheduler: Scheduler, path: str, today: datetime.date, installed: bool, problems: Problems) -> tuple[Hazard, ...]:
+def _is_open(tenant: Tenant) -> bool:
+    """Tell whether a tenant is not trusted and has GPUs of nodes on which others have some, too."""
+    return tenant.trust != "high" and tenant.gpu_nodes.shared_gpus is not None
+
+
+def _touching(
+    scheduler: Scheduler, path: str, is_open: bool, today: datetime.date, installed: bool, problems: Problems
+) -> tuple[Hazard, ...]:
     try:
         release = kai.release(scheduler.version)
     except TenancyError:
         return ()  # A problem already.
     values = deep_merge(chart_values(release, scheduler.gpu_sharing), scheduler.values)
-    asked = Asked(shares_gpus(values, release), others=path == SHARED_SCHEDULER)
+    sharing = shares_gpus(values, release)
+    asked = Asked(sharing, others=path == SHARED_SCHEDULER, shares_nodes=sharing and is_open)
     accepted = scheduler.accept_hazards
     return problems.ask(path, lambda: kai.refuse_hazards(release, asked, accepted, today, installed)) or ()
 

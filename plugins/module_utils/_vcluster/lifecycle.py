@@ -12,6 +12,7 @@ import functools
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import have_policies, remove_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
@@ -131,9 +132,9 @@ class VirtualCluster:
         network = self._network(asked, usable, bool(changes))
         ended = expired(self.plane.secret()) if release else None
         # That was the last check; everything below writes.
-        if asked.host_scheduler and not asked.recorded:
-            queues = [queue.name for queue in leaves(parse(self.run.params["host_queues"]))]
-            have_policies(self.run, self.name, queues, self.run.params["host_gpu_sharing"])
+        bounds = self._policies(asked)
+        if bounds:
+            have_policies(self.run, self.name, bounds)
         self._have_namespace(live, asked, network)
         if asked.trust == "zero":
             self.classes.have_listed()
@@ -146,7 +147,7 @@ class VirtualCluster:
         if is_zero_trust(usable) and asked.trust != "zero":
             self.classes.remove_unneeded(leaving=self.namespace)
         ready = {} if self.run.check_mode else self._wait_until_ready(asked)
-        if not asked.host_scheduler:
+        if not bounds and not asked.recorded:
             remove_policies(self.run, self.name)
         return self.run.result(namespace=self.namespace, version=asked.version, network_policies=network, **ready)
 
@@ -166,6 +167,14 @@ class VirtualCluster:
             lambda: validation.check_room(described.values, ("the control plane", LEAST_QUOTA)),
         )
         return described
+
+    def _policies(self, asked: Wanted) -> list[Object]:
+        """Return the policies of the host's API server that keep the tenant's pods from GPUs of others; none where those are recorded."""
+        params = self.run.params
+        if asked.recorded:
+            return []
+        queues = [queue.name for queue in leaves(parse(params["host_queues"]))] if asked.host_scheduler else None
+        return policies(self.name, asked.trust, queues, params["gpu_quota"] is not None, params["gpu_sharing"])
 
     def _refuse_history(self, asked: Wanted, exists: bool) -> None:
         """Refuse what does not go with what is in the namespace."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import API_VERSION, BINDING, POLICY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import have_policies, remove_policies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
@@ -19,7 +19,7 @@ NAME = "kubegpu-tenancy-ml"
 def have(api, queues=("vision",), gpu_sharing=True, check_mode=False):
     """Have the policies of tenant ml, and return what changed."""
     run = make_run({"timeout": 30}, api, check_mode=check_mode)
-    have_policies(run, "ml", list(queues), gpu_sharing)
+    have_policies(run, "ml", queue_policies("ml", list(queues), gpu_sharing))
     return {what: (before, after) for what, before, after in run.changes}
 
 
@@ -47,12 +47,12 @@ def test_what_somebody_else_changed_or_added_goes():
     for body in ({"spec": {"validationActions": ["Warn"]}}, {"spec": {"matchResources": exempt}}):
         api.patch(API_VERSION, BINDING, NAME, body)
         assert list(have(api)) == [f"{BINDING} {NAME}"]
-        assert api.get(API_VERSION, BINDING, NAME)["spec"] == policies("ml", ["vision"], True)[1]["spec"]
+        assert api.get(API_VERSION, BINDING, NAME)["spec"] == queue_policies("ml", ["vision"], True)[1]["spec"]
         assert have(api) == {}
 
 
 def test_another_tenants_namespace_is_not_theirs():
-    policy, binding = policies("ml", ["vision"], True)
+    policy, binding = queue_policies("ml", ["vision"], True)
     for chosen in (policy["spec"]["matchConstraints"], binding["spec"]["matchResources"]):
         assert chosen["namespaceSelector"] == {"matchLabels": {"kubegpu.tenancy/tenant": "ml"}}
     assert (policy["spec"]["failurePolicy"], binding["spec"]["validationActions"]) == ("Fail", ["Deny"])

@@ -489,6 +489,18 @@ def test_the_shared_scheduler_is_for_pods_of_others():
     }
 
 
+def test_parts_of_gpus_among_others_pods_are_for_those_who_are_trusted_or_accepted():
+    scheduler = {"name": "kai", "version": "v0.16.8", "gpu_sharing": True}
+    entry = {"trust": "partial", "gpu_nodes": {"names": ["n1"], "shared_gpus": 2}}
+    (problem,) = refused_for(old(scheduler=scheduler, **entry))
+    assert problem.startswith(f"{TENANTS}[0].scheduler.version: v0.16.8 is refused. open-gpus: which GPU a pod shares is said by")
+    assert problem.endswith('No later release that is known is without: accept it with accept_hazards: ["open-gpus"].')
+    accepted = hazards(old(scheduler=scheduler | {"accept_hazards": ["open-gpus"]}, **entry)).accepted_hazards
+    assert [hazard.partition(":")[0] for hazard in accepted["a"]] == ["open-gpus"]
+    for other in ({"trust": "high"}, {"gpu_nodes": {"names": ["n1"]}}, {"scheduler": scheduler | {"gpu_sharing": False}}):
+        assert hazards(old(**({"scheduler": scheduler} | entry | other))).accepted_hazards == {}
+
+
 def test_what_is_accepted_goes_on_and_is_told():
     cluster = hazards(old(scheduler=ENDED | {"gpu_sharing": True, "accept_hazards": ["#1103", "#104", "end-of-support"]}))
     assert [hazard.partition(",")[0] for hazard in cluster.data()["accepted_hazards"]["a"]] == [

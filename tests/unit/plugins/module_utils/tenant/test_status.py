@@ -9,7 +9,7 @@ import dataclasses
 import datetime
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies as tenant_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, RECORD_LABEL, VERIFY
@@ -33,7 +33,7 @@ WANTED = "0123456789abcdef"
 PASSED = ({"name": "gpu", "queue": "q", "verdict": "passed", "reason": "", "seconds": 1.0},)
 
 
-POLICIES = tenant_policies("ml", ["vision"], True)
+POLICIES = queue_policies("ml", ["vision"], True)
 
 
 def sort(objects, host_scheduler=(), policies=()):

@@ -61,7 +61,7 @@ def test_what_a_later_collection_would_give_the_charts_changes_it(monkeypatch):
 def test_other_policies_of_a_later_collection_change_it_for_those_who_share_a_scheduler(monkeypatch):
     shared = {"scheduler": {"name": "kai", "shared": True}}
     before = of(), of(**shared)
-    monkeypatch.setattr(values, "policies", lambda *_args: [{"kind": "Another"}])
+    monkeypatch.setattr(values, "policies", lambda _name, _trust, queues, *_more: [] if queues is None else [{"kind": "Another"}])
     assert of() == before[0]
     assert of(**shared) != before[1]
 
@@ -101,3 +101,10 @@ def test_the_order_of_keys_does_not():
 def test_it_survives_the_way_through_a_module():
     (tenant,) = tenants_from([desired("ml")])
     assert wanted(tenants_from([tenant.data()])[0], {}) == wanted(tenant, {})
+
+
+@pytest.mark.parametrize(("trust", "part"), [("partial", True), ("high", False)])
+def test_policies_for_nodes_that_are_shared_are_part_of_it(monkeypatch, trust, part):
+    with_policies = of(trust=trust, gpu_nodes=NODES)
+    monkeypatch.setattr(values, "policies", lambda *_args: [])
+    assert (of(trust=trust, gpu_nodes=NODES) != with_policies) is part

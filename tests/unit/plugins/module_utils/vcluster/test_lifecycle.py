@@ -12,7 +12,7 @@ import json
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Chart, Release, find_chart
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
@@ -79,7 +79,8 @@ class FakeHelm:
             raise TenancyError("helm template failed: additional properties 'unknown' not allowed")
         return ""
 
-    def upgrade(self, name, namespace, chart, values, timeout):
+    def upgrade(self, name, namespace, chart, values, timeout, hooks):
+        assert hooks
         self.api.writes.append(("helm", "upgrade", name))
         self.installed.append((chart, values))
         for new in self.made:
@@ -717,15 +718,32 @@ def test_pods_keep_to_their_queues_of_the_host_scheduler_before_there_are_any():
     policy = "ValidatingAdmissionPolicy kubegpu-tenancy-web"
     assert changed["diff"]["after"][policy] == "whole GPUs in queues: vision, speech"
     world.helm.live = RELEASE
-    shares = world.run(host_scheduler="kai", host_queues=tree, host_gpu_sharing=True)["diff"]
+    shares = world.run(host_scheduler="kai", host_queues=tree, gpu_sharing=True)["diff"]
     assert shares["after"][policy] == "shared and whole GPUs in queues: vision, speech"
     # Started without any description, it stays as it is.
     assert policy not in world.run(version=None)["diff"]["before"]
     assert world.run()["diff"]["before"][policy] == "present"
 
 
+def test_who_is_not_trusted_sees_no_gpus_of_others_on_nodes_that_it_shares():
+    def admitted(**options):
+        world = World()
+        world.run(**options)
+        return [note for note in (admits(world, kind) for kind in ("Policy", "PolicyBinding")) if note]
+
+    assert admitted(trust="partial", gpu_quota=2, node_selector={"pool": "a"}) == ["GPUs that are asked for"] * 2
+    for less in ({"trust": "high"}, {"gpu_quota": None}, {"gpu_sharing": True}):
+        assert admitted(**({"trust": "partial", "gpu_quota": 2, "node_selector": {"pool": "a"}} | less)) == []
+
+
+def admits(world, kind):
+    """What the policy of tenant web, or its binding, says that it admits; None without one."""
+    live = world.api.get("admissionregistration.k8s.io/v1", f"ValidatingAdmission{kind}", "kubegpu-tenancy-web")
+    return live and live["metadata"]["annotations"]["kubegpu.tenancy/admits"]
+
+
 def test_policies_go_with_the_virtual_cluster():
-    world = World([*deployed()[0], *policies("web", ["vision"], True)], RELEASE)
+    world = World([*deployed()[0], *queue_policies("web", ["vision"], True)], RELEASE)
     assert world.run(state="absent", check_mode=True)["diff"] == world.run(state="absent")["diff"]
     assert [name for _verb, kind, name in world.api.writes if "Policy" in kind] == ["kubegpu-tenancy-web"] * 2
     assert world.run(state="absent")["changed"] is False
