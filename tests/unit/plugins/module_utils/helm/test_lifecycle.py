@@ -156,7 +156,7 @@ def test_values_other_than_those_previewed_are_rendered_too():
 def test_helm_gets_the_time_that_is_left_of_the_deadline():
     setting = Setting("uninstalling")
     given = []
-    setting.helm.upgrade = lambda *args: given.append(args[-1])
+    setting.helm.upgrade = lambda *args, **_kwargs: given.append(args[-1])
     setting.helm.uninstall = lambda *args, **_kwargs: given.append(args[-1])
     now = [0.0]
     deadline = Deadline(100, clock=lambda: now[0])
