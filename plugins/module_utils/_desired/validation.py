@@ -28,16 +28,15 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
     Tenant,
     VCluster,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Asked, Hazard
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import LEAST_QUOTA
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
 T = t.TypeVar("T")
 
@@ -264,17 +263,19 @@ def _tenant(given: t.Any, path: str, problems: Problems) -> Tenant:
     if nodes.share_gpus_with == "any" and not entry.get("scheduler", {}).get("shared"):
         why = "only the host cluster's KAI Scheduler gives parts of one GPU to several tenants: share it by scheduler.shared."
         problems.add(f"{path}.gpu_nodes.share_gpus_with", why)
-    return Tenant(
+    tenant = Tenant(
         name=name,
         # What else is wrong does not depend on a trust that is refused.
         trust=entry.get("trust", "high"),
         state=entry.get("state", "present"),
         gpu_nodes=nodes,
-        vcluster=_vcluster(entry, path, problems),
+        vcluster=VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, f"{path}.vcluster")),
         quota=entry.get("quota", {}),
         scheduler=_scheduler(entry, path, problems),
         queues=tuple(entry.get("queues", ())),
     )
+    _check_vcluster(tenant, path, problems)
+    return tenant
 
 
 def _check_name(name: str, path: str, problems: Problems) -> None:
@@ -315,26 +316,18 @@ def _gpu_nodes(given: Data, path: str, problems: Problems) -> GpuNodes:
     return GpuNodes(chosen.get("count"), tuple(names), chosen.get("labels", {}), shared, shared_with)
 
 
-def _vcluster(entry: Data, path: str, problems: Problems) -> VCluster:
-    vcluster = VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, f"{path}.vcluster"))
-    kubernetes = vcluster.kubernetes_version or None
-    selector = node_selector(entry.get("name", ""))
-    own_scheduler = "scheduler" in entry and not entry["scheduler"].get("shared")
-    trust = entry.get("trust", "high")
-    quota = entry.get("quota", {})
-    values = tenant_values(own_scheduler, selector, trust, kubernetes, vcluster.values, quota=quota)
+def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
+    vcluster, values, own = tenant.vcluster, vcluster_values(tenant), tenant.own_scheduler
     problems.ask(
         f"{path}.vcluster",
         lambda: check_all(
-            lambda: vc.check_version(vcluster.version, kubernetes),
+            lambda: vc.check_version(vcluster.version, vcluster.kubernetes_version or None),
             lambda: vc.check_moved(vcluster.values, vcluster.version),
             lambda: vc.check_values(values),
         ),
     )
-    kai_runs = own_scheduler and entry["scheduler"].get("name") == facts.KAI
-    needs = [("the control plane", LEAST_QUOTA), *([("KAI Scheduler", KAI_LEAST_QUOTA)] if kai_runs else [])]
-    problems.ask(path, lambda: check_all(lambda: vc.check_quota(quota), lambda: vc.check_room(values, *needs)))
-    return vcluster
+    needs = [("the control plane", LEAST_QUOTA), *([("KAI Scheduler", KAI_LEAST_QUOTA)] if own and own.own_kai else [])]
+    problems.ask(path, lambda: check_all(lambda: vc.check_quota(tenant.quota), lambda: vc.check_room(values, *needs)))
 
 
 def _scheduler(entry: Data, path: str, problems: Problems) -> Scheduler | None:

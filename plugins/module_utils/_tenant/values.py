@@ -11,11 +11,10 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import digest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 
 # Of a role's variables, these change how long something takes, not what is there in the end.
 _PACE = ("_timeout", "_max_age")
@@ -28,18 +27,7 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
 
     :arg settings: variables of roles that are set for the tenant's cluster.
     """
-    vcluster, own = tenant.vcluster, tenant.own_scheduler
-    values = tenant_values(
-        own is not None,
-        node_selector(tenant.name),
-        tenant.trust,
-        vcluster.kubernetes_version or None,
-        vcluster.values,
-        host_kai=tenant.shares_scheduler,
-        gpu_quota=tenant.gpu_nodes.shared_gpus,
-        quota=tenant.quota,
-        dedicated_to=tenant.name if tenant.trust == "zero" else "",
-    )
+    own, values = tenant.own_scheduler, vcluster_values(tenant)
     scheduler = chart_values(release(own.version), own.gpu_sharing) if own and own.own_kai else None
     # What they let in follows from the data; how they say it, from this collection.
     queues, shares_nodes = (() if tenant.shares_scheduler else None), tenant.gpu_nodes.shared_gpus is not None

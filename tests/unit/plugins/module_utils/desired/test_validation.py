@@ -489,6 +489,14 @@ def test_the_shared_scheduler_is_for_pods_of_others():
     }
 
 
+def test_the_room_that_kai_needs_is_looked_for_where_shared_gpus_alone_make_a_quota():
+    values = {"policies": {"resourceQuota": {"quota": {"count/pods": 5}}}}
+    entry = {"gpu_nodes": {"names": ["n1"], "shared_gpus": 2}, "vcluster": {"values": values}}
+    scheduler = {"name": "kai", "version": "v0.16.8"}
+    (problem,) = problems([old(scheduler=scheduler, **entry)])
+    assert problem.endswith("quota.count/pods: 5 leaves no room, because the control plane takes 2, KAI Scheduler takes 7.")
+
+
 def test_parts_of_gpus_among_others_pods_are_for_those_who_are_trusted_or_accepted():
     scheduler = {"name": "kai", "version": "v0.16.8", "gpu_sharing": True}
     entry = {"trust": "partial", "gpu_nodes": {"names": ["n1"], "shared_gpus": 2}}

@@ -54,7 +54,7 @@ def test_every_description_has_a_digest_of_its_own():
 
 def test_what_a_later_collection_would_give_the_charts_changes_it(monkeypatch):
     before = of()
-    monkeypatch.setattr(values, "tenant_values", lambda *_args, **_more: {"new": "default"})
+    monkeypatch.setattr(values, "vcluster_values", lambda _tenant: {"new": "default"})
     assert of() != before
 
 
