@@ -327,7 +327,14 @@ def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
         ),
     )
     needs = [("the control plane", LEAST_QUOTA), *([("KAI Scheduler", KAI_LEAST_QUOTA)] if own and own.own_kai else [])]
-    problems.ask(path, lambda: check_all(lambda: vc.check_quota(tenant.quota), lambda: vc.check_room(values, *needs)))
+    problems.ask(
+        path,
+        lambda: check_all(
+            lambda: vc.check_trust(tenant.trust, vcluster.version),
+            lambda: vc.check_quota(tenant.quota),
+            lambda: vc.check_room(values, *needs),
+        ),
+    )
 
 
 def _scheduler(entry: Data, path: str, problems: Problems) -> Scheduler | None:

@@ -237,6 +237,9 @@ TRUST_PROFILES: dict[str, Values] = {
 }
 # The first version with publicEgress.
 PROFILES_SINCE = (0, 31)
+# The first patch of a minor version of the chart in which a tenant gets from its nodes' kubelets only what is its own; later minors
+# begin with it (pkg/server/filters/metrics.go, #3723).
+KUBELET_FIX = {31: 3, 32: 2, 33: 2}
 
 
 def parse_version(version: str) -> tuple[int, int, int]:

@@ -19,6 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     BAD_VERSIONS,
     DEFAULT_KUBERNETES,
     GPU_QUOTA,
+    KUBELET_FIX,
     LICENSED,
     MOVED,
     OLD_TENANT_FIX,
@@ -180,11 +181,19 @@ def check_skew(version: str, kubernetes_version: str | None, host_version: str) 
 
 
 def check_trust(trust: str, version: str) -> None:
-    """Refuse trust profiles that need keys which the chart's version does not have."""
-    if trust != "high" and parse_version(version)[:2] < PROFILES_SINCE:
+    """Refuse trust profiles that need what the chart's version does not have."""
+    if trust == "high":
+        return
+    major, minor, patch = parse_version(version)
+    if (major, minor) < PROFILES_SINCE:
         oldest = ".".join(map(str, PROFILES_SINCE))
         raise TenancyError(
             f"trust: {trust} needs vCluster {oldest} or later, whose network policies it sets; {version} was asked for."
+        )
+    if major == 0 and patch < (fixed := KUBELET_FIX.get(minor, 0)):
+        raise TenancyError(
+            f"trust: {trust} needs vCluster 0.{minor}.{fixed} or later; with {version} a tenant reads pods and logs of others through the "
+            "kubelets of its nodes (loft-sh/vcluster#3723)."
         )
 
 

@@ -173,6 +173,10 @@ def test_the_given_is_kept():
         ),
         ({"vcluster": {"version": "latest"}}, "[0].vcluster.version: 'latest' is not a vCluster version"),
         ({"vcluster": {"version": "0.36.0"}}, "[0].vcluster.version: vCluster 0.36.0 is refused: "),
+        (
+            {"trust": "partial", "vcluster": {"version": "0.33.1"}},
+            "[0].trust: partial needs vCluster 0.33.2 or later; with 0.33.1",
+        ),
         ({"vcluster": {"values": {"sleep": {"auto": 1}}}}, "[0].vcluster.values.sleep: sleep mode needs a vCluster licence"),
         ({"vcluster": {"kubernetes_version": "1.35"}}, "[0].vcluster.kubernetes_version: '1.35' is not a Kubernetes version"),
     ],

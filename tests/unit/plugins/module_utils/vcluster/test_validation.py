@@ -67,9 +67,20 @@ def test_refused_upgrades(current, wanted, match):
 
 def test_profiles_need_a_version_that_has_their_keys():
     validation.check_trust("high", "0.26.0")
-    validation.check_trust("zero", "0.31.0")
+    validation.check_trust("zero", "0.31.3")
     with pytest.raises(TenancyError, match=r"^trust: partial needs vCluster 0\.31 or later"):
         validation.check_trust("partial", "0.30.4")
+
+
+@pytest.mark.parametrize(("version", "needed"), [("0.31.2", "0.31.3"), ("0.32.0", "0.32.2"), ("0.33.1", "0.33.2")])
+def test_who_is_not_trusted_gets_no_version_that_hands_out_other_tenants_pods(version, needed):
+    for trust in ("partial", "zero"):
+        with pytest.raises(TenancyError, match=rf"^trust: {trust} needs vCluster {needed} or later; .*#3723"):
+            validation.check_trust(trust, version)
+        validation.check_trust(trust, needed)
+        validation.check_trust(trust, "0.34.0")
+        validation.check_trust(trust, "1.31.0")
+    validation.check_trust("high", version)
 
 
 @pytest.mark.parametrize(
