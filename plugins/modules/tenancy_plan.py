@@ -100,6 +100,7 @@ cluster:
           gpu_nodes: {}
           vcluster: {version: 0.36.1, kubernetes_version: '', values: {}}
           quota: {}
+          network: {}
           scheduler: {}
           queues: []
     only:

@@ -45,7 +45,7 @@ options:
     description:
       - Version of vCluster's chart and image. For a new virtual cluster it defaults to V(0.36.1).
       - This option and O(kubernetes_version), O(own_scheduler), O(node_selector), O(host_scheduler), O(gpu_quota), O(quota),
-        O(trust) and O(values) describe the virtual cluster together. Where none of them is given, one that exists stays as it is.
+        O(network), O(trust) and O(values) describe the virtual cluster together. Where none of them is given, one that exists stays as it is.
         Where any of them is given, the others have the defaults that they have for a new one.
     type: str
   force_version:
@@ -113,6 +113,58 @@ options:
       - They hold for everything in the namespace, the control plane and a KAI Scheduler of the tenant's own among it. What is less than
         the control plane needs is refused.
     type: dict
+  network:
+    description:
+      - Services of the host cluster that the network policies of O(trust=partial) and O(trust=zero) let through. Refused with
+        O(trust=high), which has none.
+    type: dict
+    suboptions:
+      egress:
+        description: What the tenant's pods may reach.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          name:
+            description: What it is, for people.
+            type: str
+            required: true
+          namespace:
+            description: Namespace of its pods on the host cluster.
+            type: str
+            required: true
+          labels:
+            description: Labels of its pods there. All pods of the namespace without any.
+            type: dict
+            default: {}
+          ports:
+            description: TCP ports of its pods.
+            type: list
+            elements: int
+            required: true
+      ingress:
+        description: What may reach the tenant's pods.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          name:
+            description: What it is, for people.
+            type: str
+            required: true
+          namespace:
+            description: Namespace of its pods on the host cluster.
+            type: str
+            required: true
+          labels:
+            description: Labels of its pods there. All pods of the namespace without any.
+            type: dict
+            default: {}
+          ports:
+            description: TCP ports of the tenant's pods.
+            type: list
+            elements: int
+            required: true
   accept_unenforced:
     description:
       - Whether a profile that rests on network policies is accepted on a cluster whose network does not enforce them, which a short probe
@@ -279,6 +331,17 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CHART, REPOSITORY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster
 
+_SERVICES: dict[str, t.Any] = {
+    "type": "list",
+    "elements": "dict",
+    "default": [],
+    "options": {
+        "name": {"type": "str", "required": True},
+        "namespace": {"type": "str", "required": True},
+        "labels": {"type": "dict", "default": {}},
+        "ports": {"type": "list", "elements": "int", "required": True},
+    },
+}
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent", "paused"], "default": "present"},
     "name": {"type": "str", "required": True},
@@ -295,6 +358,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "gpu_sharing": {"type": "bool", "default": False},
     "gpu_quota": {"type": "int"},
     "quota": {"type": "dict"},
+    "network": {"type": "dict", "options": {"egress": _SERVICES, "ingress": _SERVICES}},
     "accept_unenforced": {"type": "bool", "default": False},
     "probe_image": {"type": "str"},
     "trust": {"type": "str", "choices": ["high", "partial", "zero"]},

@@ -86,6 +86,17 @@ VCLUSTER: Fields = {
     "values": Field(dict, "Values for vCluster's chart, merged over those of this collection.", {}),
 }
 
+SERVICE: Fields = {
+    "name": Field(str, "What it is, for people: ingress, monitoring, registry.", required=True),
+    "namespace": Field(str, "Namespace of its pods on the host cluster.", required=True),
+    "labels": Field(dict, "Labels of its pods there; without any, all pods of the namespace.", {}),
+    "ports": Field(list, "TCP ports, of its pods for egress, of the tenant's for ingress.", required=True),
+}
+NETWORK: Fields = {
+    "egress": Field(list, "What the tenant's pods may reach.", [], fields=SERVICE),
+    "ingress": Field(list, "What may reach the tenant's pods.", [], fields=SERVICE),
+}
+
 RELEASE: Fields = {
     "name": Field(str, "kai, or the name of another scheduler, which its Helm release and namespace get.", required=True),
     "version": Field(str, "Version of the scheduler; of one that is not kai, version of its chart."),
@@ -115,6 +126,12 @@ TENANT: Fields = {
         "Bounds of its namespace on the host cluster, as a ResourceQuota names them, such as count/pods: 300, in place of those of "
         "docs/trust.md. They hold for everything of the tenant, its control plane and KAI Scheduler, too. GPUs: gpu_nodes.shared_gpus.",
         {},
+    ),
+    "network": Field(
+        dict,
+        "Services of the host cluster that its network policies let through, with a trust that has any, see docs/trust.md.",
+        {},
+        fields=NETWORK,
     ),
     "scheduler": Field(dict, "What places its pods; without it, the host cluster's default scheduler.", {}, fields=SCHEDULER),
     "queues": Field(list, "Tree of queues of KAI Scheduler, as the module kai_queues takes it.", []),

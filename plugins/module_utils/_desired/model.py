@@ -81,6 +81,7 @@ class Tenant:
     """One tenant.
 
     :ivar quota: bounds of its namespace, by their names in a ResourceQuota, in place of the defaults.
+    :ivar network: services that its network policies let through, by direction.
     :ivar queues: tree of queues as people write it.
     """
 
@@ -90,6 +91,7 @@ class Tenant:
     gpu_nodes: GpuNodes = GpuNodes()
     vcluster: VCluster = VCluster()
     quota: Data = dataclasses.field(default_factory=dict)
+    network: Data = dataclasses.field(default_factory=dict)
     scheduler: Scheduler | None = None
     queues: tuple[Data, ...] = ()
 
@@ -115,6 +117,7 @@ class Tenant:
             "gpu_nodes": nodes,
             "vcluster": dataclasses.asdict(self.vcluster),
             "quota": self.quota,
+            "network": self.network,
             "scheduler": dataclasses.asdict(self.scheduler) if self.scheduler else {},
             "queues": list(self.queues),
         }

@@ -271,6 +271,7 @@ def _tenant(given: t.Any, path: str, problems: Problems) -> Tenant:
         gpu_nodes=nodes,
         vcluster=VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, f"{path}.vcluster")),
         quota=entry.get("quota", {}),
+        network=_network(entry.get("network", {}), f"{path}.network", problems),
         scheduler=_scheduler(entry, path, problems),
         queues=tuple(entry.get("queues", ())),
     )
@@ -316,6 +317,16 @@ def _gpu_nodes(given: Data, path: str, problems: Problems) -> GpuNodes:
     return GpuNodes(chosen.get("count"), tuple(names), chosen.get("labels", {}), shared, shared_with)
 
 
+def _network(given: Data, path: str, problems: Problems) -> Data:
+    """Services that a tenant's network policies let through, as far as their keys and types are right."""
+    network = problems.mapping(given, facts.NETWORK, path)
+    for direction, services in network.items():
+        checked = [problems.mapping(item, facts.SERVICE, f"{path}.{direction}[{index}]") for index, item in enumerate(services)]
+        # What else is wrong with one that lacks something does not matter.
+        network[direction] = [{"labels": {}} | item for item in checked if {"name", "namespace", "ports"} <= item.keys()]
+    return network
+
+
 def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
     vcluster, values, own = tenant.vcluster, vcluster_values(tenant), tenant.own_scheduler
     problems.ask(
@@ -332,6 +343,7 @@ def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
         lambda: check_all(
             lambda: vc.check_trust(tenant.trust, vcluster.version),
             lambda: vc.check_quota(tenant.quota),
+            lambda: vc.check_network(tenant.network, tenant.trust, vcluster.values),
             lambda: vc.check_room(values, *needs),
         ),
     )

@@ -29,5 +29,6 @@ def vcluster_values(tenant: Tenant) -> Values:
         host_kai=tenant.shares_scheduler,
         gpu_quota=tenant.gpu_nodes.shared_gpus,
         quota=tenant.quota,
+        network=tenant.network,
         dedicated_to=tenant.name if tenant.trust == "zero" else "",
     )

@@ -239,6 +239,37 @@ def check_quota(quota: t.Mapping[str, t.Any]) -> None:
     refuse(problems())
 
 
+def check_network(network: t.Mapping[str, t.Any], trust: str, values: Values) -> None:
+    """Refuse services that a tenant's network policies cannot let through as they are written.
+
+    :arg values: the user's for the chart.
+    """
+    workload = value_at(values, "policies.networkPolicy.workload") or {}
+
+    def problems() -> t.Iterator[str]:
+        if trust == "high" and any(network.values()):
+            yield "network: a tenant of trust high has no network policies: everything is let through."
+        for direction, services in network.items():
+            if services and direction in workload:
+                yield f"network.{direction}: stands among the values, too, as policies.networkPolicy.workload.{direction}."
+            for index, service in enumerate(services or []):
+                here = f"network.{direction}[{index}]"
+                if service["name"] in [other["name"] for other in services[:index]]:
+                    yield f"{here}.name: {service['name']} stands here twice."
+                if not re.fullmatch(_NAMESPACE, service["namespace"]):
+                    yield f"{here}.namespace: {service['namespace']!r} is no name of a namespace."
+                if not service["ports"]:
+                    yield f"{here}.ports: is empty."
+                for port in service["ports"]:
+                    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+                        yield f"{here}.ports: {port!r} is no port from 1 to 65535."
+                for key, value in (service.get("labels") or {}).items():
+                    if not isinstance(value, str):
+                        yield f"{here}.labels.{key}: must be a string, not {value!r}; quote it."
+
+    refuse(problems())
+
+
 def check_room(values: Values, *needs: tuple[str, t.Mapping[str, str | int]]) -> None:
     """Refuse a quota that leaves no room for what the tenant needs before it runs anything of its own.
 

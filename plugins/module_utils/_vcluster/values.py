@@ -44,6 +44,7 @@ DEFAULTS: dict[str, t.Any] = {
     "host_scheduler": None,
     "gpu_quota": None,
     "quota": {},
+    "network": {},
     "trust": "high",
     "values": {},
 }
@@ -90,6 +91,7 @@ def wanted(params: Params) -> Wanted:
         host_kai=params["host_scheduler"] == "kai",
         gpu_quota=params["gpu_quota"],
         quota=params["quota"],
+        network=params["network"],
         dedicated_to=params["name"] if params["trust"] == "zero" else "",
     )
     return Wanted(params["version"], values, params["trust"], params["host_scheduler"])
@@ -111,6 +113,7 @@ def tenant_values(
     host_kai: bool = False,
     gpu_quota: int | None = None,
     quota: t.Mapping[str, t.Any] | None = None,
+    network: t.Mapping[str, t.Any] | None = None,
     dedicated_to: str = "",
 ) -> Values:
     """Return the Helm values of a tenant: this collection's, then its trust profile's, then the user's.
@@ -121,11 +124,14 @@ def tenant_values(
     :arg host_kai: the host cluster's KAI Scheduler places the tenant's pods.
     :arg gpu_quota: GPU devices that its pods hold at most.
     :arg quota: further bounds of its namespace, by their names in a ResourceQuota, in place of the defaults.
+    :arg network: services of the host cluster that its network policies let through, by direction, egress and ingress.
     :arg dedicated_to: name of the tenant whose dedicated nodes' taint its pods tolerate.
     """
     merged = deep_merge(_base_values(own_scheduler, node_selector, kubernetes_version), trust_values(trust, own_scheduler))
     if bounds := dict(quota or {}) | ({} if gpu_quota is None else {GPU_QUOTA: gpu_quota}):
         merged = deep_merge(deep_merge(merged, BOUNDED), {"policies": {"resourceQuota": {"quota": bounds}}})
+    if rules := _rules(network or {}):
+        merged = deep_merge(merged, {"policies": {"networkPolicy": {"workload": rules}}})
     if host_kai:
         # KAI Scheduler follows a pod's owners, and may not read the Service that vCluster makes the owner of all it syncs.
         merged = deep_merge(merged, {"experimental": {"syncSettings": {"setOwner": False}}})
@@ -133,6 +139,27 @@ def tenant_values(
         tolerated = [f"{DEDICATED_TAINT}={dedicated_to}:NoSchedule"]
         merged = deep_merge(merged, {"sync": {"toHost": {"pods": {"enforceTolerations": tolerated}}}})
     return deep_merge(merged, values)
+
+
+def _rules(network: t.Mapping[str, t.Any]) -> Values:
+    """Return rules of a NetworkPolicy for services, by direction; the chart adds them to those for the tenant's pods."""
+    peers = {"egress": "to", "ingress": "from"}
+    return {
+        direction: [
+            {
+                peers[direction]: [
+                    {
+                        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": service["namespace"]}},
+                        "podSelector": {"matchLabels": service.get("labels") or {}},
+                    }
+                ],
+                "ports": [{"port": port, "protocol": "TCP"} for port in service["ports"]],
+            }
+            for service in services
+        ]
+        for direction, services in network.items()
+        if services
+    }
 
 
 def _base_values(own_scheduler: bool, node_selector: dict[str, str], kubernetes_version: str | None) -> Values:

@@ -47,6 +47,8 @@ def problems(tenants, workers=None, shared_scheduler=None):
     return found
 
 
+REGISTRY = {"name": "registry", "namespace": "registry", "labels": {"app": "registry"}, "ports": [5000]}
+
 # --- validation --------------------------------------------------------------------------------------------------
 
 
@@ -58,6 +60,7 @@ def test_every_key_is_there():
             "gpu_nodes": {},
             "vcluster": {"version": "0.36.1", "kubernetes_version": "", "values": {}},
             "quota": {},
+            "network": {},
             "scheduler": {},
             "queues": [],
         }
@@ -73,6 +76,7 @@ def test_the_given_is_kept():
             "state": "present",
             "vcluster": {"version": "0.34.0", "kubernetes_version": "", "values": values},
             "quota": {},
+            "network": {},
             "scheduler": KAI | {"gpu_sharing": True, "accept_hazards": [], "values": {}} | NOT_SHARED,
         }
     ]
@@ -170,6 +174,35 @@ def test_the_given_is_kept():
         (
             {"vcluster": {"values": {"policies": {"resourceQuota": {"quota": {"count/pods": 1}}}}}},
             "[0].quota.count/pods: 1 leaves no room, because the control plane takes 2.",
+        ),
+        ({"network": {"egres": []}}, "[0].network.egres: unknown key. Did you mean egress?"),
+        ({"network": {"egress": [{"name": "a", "namespace": "b"}]}}, "[0].network.egress[0].ports: is missing."),
+        ({"network": {"ingress": ["a"]}}, "[0].network.ingress[0]: must be a dictionary, not 'a'."),
+        ({"trust": "high", "network": {"egress": [REGISTRY]}}, "[0].network: a tenant of trust high has no network policies"),
+        (
+            {"trust": "partial", "network": {"egress": [REGISTRY, REGISTRY]}},
+            "[0].network.egress[1].name: registry stands here twice.",
+        ),
+        (
+            {"trust": "partial", "network": {"egress": [REGISTRY | {"namespace": "A b"}]}},
+            "[0].network.egress[0].namespace: 'A b' is no name",
+        ),
+        ({"trust": "partial", "network": {"egress": [REGISTRY | {"ports": []}]}}, "[0].network.egress[0].ports: is empty."),
+        (
+            {"trust": "partial", "network": {"egress": [REGISTRY | {"ports": ["http"]}]}},
+            "ports: 'http' is no port from 1 to 65535.",
+        ),
+        (
+            {"trust": "partial", "network": {"egress": [REGISTRY | {"labels": {"a": 1}}]}},
+            "egress[0].labels.a: must be a string, not 1",
+        ),
+        (
+            {
+                "trust": "partial",
+                "network": {"egress": [REGISTRY]},
+                "vcluster": {"values": {"policies": {"networkPolicy": {"workload": {"egress": []}}}}},
+            },
+            "[0].network.egress: stands among the values, too, as policies.networkPolicy.workload.egress.",
         ),
         ({"vcluster": {"version": "latest"}}, "[0].vcluster.version: 'latest' is not a vCluster version"),
         ({"vcluster": {"version": "0.36.0"}}, "[0].vcluster.version: vCluster 0.36.0 is refused: "),

@@ -80,6 +80,26 @@ def test_bounds_take_the_place_of_defaults(trust):
     assert facts.QUOTA["count/pods"] == 150
 
 
+def test_services_of_the_host_that_network_policies_let_through():
+    registry = {"name": "registry", "namespace": "registry", "labels": {"app": "registry"}, "ports": [5000, 5001]}
+    scrape = {"name": "monitoring", "namespace": "monitoring", "ports": [9400]}
+    workload = vcluster.tenant_values(False, {}, "partial", None, {}, network={"egress": [registry], "ingress": [scrape]})[
+        "policies"
+    ]["networkPolicy"]["workload"]
+
+    def peer(namespace, **labels):
+        selector = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+        return [{"namespaceSelector": selector, "podSelector": {"matchLabels": labels}}]
+
+    tcp = [{"port": port, "protocol": "TCP"} for port in (5000, 5001, 9400)]
+    assert workload["egress"] == [{"to": peer("registry", app="registry"), "ports": tcp[:2]}]
+    assert workload["ingress"] == [{"from": peer("monitoring"), "ports": tcp[2:]}]
+    # What else the profile lets through stays.
+    assert workload["publicEgress"] == facts.TRUST_PROFILES["partial"]["policies"]["networkPolicy"]["workload"]["publicEgress"]
+    nothing = {"egress": [], "ingress": []}
+    assert vcluster.tenant_values(False, {}, "high", None, {}, network=nothing) == values()
+
+
 def test_user_values_win_and_tables_stay_untouched():
     mine = {
         "controlPlane": {"service": {"spec": {"type": "ClusterIP"}}},
