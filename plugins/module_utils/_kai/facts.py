@@ -30,6 +30,8 @@ RESERVATION_NAMESPACE = "kai-resource-reservation"
 SCALE_ADJUST_NAMESPACE = "kai-scale-adjust"
 SCHEDULER_NAME = "kai-scheduler"
 CONFIG = ("kai.scheduler/v1", "Config", "kai-config")
+# Parts of the Config without which nothing is scheduled; others are off, or on by what else is there (pkg/apis/kai/v1).
+CONFIG_PARTS = ("admission", "binder", "podGroupController", "podGrouper", "queueController", "scheduler")
 SHARD = ("kai.scheduler/v1", "SchedulingShard")
 OPERATOR = "kai-operator"
 # Deployment and Service behind the pod webhooks, from 0.9 on.

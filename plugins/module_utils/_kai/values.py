@@ -18,7 +18,14 @@ except ImportError:
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CONFIG, NAMESPACE, RENAMED, Object, Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+    CONFIG,
+    CONFIG_PARTS,
+    NAMESPACE,
+    RENAMED,
+    Object,
+    Release,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
 
 _TOPOLOGY_MIGRATION = "topologyMigration.enabled"
@@ -73,7 +80,7 @@ def config_in(manifests: str) -> Object | None:
 
 
 def images_in(manifests: str, hooks: bool) -> list[str]:
-    """Return the images that an installation needs: of the pods that helm makes of a chart's manifests, and of the operator's.
+    """Return the images without which nothing is scheduled: of the pods that helm makes of a chart's manifests, and of the operator's.
 
     :arg hooks: whether the chart's hooks run.
     """
@@ -83,14 +90,15 @@ def images_in(manifests: str, hooks: bool) -> list[str]:
         if not hook or (hooks and "delete" not in hook):
             template = (item.get("spec") or {}).get("template") or {}
             images += [container["image"] for container in (template.get("spec") or {}).get("containers") or []]
-    return list(dict.fromkeys([*images, *_images_of(config_in(manifests) or {})]))
+    parts = (config_in(manifests) or {"spec": {}})["spec"]
+    return list(dict.fromkeys([*images, *(image for part in CONFIG_PARTS for image in _images_of(parts.get(part) or {}))]))
 
 
-def _images_of(config: Values) -> t.Iterator[str]:
-    """Yield the images that a Config, or a part of it, names for what is enabled."""
-    if (config.get("service") or {}).get("enabled") is False:
+def _images_of(part: Values) -> t.Iterator[str]:
+    """Yield the images that a part of a Config names, unless it is off."""
+    if (part.get("service") or {}).get("enabled") is False:
         return
-    for value in config.values():
+    for value in part.values():
         if isinstance(value, dict):
             yield from [image] if (image := image_named(value)) else _images_of(value)
 

@@ -111,7 +111,9 @@ SPEC = {
     "namespace": "kai-scheduler",
     "binder": {"service": {"enabled": True, "image": image("binder")}, "resourceReservation": {"image": image("reservation")}},
     "nodeScaleAdjuster": {"service": {"enabled": False, "image": image("off")}, "args": {"scalingPodImage": image("off")}},
+    "numaPlacementExporter": {"service": {"image": image("off")}},
     "scheduler": {"service": {"image": image("scheduler")}},
+    "podGrouper": {"service": {"enabled": False, "image": image("off")}},
     "admission": {"service": {"image": image("admission", tag="")}},
 }
 CONFIG = {"apiVersion": "kai.scheduler/v1", "kind": "Config", "metadata": {"name": "kai-config", "namespace": "x"}, "spec": SPEC}
