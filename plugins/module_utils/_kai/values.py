@@ -113,8 +113,10 @@ def pulling_pod(images: t.Sequence[str]) -> Object:
     """Return a pod that has a node pull images and does nothing with them."""
     spec = pod_spec("", "")
     (container,) = spec["containers"]
-    # An image need not have this program: it is there before its container fails to start.
-    more = {"command": ["true"]}
+    # An image need not have this program: it is there before its container fails to start. A tight quota has room for all of them.
+    amounts = {"ephemeral-storage": "1Mi"}
+    resources = {"requests": {"cpu": "1m", "memory": "4Mi"} | amounts, "limits": {"cpu": "10m", "memory": "16Mi"} | amounts}
+    more = {"command": ["true"], "resources": resources}
     containers = [container | more | {"name": f"image-{index}", "image": image} for index, image in enumerate(images)]
     metadata = {"name": "kubegpu-images", "namespace": NAMESPACE, "labels": OWNED_LABELS}
     return {

@@ -531,7 +531,7 @@ def test_the_room_that_kai_needs_is_looked_for_where_shared_gpus_alone_make_a_qu
     entry = {"gpu_nodes": {"names": ["n1"], "shared_gpus": 2}, "vcluster": {"values": values}}
     scheduler = {"name": "kai", "version": "v0.16.8"}
     (problem,) = problems([old(scheduler=scheduler, **entry)])
-    assert problem.endswith("quota.count/pods: 5 leaves no room, because the control plane takes 2, KAI Scheduler takes 7.")
+    assert problem.endswith("quota.count/pods: 5 leaves no room, because the control plane takes 2, KAI Scheduler takes 8.")
 
 
 def test_parts_of_gpus_among_others_pods_are_for_those_who_are_trusted_or_accepted():
