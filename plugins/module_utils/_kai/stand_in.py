@@ -74,7 +74,9 @@ def end(run: Run) -> None:
         kube.patch("v1", "Service", ADMISSION_SERVER, {"spec": {"selector": dict.fromkeys(_LABEL)}}, NAMESPACE)
     kube.patch("v1", "Pod", NAME, {"metadata": {"labels": {"app": None}}}, NAMESPACE)
     run.deadline.sleep(_DRAIN)
-    kube.delete("v1", "Pod", NAME, NAMESPACE)
+    kube.delete("v1", "Pod", NAME, NAMESPACE, grace_seconds=1)
+    # The next run would take one that is on its way out for one that a killed run left.
+    wait_for("the end of the copy of the admission pod", lambda: (not exists(kube) or None, "it is there"), run.deadline)
 
 
 def _copy(server: Object) -> Object:

@@ -436,6 +436,24 @@ def test_a_copy_that_a_killed_run_left_is_removed(installed):
     assert run(installed)["changed"] is False
 
 
+def test_the_end_of_a_copy_is_waited_for(installed):
+    """Seen: the next run, right after, took one that was ending for one that a killed run had left."""
+    slow = {"finalizers": ["kubegpu.example/slow"]}
+    installed.react("create", "Pod", lambda pod: installed.find("Pod", pod["metadata"]["name"])["metadata"].update(slow))
+    attempt = make_run(params(version="v0.13.1", timeout=60), installed, installed.helm)
+    sleep = attempt.deadline.sleep
+
+    def go_on(seconds):
+        sleep(seconds)
+        pod = installed.find("Pod", stand_in.NAME)
+        if pod and "deletionTimestamp" in pod["metadata"]:
+            installed.drop("v1", "Pod", stand_in.NAME, kai.NAMESPACE)
+
+    attempt.deadline.sleep = go_on
+    reconcile(attempt, TODAY)
+    assert not installed.find("Pod", stand_in.NAME)
+
+
 def test_a_copy_that_does_not_come_is_warned_of_and_done_without(installed):
     installed.fail("create", "Pod", TenancyError("forbidden: exceeded quota: bounds"), times=2)
     attempt = make_run(params(version="v0.13.1"), installed, installed.helm)
