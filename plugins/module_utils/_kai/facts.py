@@ -33,6 +33,12 @@ CONFIG = ("kai.scheduler/v1", "Config", "kai-config")
 # Parts of the Config without which nothing is scheduled; others are off, or on by what else is there (pkg/apis/kai/v1).
 CONFIG_PARTS = ("admission", "binder", "podGroupController", "podGrouper", "queueController", "scheduler")
 SHARD = ("kai.scheduler/v1", "SchedulingShard")
+# By which helm knows what it made, and takes nothing else for its own.
+HELM_LABELS = {"app.kubernetes.io/managed-by": "Helm"}
+HELM_ANNOTATIONS = {"meta.helm.sh/release-name": RELEASE_NAME, "meta.helm.sh/release-namespace": NAMESPACE}
+# Kinds of which one release has its operator make what another one's chart makes: the reservations' service account is the operator's
+# from 0.16 on (pkg/operator/operands/binder).
+MADE_BY_EITHER = ("ServiceAccount", "Service")
 OPERATOR = "kai-operator"
 # Deployment and Service behind the pod webhooks, from 0.9 on.
 ADMISSION_SERVER = "admission"

@@ -33,6 +33,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import
     config_in,
     images_in,
     migrates_topologies,
+    objects_in,
     pulling_pod,
     shares_gpus,
 )
@@ -344,12 +345,22 @@ class Installation:
         stand_in.take_over(self.run)
         if self.before == self.release.number:
             return
+        concurrently(self._hand_over, objects_in(self.manifests, facts.MADE_BY_EITHER))
         deployments = [
             item["metadata"]["name"]
             for item in self.kube.list("apps/v1", "Deployment", facts.NAMESPACE)
             if self.is_downgrade or (item["spec"].get("strategy") or {}).get("type") != "Recreate"
         ]
         concurrently(lambda name: self.kube.delete("apps/v1", "Deployment", name, facts.NAMESPACE), deployments)
+
+    def _hand_over(self, item: Object) -> None:
+        """Have helm own an object that the former operator made and that this chart makes itself: it would refuse to touch it."""
+        ref = (item["apiVersion"], item["kind"], item["metadata"]["name"])
+        namespace = item["metadata"].get("namespace")
+        owners = ((self.kube.get(*ref, namespace) or {"metadata": {}})["metadata"]).get("ownerReferences") or []
+        if any(owner["kind"] == facts.CONFIG[1] for owner in owners):
+            marks = {"labels": facts.HELM_LABELS, "annotations": facts.HELM_ANNOTATIONS, "ownerReferences": None}
+            self.kube.patch(*ref, {"metadata": marks}, namespace)
 
     def _start_stand_in(self) -> None:
         stand_in.start(self.run)

@@ -31,8 +31,8 @@ NAME = "kubegpu-admission"
 # By it the Service tells the copy from KAI's own pod.
 _LABEL = {"kubegpu.tenancy/stand-in": ADMISSION_SERVER}
 # Seconds until no node sends a request to a pod that a Service does not select any more: kube-proxy writes its rules at most once a
-# second, and inside a tenant the change goes through vCluster first.
-_DRAIN = 3.0
+# second, and inside a tenant the change goes through vCluster first. With 3, one pod was refused on a busy machine.
+_DRAIN = 5.0
 
 
 def exists(kube: Kube) -> bool:

@@ -79,6 +79,11 @@ def config_in(manifests: str) -> Object | None:
     return None
 
 
+def objects_in(manifests: str, kinds: t.Collection[str]) -> list[Object]:
+    """Return the objects of some kinds that helm makes of a chart's manifests itself, not by a hook."""
+    return [item for item in _documents(manifests) if item["kind"] in kinds and _HOOK not in annotations_of(item)]
+
+
 def images_in(manifests: str, hooks: bool) -> list[str]:
     """Return the images without which nothing is scheduled: of the pods that helm makes of a chart's manifests, and of the operator's.
 

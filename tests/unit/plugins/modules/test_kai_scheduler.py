@@ -154,14 +154,14 @@ class Charts(InMemoryHelm):
         made = release(chart.version)
         if not made.operator or made.config_by_helm:
             return ""
-        return json.dumps(
-            {
-                "apiVersion": kai.CONFIG[0],
-                "kind": "Config",
-                "metadata": {"name": "kai-config", "namespace": namespace, "annotations": {"helm.sh/hook": "pre-install"}},
-                "spec": config_of(made),
-            }
-        )
+        config = {
+            "apiVersion": kai.CONFIG[0],
+            "kind": "Config",
+            "metadata": {"name": "kai-config", "namespace": namespace, "annotations": {"helm.sh/hook": "pre-install"}},
+            "spec": config_of(made),
+        }
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reservation", "namespace": "reservations"}}
+        return "\n---\n".join(map(json.dumps, [config, account]))
 
     def crds(self, _chart):
         api_version, kind = kai.CRD
@@ -404,6 +404,24 @@ def test_a_downgrade_goes_on_where_it_was_killed(newer):
     assert not newer.find("ServiceAccount", "binder")
     assert newer.find("Queue", "ml")
     assert not newer.find("Secret", *kai.EXPORT)
+
+
+@pytest.mark.parametrize("owner", ["Config", "Deployment", None])
+def test_what_the_former_operator_made_and_the_chart_makes_itself_is_handed_over(installed, owner):
+    """Seen from v0.16.8 to v0.13.1: helm refused to touch the service account of the reservations."""
+    owners = {"ownerReferences": [{"kind": owner, "name": "x"}]} if owner else {}
+    installed.put(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reservation", "namespace": "reservations"} | owners}
+    )
+    run(installed, version="v0.10.5")
+    metadata = installed.find("ServiceAccount", "reservation", "reservations")["metadata"]
+    if owner == "Config":
+        assert metadata["labels"] == {"app.kubernetes.io/managed-by": "Helm"}
+        assert metadata["annotations"] == CHART_NOTES
+        assert "ownerReferences" not in metadata
+    else:
+        assert "annotations" not in metadata
+        assert metadata.get("ownerReferences", []) == owners.get("ownerReferences", [])
 
 
 # --- a change in place ---------------------------------------------------------------------------------------------
