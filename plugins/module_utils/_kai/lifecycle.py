@@ -338,7 +338,7 @@ class Installation:
         """End the pods of a release that another one replaces in place, but for those that its operator recreates by itself.
 
         A Deployment that is rolled over would need room for one more pod in the tenant's quota; and of a newer release, none keeps
-        what the older operator would not reset.
+        what the older operator would not reset. The admission's pod is gone before the operator has its Service select it again.
         """
         gone = functools.partial(pods_gone, self.kube, facts.NAMESPACE, f"app={facts.OPERATOR}")
         wait_for("the end of the former operator", gone, self.run.deadline, interval=0.3)
@@ -349,7 +349,9 @@ class Installation:
         deployments = [
             item["metadata"]["name"]
             for item in self.kube.list("apps/v1", "Deployment", facts.NAMESPACE)
-            if self.is_downgrade or (item["spec"].get("strategy") or {}).get("type") != "Recreate"
+            if self.is_downgrade
+            or item["metadata"]["name"] == facts.ADMISSION_SERVER
+            or (item["spec"].get("strategy") or {}).get("type") != "Recreate"
         ]
         concurrently(lambda name: self.kube.delete("apps/v1", "Deployment", name, facts.NAMESPACE), deployments)
 

@@ -280,7 +280,7 @@ def test_an_upgrade_leaves_config_and_webhooks_in_place_and_always_has_a_pod_beh
         "values.operator": {"qps": 5},
     }
     assert steps(result) == UPGRADE
-    deleted = {f"delete Deployment {name}" for name in ("pod-grouper", "queue-controller", "podgroup-controller")}
+    ended = ("admission", "pod-grouper", "queue-controller", "podgroup-controller")
     first = installed.calls.index("create Pod kubegpu-admission")
     assert installed.calls[first : first + 3] == [
         "create Pod kubegpu-admission",
@@ -288,8 +288,8 @@ def test_an_upgrade_leaves_config_and_webhooks_in_place_and_always_has_a_pod_beh
         "patch Service admission",
     ]
     # What the operator itself recreates stays until it does; what it would roll over needs room for one more pod.
-    assert set(installed.calls[first + 3 : first + 6]) == deleted
-    assert installed.calls[first + 6 :] == [
+    assert set(installed.calls[first + 3 : first + 7]) == {f"delete Deployment {name}" for name in ended}
+    assert installed.calls[first + 7 :] == [
         "patch Config kai-config",
         "upgrade",
         "patch Service admission",
