@@ -124,7 +124,7 @@ options:
         type: list
         elements: dict
         default: []
-        suboptions:
+        suboptions: &services
           name:
             description: What it is, for people.
             type: str
@@ -138,7 +138,7 @@ options:
             type: dict
             default: {}
           ports:
-            description: TCP ports of its pods.
+            description: TCP ports, of its pods for O(network.egress), of the tenant's for O(network.ingress).
             type: list
             elements: int
             required: true
@@ -147,24 +147,7 @@ options:
         type: list
         elements: dict
         default: []
-        suboptions:
-          name:
-            description: What it is, for people.
-            type: str
-            required: true
-          namespace:
-            description: Namespace of its pods on the host cluster.
-            type: str
-            required: true
-          labels:
-            description: Labels of its pods there. All pods of the namespace without any.
-            type: dict
-            default: {}
-          ports:
-            description: TCP ports of the tenant's pods.
-            type: list
-            elements: int
-            required: true
+        suboptions: *services
   accept_unenforced:
     description:
       - Whether a profile that rests on network policies is accepted on a cluster whose network does not enforce them, which a short probe

@@ -34,6 +34,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import
     images_in,
     migrates_topologies,
     objects_in,
+    parse_manifests,
     pulling_pod,
     shares_gpus,
 )
@@ -93,7 +94,7 @@ class Installation:
         # Whether another release, or other values, take the place of what is installed.
         self.replaces = False
         # What the chart makes with these values; rendered where something changes.
-        self.manifests = ""
+        self.manifests: list[Object] = []
         # What a downgrade that was killed left for the next run.
         self.export = self.kube.get("v1", "Secret", *facts.EXPORT)
 
@@ -106,7 +107,7 @@ class Installation:
         if changing:
             if release.queue_levels is not None:
                 refuse_deeper_queues(release, self.kube.list(*QUEUE))
-            self.manifests = self.helm_release.preview(self.chart, self.values)
+            self.manifests = parse_manifests(self.helm_release.preview(self.chart, self.values))
         if self.export:
             run.change(f"Secret {facts.EXPORT[0]}", "present", None)
         if left := stand_in.exists(self.kube):
@@ -116,7 +117,8 @@ class Installation:
         if not run.check_mode:
             wait_for(f"KAI Scheduler {release.version}", self._ready, run.deadline)
         if left or (changing and self._in_place):
-            run.take_all([self._step("remove the copy of the admission pod", "KAI's own answers again", self._end_stand_in)])
+            end = functools.partial(stand_in.end, run)
+            run.take_all([self._step("remove the copy of the admission pod", "KAI's own answers again", end)])
         if not (run.check_mode and changing):
             self._restart_unauthorised()
         notes = facts.upgrade_notes(self.before, release.number) if self.before != release.number else []
@@ -215,7 +217,7 @@ class Installation:
             upgrade = current is not None and not self.is_downgrade
             if self._in_place:
                 why = "new pods would be refused until KAI's own is there again"
-                steps.append(self._step("start a copy of the admission pod", why, self._start_stand_in))
+                steps.append(self._step("start a copy of the admission pod", why, functools.partial(stand_in.start, self.run)))
             verb = "upgrade to" if upgrade else "downgrade to" if self._in_place else "install"
             steps.append(self._step(f"{verb} {version}", "as asked, with all values", self._install))
             if upgrade and facts.facts_of(self.before)["config_by_helm"] and not self.release.config_by_helm:
@@ -363,12 +365,6 @@ class Installation:
         if any(owner["kind"] == facts.CONFIG[1] for owner in owners):
             marks = {"labels": facts.HELM_LABELS, "annotations": facts.HELM_ANNOTATIONS, "ownerReferences": None}
             self.kube.patch(*ref, {"metadata": marks}, namespace)
-
-    def _start_stand_in(self) -> None:
-        stand_in.start(self.run)
-
-    def _end_stand_in(self) -> None:
-        stand_in.end(self.run)
 
     def _write_config(self) -> None:
         """Bring the Config to what the chart's hook would make it, without that hook's way: to delete it with all that it owns."""

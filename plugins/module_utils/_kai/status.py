@@ -21,11 +21,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     CONFIG,
     CRDS,
     FOREIGN_KINDS,
+    HELM_ANNOTATIONS,
     HOOK_ROLES,
     LOG_CAUSES,
     LOG_ERROR,
-    NAMESPACE,
-    RELEASE_NAME,
     SCHEDULERS,
     WEBHOOKS,
     Object,
@@ -171,9 +170,7 @@ def is_kai_webhook(item: Object) -> bool:
 
 def is_of_chart(item: Object) -> bool:
     """Tell whether a cluster-scoped object came with KAI's Helm release or with one of its hooks."""
-    notes = annotations_of(item)
-    owner = (notes.get("meta.helm.sh/release-name"), notes.get("meta.helm.sh/release-namespace"))
-    return owner == (RELEASE_NAME, NAMESPACE) or item["metadata"]["name"] in HOOK_ROLES
+    return HELM_ANNOTATIONS.items() <= annotations_of(item).items() or item["metadata"]["name"] in HOOK_ROLES
 
 
 def is_kai_crd(item: Object) -> bool:

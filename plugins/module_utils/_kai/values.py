@@ -65,32 +65,37 @@ def migrates_topologies(values: Values, release: Release) -> bool:
     return release.topology_migration and _at(values, _TOPOLOGY_MIGRATION) is not False
 
 
-def config_in(manifests: str) -> Object | None:
+def parse_manifests(manifests: str) -> list[Object]:
+    """Return the objects in what helm renders, hooks among them."""
+    return [item for item in yaml.safe_load_all(manifests) if isinstance(item, dict)]
+
+
+def config_in(manifests: t.Sequence[Object]) -> Object | None:
     """Return the Config that a chart's hooks make, without what is only the hook's; None where no hook makes one.
 
     Up to v0.12.21 the Config is such a hook itself; later releases have a Job apply it from a ConfigMap.
     """
-    hooks = [item for item in _documents(manifests) if _HOOK in annotations_of(item)]
+    hooks = [item for item in manifests if _HOOK in annotations_of(item)]
     data = [(item.get("data") or {}).items() for item in hooks if item["kind"] == "ConfigMap"]
     texts = [text for files in data for name, text in files if name.endswith(".yaml")]
-    for item in [*hooks, *(item for text in texts for item in _documents(text))]:
+    for item in [*hooks, *(item for text in texts for item in parse_manifests(text))]:
         if (item.get("apiVersion"), item.get("kind")) == CONFIG[:2]:
             return {"apiVersion": CONFIG[0], "kind": CONFIG[1], "metadata": {"name": CONFIG[2]}, "spec": item["spec"]}
     return None
 
 
-def objects_in(manifests: str, kinds: t.Collection[str]) -> list[Object]:
+def objects_in(manifests: t.Iterable[Object], kinds: t.Collection[str]) -> list[Object]:
     """Return the objects of some kinds that helm makes of a chart's manifests itself, not by a hook."""
-    return [item for item in _documents(manifests) if item["kind"] in kinds and _HOOK not in annotations_of(item)]
+    return [item for item in manifests if item["kind"] in kinds and _HOOK not in annotations_of(item)]
 
 
-def images_in(manifests: str, hooks: bool) -> list[str]:
+def images_in(manifests: t.Sequence[Object], hooks: bool) -> list[str]:
     """Return the images without which nothing is scheduled: of the pods that helm makes of a chart's manifests, and of the operator's.
 
     :arg hooks: whether the chart's hooks run.
     """
     images = []
-    for item in _documents(manifests):
+    for item in manifests:
         hook = annotations_of(item).get(_HOOK, "")
         if not hook or (hooks and "delete" not in hook):
             template = (item.get("spec") or {}).get("template") or {}
@@ -130,10 +135,6 @@ def pulling_pod(images: t.Sequence[str]) -> Object:
         "metadata": metadata,
         "spec": spec | {"restartPolicy": "Never", "containers": containers},
     }
-
-
-def _documents(manifests: str) -> list[Object]:
-    return [item for item in yaml.safe_load_all(manifests) if isinstance(item, dict)]
 
 
 def _at(values: Values, path: str) -> t.Any:

@@ -16,6 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import
     ignored_values,
     images_in,
     migrates_topologies,
+    parse_manifests,
     shares_gpus,
 )
 
@@ -149,15 +150,15 @@ def pods(name):
 
 @pytest.mark.parametrize("by_job", [False, True])
 def test_the_config_that_a_hook_makes(by_job):
-    assert config_in(chart(by_job=by_job)) == CONFIG | {"metadata": {"name": "kai-config"}}
+    assert config_in(parse_manifests(chart(by_job=by_job))) == CONFIG | {"metadata": {"name": "kai-config"}}
 
 
 def test_a_config_that_helm_itself_makes_is_no_hooks():
-    assert config_in(chart(config_hooked=False)) is None
-    assert config_in("") is None
+    assert config_in(parse_manifests(chart(config_hooked=False))) is None
+    assert config_in(parse_manifests("")) is None
 
 
 @pytest.mark.parametrize(("hooks", "more"), [(False, []), (True, ["crd-upgrader"])])
 def test_the_images_that_an_installation_needs(hooks, more):
     names = ["operator", *more, "binder", "reservation", "scheduler"]
-    assert images_in(chart(), hooks) == [f"registry.example/{name}:v1" for name in names]
+    assert images_in(parse_manifests(chart()), hooks) == [f"registry.example/{name}:v1" for name in names]
