@@ -8,12 +8,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: shared_scheduler_probe
-short_description: Check what the host cluster's KAI Scheduler gives a tenant
+short_description: Check what a tenant gets, and what it is kept from, on what it shares with others
 version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
-  - Runs pods in a tenant, in its own queue, and compares what the tenant sees with what the host cluster does. Each pod has to see one GPU,
-    to be placed by that scheduler, and to count in that queue.
+  - Runs pods in a tenant, in its own queue of the host cluster's KAI Scheduler, and compares what the tenant sees with what the host cluster
+    does. Each pod has to see one GPU, to be placed by that scheduler, and to count in that queue.
+  - Creates pods that the host cluster's policies have to refuse, and expects an event in the tenant that says why. Of a tenant that shares nodes
+    alone, only V(devices) can be checked.
   - The pods run in a namespace of the tenant that is removed with them.
   - What needs a GPU is tried only while one of the tenant's nodes, its queue and its quota have one left.
 options:
@@ -29,19 +31,19 @@ options:
     required: true
   queues:
     description:
-      - The tenant's tree of queues. The pods run in its first leaf.
+      - The tenant's tree of queues. The pods run in its first leaf. Without one, V(gpu) and V(fraction) are not tried.
     type: list
     elements: dict
     default: []
   checks:
     description:
-      - What to check. V(queue) has a pod name a queue that is not the tenant's, which the host cluster has to refuse, and the tenant to be
-        told by an event. V(gpu) runs a pod with a whole GPU. V(fraction) runs two with half a GPU each, one after the other, which have to share
+      - What to check. V(queue) has a pod name a queue that is not the tenant's, and V(devices) a pod ask to see all GPUs of its
+        node, which the host cluster has to refuse. V(gpu) runs a pod with a whole GPU. V(fraction) runs two with half a GPU each, one after the other, which have to share
         one that is reserved for them, or be on GPUs that others share.
     type: list
     elements: str
-    choices: [queue, gpu, fraction]
-    default: [queue, gpu, fraction]
+    choices: [queue, devices, gpu, fraction]
+    default: [queue, devices, gpu, fraction]
   accept_hazards:
     description:
       - Hazards of the scheduler's release that are accepted. With V(#1103), a shared GPU that nobody reserves has the verdict V(accepted).
@@ -89,7 +91,7 @@ results:
       type: str
       returned: always
     queue:
-      description: The queue.
+      description: The queue. Empty where no pod names one.
       type: str
       returned: always
     verdict:

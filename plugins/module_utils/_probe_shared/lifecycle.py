@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Run the probe of a tenant whose pods the host cluster's KAI Scheduler places."""
+"""Run the probe of a tenant that shares the host cluster's KAI Scheduler, or nodes alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
     POD_GROUP,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import CHECKS, QUEUE, Check, make_check, shortage
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import CHECKS, Check, make_check, shortage
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.status import Seen, Verdict, judge, judge_refusal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
@@ -62,10 +62,8 @@ class SharedProbe:
     def run_checks(self) -> list[Object]:
         """Return the results of the checks, in the order of CHECKS."""
         names = sorted(self.run.params["checks"], key=CHECKS.index)
-        queues = [queue.name for queue in leaves(parse(self.run.params["queues"]))]
-        if not queues:
-            return [result(name, "", NOT_TRIED, "the tenant has no queue") for name in names]
-        checks = [make_check(name, queues[0], self.settings) for name in names]
+        queue = next((queue.name for queue in leaves(parse(self.run.params["queues"]))), "")
+        checks = [make_check(name, queue, self.settings) for name in names]
         if self.run.check_mode:
             return [result(check.name, check.queue, NOT_TRIED, "check mode") for check in checks]
         inside = self.connect()
@@ -81,7 +79,7 @@ class SharedProbe:
             return result(check.name, check.queue, NOT_TRIED, reason)
         began, verdict = deadline.clock(), FAILED
         try:
-            if check.name == QUEUE:
+            if check.refused_for:
                 verdict, reason = self._refusal(inside, check, deadline)
             else:
                 for pod in check.pods:

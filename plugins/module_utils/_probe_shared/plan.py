@@ -3,15 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Plan the probe of a tenant whose pods the host cluster's KAI Scheduler places, and the free capacity that it needs."""
+"""Plan the probe of a tenant that shares the host cluster's KAI Scheduler, or nodes alone, and the free capacity that it needs."""
 
 from __future__ import annotations
 
 import dataclasses
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import VISIBLE_DEVICES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (
     STAY,
     Capacity,
@@ -20,27 +22,31 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan im
     free_gpus,
     make_pod,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import GPU_QUOTA
 
 Object = dict[str, t.Any]
 
-QUEUE, GPU, FRACTION = "queue", "gpu", "fraction"
-CHECKS = (QUEUE, GPU, FRACTION)
+QUEUE, DEVICES, GPU, FRACTION = "queue", "devices", "gpu", "fraction"
+CHECKS = (QUEUE, DEVICES, GPU, FRACTION)
 # No tenant has a queue of this name.
 NOBODYS_QUEUE = "kubegpu-nobodys-queue"
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """Something to try in one queue.
+    """Something to try.
 
+    :ivar queue: empty for a pod that names none.
     :ivar pods: of the tenant's own API, each created when those before it run.
+    :ivar refused_for: what the host cluster's reason names for refusing the one pod; empty where pods have to run.
     """
 
     name: str
     queue: str
     pods: tuple[Object, ...]
+    refused_for: str = ""
 
     @property
     def pod_names(self) -> list[str]:
@@ -48,14 +54,23 @@ class Check:
 
 
 def make_check(name: str, queue: str, settings: Settings) -> Check:
-    """Return one of CHECKS: a pod in a queue that is not the tenant's, one with a whole GPU, or two with half of one each."""
+    """Return one of CHECKS: a pod in a queue of nobody, one that would see all GPUs of its node, one with a GPU, or two with half of one each."""
     script = f"nvidia-smi -L; {STAY}"
     if name == QUEUE:
-        return Check(name, NOBODYS_QUEUE, (make_pod(settings, "queue-1", NOBODYS_QUEUE, STAY),))
+        return Check(name, NOBODYS_QUEUE, (make_pod(settings, "queue-1", NOBODYS_QUEUE, STAY),), QUEUE_LABEL)
+    if name == DEVICES:
+        return Check(name, "", (_pod_that_names_all_devices(settings),), VISIBLE_DEVICES)
     if name == GPU:
         return Check(name, queue, (make_pod(settings, "gpu-1", queue, script, gpus=1),))
     halves = (make_pod(settings, f"fraction-{number}", queue, script, notes={FRACTION_NOTE: "0.5"}) for number in (1, 2))
     return Check(name, queue, tuple(halves))
+
+
+def _pod_that_names_all_devices(settings: Settings) -> Object:
+    """Return a pod that any tenant's default scheduler places, so that what it says of devices is all that can be refused."""
+    spec = pod_spec(settings.image, STAY, env=[{"name": VISIBLE_DEVICES, "value": "all"}])
+    metadata = {"name": "devices-1", "namespace": settings.namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec | {"tolerations": list(settings.tolerations)}}
 
 
 def shortage(
@@ -71,8 +86,10 @@ def shortage(
     :arg nodes: the tenant's, as the host cluster has them; ``pods`` and ``queues``, all of the host cluster.
     :arg quotas: the ResourceQuotas of the tenant's namespace there.
     """
-    if check.name == QUEUE:
+    if check.refused_for:
         return ""
+    if not check.queue:
+        return "the tenant has no queue"
     free = free_gpus(nodes, pods, resource)
     if free < 1:
         return "no GPU of the tenant's nodes is free"

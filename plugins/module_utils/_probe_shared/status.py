@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Judge pods of a tenant that the host cluster's KAI Scheduler places, as the tenant sees them and as the host does."""
+"""Judge pods of a tenant that shares a scheduler or nodes, as the tenant sees them and as the host cluster does."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, GPU_UUID, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, PASSED, POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import FRACTION, Check
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import DEVICES, FRACTION, QUEUE, Check
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_NAME, SYNCED_NAMESPACE
 
 Object = dict[str, t.Any]
 Verdict: t.TypeAlias = "tuple[str | None, str]"
 
 _UUID = re.compile(GPU_UUID)
+# What policies do that refuse the pods of these checks.
+_KEEPS = {QUEUE: "keeps the tenant to its queues", DEVICES: "keeps GPUs that others have from its pods"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,20 +92,17 @@ def judge(check: Check, seen: Seen, namespace: str, home: str, scheduler: str) -
 
 
 def judge_refusal(check: Check, on_host: t.Iterable[Object], events: t.Iterable[Object], namespace: str, home: str) -> Verdict:
-    """Return the verdict on a pod in a queue that is not the tenant's; None while it is not known.
+    """Return the verdict on a pod that a policy has to refuse; None while it is not known.
 
     :arg events: of the probe's namespace in the tenant.
     :arg namespace: that namespace; ``home``, the tenant's on the host.
     """
     (name,) = check.pod_names
     if name in synced(on_host, namespace, home):
-        return (
-            FAILED,
-            f"pod {name} in queue {check.queue} was let in: no policy of the host cluster keeps the tenant to its queues",
-        )
+        return FAILED, f"pod {name} was let in: no policy of the host cluster {_KEEPS[check.name]}"
     for event in events:
         said = str(event.get("message") or "")
-        if (event.get("involvedObject") or {}).get("name") == name and QUEUE_LABEL in said:
+        if (event.get("involvedObject") or {}).get("name") == name and check.refused_for in said:
             return PASSED, f"refused, and the tenant told: {said.rpartition('denied request: ')[2]}"
     return None, f"pod {name} is not on the host cluster, and no event in the tenant says why"
 

@@ -41,9 +41,10 @@ class Tenant(InMemoryApi):
         self.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
     def _sync(self, pod):
-        name, shared = pod["metadata"]["name"], "gpu-fraction" in pod["metadata"]["annotations"]
-        if name == "queue-1" and self.wrong not in ("let in", "not synced"):
-            said = "Error syncing: pods is forbidden: denied request: Set the label kai.scheduler/queue to one of ml."
+        name, shared = pod["metadata"]["name"], "gpu-fraction" in pod["metadata"].get("annotations", {})
+        refusals = {"queue-1": "Set the label kai.scheduler/queue to one of ml.", "devices-1": "NVIDIA_VISIBLE_DEVICES is void."}
+        if name in refusals and self.wrong not in ("let in", "not synced"):
+            said = f"Error syncing: pods is forbidden: denied request: {refusals[name]}"
             event = {"metadata": {"name": "e", "namespace": NAMESPACE}, "involvedObject": {"name": name}, "message": said}
             self.put({"apiVersion": "v1", "kind": "Event"} | event)
             return
@@ -68,7 +69,7 @@ class Tenant(InMemoryApi):
                 )
         scheduler = "default-scheduler" if self.wrong == "scheduler" else "kai-scheduler"
         self._host_pod(metadata, scheduler, {} if shared else {"nvidia.com/gpu": "1"})
-        queue = "of-others" if self.wrong == "queue" else pod["metadata"]["labels"]["kai.scheduler/queue"]
+        queue = "of-others" if self.wrong == "queue" else pod["metadata"].get("labels", {}).get("kai.scheduler/queue")
         of_group = {"name": group, "namespace": HOME}
         self.host.put({"apiVersion": POD_GROUP[0], "kind": POD_GROUP[1], "metadata": of_group, "spec": {"queue": queue}})
 
@@ -121,16 +122,25 @@ def test_a_queue_of_others_is_refused_and_the_tenant_is_told():
     assert found["reason"] == "refused, and the tenant told: Set the label kai.scheduler/queue to one of ml."
 
 
+@pytest.mark.parametrize("queues", [TREE, []])
+def test_a_pod_that_would_see_all_gpus_is_refused_with_queues_or_without(queues):
+    (found,) = run(Tenant(gpus=0), checks=["devices"], queues=queues)["results"]
+    assert (found["verdict"], found["queue"]) == ("passed", "")
+    assert found["reason"] == "refused, and the tenant told: NVIDIA_VISIBLE_DEVICES is void."
+
+
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("check", "wrong", "reason"),
     [
-        ("let in", "was let in: no policy of the host cluster keeps the tenant to its queues"),
-        ("not synced", "no event .* says why"),
+        ("queue", "let in", "was let in: no policy of the host cluster keeps the tenant to its queues"),
+        ("devices", "let in", "was let in: no policy of the host cluster keeps GPUs that others have from its pods"),
+        ("queue", "not synced", "no event .* says why"),
+        ("devices", "not synced", "no event .* says why"),
     ],
 )
-def test_a_policy_that_is_not_enforced_counts_as_none(wrong, reason):
+def test_a_policy_that_is_not_enforced_counts_as_none(check, wrong, reason):
     with pytest.raises(TenancyError, match=reason):
-        run(Tenant(wrong=wrong), checks=["queue"])
+        run(Tenant(wrong=wrong), checks=[check])
 
 
 def test_what_is_returned_is_what_is_documented():
@@ -198,9 +208,8 @@ def test_a_queue_that_is_full():
 
 def test_nothing_is_run_without_a_queue_or_in_check_mode():
     tenant = Tenant()
-    assert (
-        verdicts(run(tenant, queues=[]))
-        == verdicts(run(tenant, check_mode=True))
-        == {"gpu": "not_tried", "fraction": "not_tried"}
-    )
+    assert verdicts(run(tenant, check_mode=True)) == {"gpu": "not_tried", "fraction": "not_tried"}
     assert tenant.writes == tenant.host.writes == []
+    result = run(tenant, queues=[])
+    assert {found["reason"] for found in result["results"]} == {"the tenant has no queue"}
+    assert [write for write in tenant.writes if "Pod" in write] == []
