@@ -113,41 +113,6 @@ options:
       - They hold for everything in the namespace, the control plane and a KAI Scheduler of the tenant's own among it. What is less than
         the control plane needs is refused.
     type: dict
-  network:
-    description:
-      - Services of the host cluster that the network policies of O(trust=partial) and O(trust=zero) let through. Refused with
-        O(trust=high), which has none.
-    type: dict
-    suboptions:
-      egress:
-        description: What the tenant's pods may reach.
-        type: list
-        elements: dict
-        default: []
-        suboptions: &services
-          name:
-            description: What it is, for people.
-            type: str
-            required: true
-          namespace:
-            description: Namespace of its pods on the host cluster.
-            type: str
-            required: true
-          labels:
-            description: Labels of its pods there. All pods of the namespace without any.
-            type: dict
-            default: {}
-          ports:
-            description: TCP ports, of its pods for O(network.egress), of the tenant's for O(network.ingress).
-            type: list
-            elements: int
-            required: true
-      ingress:
-        description: What may reach the tenant's pods.
-        type: list
-        elements: dict
-        default: []
-        suboptions: *services
   accept_unenforced:
     description:
       - Whether a profile that rests on network policies is accepted on a cluster whose network does not enforce them, which a short probe
@@ -185,6 +150,7 @@ notes:
     has to do then.
 extends_documentation_fragment:
   - kubegpu.tenancy._helm
+  - kubegpu.tenancy._network
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 seealso:
@@ -313,18 +279,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.pla
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import Ask
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CHART, REPOSITORY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import NETWORK_ARGUMENT
 
-_SERVICES: dict[str, t.Any] = {
-    "type": "list",
-    "elements": "dict",
-    "default": [],
-    "options": {
-        "name": {"type": "str", "required": True},
-        "namespace": {"type": "str", "required": True},
-        "labels": {"type": "dict", "default": {}},
-        "ports": {"type": "list", "elements": "int", "required": True},
-    },
-}
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent", "paused"], "default": "present"},
     "name": {"type": "str", "required": True},
@@ -341,7 +297,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "gpu_sharing": {"type": "bool", "default": False},
     "gpu_quota": {"type": "int"},
     "quota": {"type": "dict"},
-    "network": {"type": "dict", "options": {"egress": _SERVICES, "ingress": _SERVICES}},
+    "network": NETWORK_ARGUMENT,
     "accept_unenforced": {"type": "bool", "default": False},
     "probe_image": {"type": "str"},
     "trust": {"type": "str", "choices": ["high", "partial", "zero"]},

@@ -49,6 +49,20 @@ DEFAULTS: dict[str, t.Any] = {
     "values": {},
 }
 
+_SERVICES: dict[str, t.Any] = {
+    "type": "list",
+    "elements": "dict",
+    "default": [],
+    "options": {
+        "name": {"type": "str", "required": True},
+        "namespace": {"type": "str", "required": True},
+        "labels": {"type": "dict", "default": {}},
+        "ports": {"type": "list", "elements": "int", "required": True},
+    },
+}
+# Option ``network`` of modules, as the documentation fragment _network describes it.
+NETWORK_ARGUMENT: dict[str, t.Any] = {"type": "dict", "options": {"egress": _SERVICES, "ingress": _SERVICES}}
+
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
