@@ -209,7 +209,7 @@ class Installation:
         """Return the steps to the wanted release; a run that was killed between two of them is finished by the next."""
         version, current = self.release.version, self.current
         steps = self._preparation()
-        if self.replaces and (images := images_in(self.manifests, self._hooks)):
+        if self.replaces and (images := self._images_to_pull()):
             why = "what is installed stays until they are there"
             steps.insert(0, self._step("pull the images", why, lambda: self._pull(images)))
         if changing:
@@ -268,6 +268,10 @@ class Installation:
         except TenancyError:
             # What made the step fail matters more than that the API does not answer now.
             return []
+
+    def _images_to_pull(self) -> list[str]:
+        present = status.images_on(self.kube.list("v1", "Node"))
+        return [image for image in images_in(self.manifests, self._hooks) if image not in present]
 
     def _pull(self, images: list[str]) -> None:
         """Have a node pull images.

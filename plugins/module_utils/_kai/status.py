@@ -13,7 +13,12 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, image_tag, pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
+    container_statuses,
+    image_tag,
+    is_ready,
+    pod_state,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     ACCEPTED_ANNOTATION,
     BUILT_IN,
@@ -204,6 +209,17 @@ def is_kubernetes_tested(release: Release, version: str) -> bool | None:
         return None
     first, last = release.kubernetes
     return first <= (int(minor[1]), int(minor[2])) <= last
+
+
+def images_on(nodes: t.Iterable[Object]) -> set[str]:
+    """Return the images that some ready node has, as far as nodes say it: a kubelet names fifty of its own (nodeStatusMaxImages)."""
+    return {
+        name
+        for node in nodes
+        if is_ready(node)
+        for image in node["status"].get("images") or []
+        for name in image.get("names") or []
+    }
 
 
 def pulled(pod: Object | None) -> tuple[bool | None, str]:

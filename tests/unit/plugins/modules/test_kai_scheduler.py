@@ -23,6 +23,8 @@ from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 CONDITIONS = [{"type": name, "status": "True", "observedGeneration": 1} for name in kai.CONDITIONS]
 CHART_NOTES = {"meta.helm.sh/release-name": "kai-scheduler", "meta.helm.sh/release-namespace": "kai-scheduler"}
 SCHEDULER = "kai-scheduler-default"
+# All that the charts' Config names here.
+SCHEDULER_IMAGE = "registry.example/kai-scheduler-default:v0.13.1"
 NEW_YEAR = datetime.date(2027, 1, 1)
 # Of all releases that these tests install.
 ACCEPTED = ["#1103", "end-of-support"]
@@ -35,6 +37,7 @@ KINDS = {
     "Job": ("batch/v1", kai.NAMESPACE),
     "MutatingWebhookConfiguration": (kai.ADMISSION, None),
     "Namespace": ("v1", None),
+    "Node": ("v1", None),
     "Pod": ("v1", kai.NAMESPACE),
     "Queue": ("scheduling.run.ai/v2", None),
     "SchedulingShard": (kai.SHARD[0], None),
@@ -643,6 +646,21 @@ def test_crds_of_others_go_where_they_were_brought_and_stay_where_they_were():
 def test_images_are_pulled_before_anything_is_touched(installed, version, first):
     assert steps(run(installed, version=version, gpu_sharing=False))[:2] == ["pull the images", first]
     assert installed.calls[:2] == ["create Pod kubegpu-images", "delete Pod kubegpu-images"]
+
+
+@pytest.mark.parametrize(
+    ("ready", "image", "first"),
+    [
+        ("True", SCHEDULER_IMAGE, "apply the CRDs"),
+        ("False", SCHEDULER_IMAGE, "pull the images"),
+        ("True", "registry.example/of-others:v0.13.1", "pull the images"),
+    ],
+)
+def test_images_that_a_ready_node_has_are_not_pulled(installed, ready, image, first):
+    images = [{"names": ["registry.example/x@sha256:1", image]}, {}]
+    installed.have("Node", "n1", status={"conditions": [{"type": "Ready", "status": ready}], "images": images})
+    assert steps(run(installed, version="v0.13.1"))[0] == first
+    assert ("create Pod kubegpu-images" in installed.calls) == (first == "pull the images")
 
 
 def test_a_change_whose_images_do_not_come_changes_nothing(installed):
