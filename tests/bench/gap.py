@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long new pods wait for a scheduler while KAI Scheduler goes from release to release and back, and whether their creation fails.
+"""How long new pods wait for a scheduler while KAI Scheduler goes from release to release and back; it fails where one is refused.
 
 python tests/bench/gap.py
 """
@@ -23,7 +23,7 @@ from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
 from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD, VARIABLES, Scheduler, pod
 from report import today, write_section
 
-# The first round has the node pull the images.
+# The first change has the node pull the images.
 WAY = (NEW, OLD, NEW, OLD, NEW, OLD)
 EVERY = 1.0
 
@@ -91,6 +91,7 @@ def seconds_to_place(placed: dict[str, Any]) -> float:
 def main() -> None:
     lab = Lab("kubegpu-bench", f"--extra-vars={json.dumps(VARIABLES)}")
     lines = ["| | seconds | longest wait for a place | pods refused |", "| --- | --- | --- | --- |"]
+    refusals: list[str] = []
     try:
         said = lab.play("site")
         if lab.code:
@@ -110,9 +111,10 @@ def main() -> None:
                 seconds = time.monotonic() - began
                 stream.finish(120)
             refused = f"{len(stream.refused)}, within {stream.refusing:.0f} s" if stream.refused else "none"
-            what = f"{'upgrade to' if version == NEW else 'downgrade to'} {version}{', images not present' if index < 2 else ''}"
+            what = f"{'upgrade to' if version == NEW else 'downgrade to'} {version}{'' if index else ', images not present'}"
             lines.append(f"| {what} | {seconds:.1f} | {max(stream.waits):.0f} s | {refused} |")
-            print(lines[-1], *{message for _when, message in stream.refused}, sep="\n", flush=True)
+            refusals += [message for _when, message in stream.refused]
+            print(lines[-1], *refusals, sep="\n", flush=True)
     finally:
         said = lab.play("cleanup")
         assert (lab.code, lab.everything()) == (0, []), said[-4000:]
@@ -121,6 +123,7 @@ def main() -> None:
         f"{today()}, on the lab's host cluster, with a new pod a second. A wait is from a pod's creation to its place, in whole "
         "seconds.\n\n" + "\n".join(lines),
     )
+    assert not refusals, refusals
 
 
 if __name__ == "__main__":
