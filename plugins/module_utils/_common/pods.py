@@ -64,6 +64,15 @@ def pod_problems(pods: t.Iterable[Object]) -> list[str]:
     return [problem for problem in map(pod_problem, pods) if problem]
 
 
+def event_time(event: Object) -> str:
+    """Return when an event was last seen; older recorders write other fields than newer ones."""
+    times = (
+        (event.get("series") or {}).get("lastObservedTime"),
+        *map(event.get, ("lastTimestamp", "eventTime", "firstTimestamp")),
+    )
+    return next(filter(None, times), "")
+
+
 def pods_gone(kube: Kube, namespace: str, selector: str | None = None) -> tuple[bool | None, str]:
     """Probe for ``wait_for``: True once a namespace has no pod that matches the label selector, else their names."""
     names = [pod["metadata"]["name"] for pod in kube.list("v1", "Pod", namespace, selector)]

@@ -174,15 +174,6 @@ def scheduler_of(pod: Object) -> str:
     return str(pod["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
 
 
-def event_time(event: Object) -> str:
-    """Return when an event was last seen; older recorders write other fields than newer ones."""
-    times = (
-        (event.get("series") or {}).get("lastObservedTime"),
-        *map(event.get, ("lastTimestamp", "eventTime", "firstTimestamp")),
-    )
-    return next(filter(None, times), "")
-
-
 def _told(reason: Object) -> Told:
     details = (reason.get("details") or {}).get("queueDetails") or {}
     return Told(reason.get("reason", ""), line(reason.get("message")), details)

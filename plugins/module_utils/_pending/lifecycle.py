@@ -13,13 +13,13 @@ import datetime
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import event_time
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
     Answer,
     Cluster,
     Object,
-    event_time,
     key_of,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import last_error, report

@@ -16,7 +16,12 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, is_ready, pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
+    container_statuses,
+    event_time,
+    is_ready,
+    pod_state,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE, dotted, facts_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
@@ -35,7 +40,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster i
     Object,
     Told,
     conditions_of,
-    event_time,
     group_key,
     key_of,
     line,

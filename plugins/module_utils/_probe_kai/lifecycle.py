@@ -231,7 +231,7 @@ class Probe:
         for check, trial in list(self.running.items()):
             verdict, reason = self._judge(check, trial, seen)
             if verdict is None and trial.over:
-                verdict, reason = FAILED, f"no verdict in time: {self._explained(reason, trial)}"
+                verdict, reason = FAILED, f"no verdict in time: {self._explained(check, reason, trial)}"
             if verdict is not None:
                 self._conclude(check, verdict, reason)
 
@@ -249,8 +249,10 @@ class Probe:
             return FAILED, exc.message
         return None, "the next of its pods was just created"
 
-    def _explained(self, reason: str, trial: Trial) -> str:
-        """Return why there is no verdict, with the scheduler's last error where nobody says why a pod waits."""
+    def _explained(self, check: Check, reason: str, trial: Trial) -> str:
+        """Return why there is no verdict, with the newest warning of the check's pods, or else the scheduler's last error where nobody says why."""
+        if warning := status.newest_warning(self.kube.list("v1", "Event", self.namespace), check.pod_names):
+            return f"{reason}; {warning}"
         if status.NO_REASON not in reason:
             return reason
         logs, _unreadable = self._kai_logs(SCHEDULERS, self.run.deadline.clock() - trial.began)

@@ -15,7 +15,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, event_time, is_ready
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
@@ -416,6 +416,16 @@ def last_error(logs: t.Iterable[str]) -> str:
     """Return the last line that tells of an error; empty where there is none."""
     lines = [line for log in logs for line in plain_lines(log) if is_error(line)]
     return lines[-1].strip()[:200] if lines else ""
+
+
+def newest_warning(events: t.Iterable[Object], pods: t.Collection[str]) -> str:
+    """Return the newest warning of some pods, by their names; empty where there is none.
+
+    :arg events: of their namespace.
+    """
+    warnings = [event for event in events if event.get("type") == "Warning" and event["involvedObject"].get("name") in pods]
+    newest = max(warnings, key=event_time, default={})
+    return " ".join(str(newest.get("message", "")).split())[:300]
 
 
 # --- the record of an earlier probe --------------------------------------------------------------------------------

@@ -310,6 +310,28 @@ def test_a_pod_that_nobody_explains_carries_the_schedulers_last_error(log, told)
     assert reason == f"no verdict in time: pod cpu-a is pending: no reason given yet{told}"
 
 
+def test_a_pod_that_does_not_start_carries_its_newest_warning():
+    kube = Cluster(stuck=("cpu-a",))
+    for name, pod, kind, minute in (
+        ("1", "cpu-a", "Warning", 1),
+        ("2", "cpu-a", "Warning", 3),
+        ("3", "cpu-a", "Normal", 4),
+        ("4", "x", "Warning", 5),
+    ):
+        event = {"metadata": {"name": name, "namespace": "kai-probe"}, "involvedObject": {"name": pod}, "type": kind}
+        kube.put(
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "message": f"no\nsandbox {name}",
+                "lastTimestamp": f"2026-11-22T12:0{minute}:00Z",
+            }
+            | event
+        )
+    with pytest.raises(TenancyError, match="no verdict in time: pod cpu-a is pending: no reason given yet; no sandbox 2"):
+        run(params(checks=["cpu"]), kube, False)
+
+
 def test_kais_own_pods_are_looked_at():
     kube = Cluster()
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}
