@@ -92,7 +92,7 @@ options:
       - Seconds for the whole probe, waits included. Checks that start together may use half of what is left while others wait.
         When all is used up, emptying the namespace may take 30 seconds more.
     type: int
-    default: 120
+    default: 240
   max_age:
     description:
       - Seconds. When the last probe is no older, all of it passed or was accepted, it had the same options, and queues, nodes and
@@ -195,7 +195,7 @@ ARGUMENT_SPEC = POD_ARGUMENTS | {
     "node_selector": {"type": "dict", "default": {}},
     "namespace": {"type": "str", "default": "kai-probe"},
     "namespace_labels": {"type": "dict", "default": {}},
-    "timeout": {"type": "int", "default": 120},
+    "timeout": {"type": "int", "default": 240},
     "max_age": {"type": "int", "default": 0},
 }
 
