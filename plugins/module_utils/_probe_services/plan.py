@@ -119,8 +119,9 @@ def host_client_name(tenant: str, check: Check) -> str:
 
 
 def _client_spec(settings: Settings, check: Check, address: str, readiness: Object | None = None) -> Object:
+    # Once it is connected, nc runs a program that ends at once: not every busybox has its option -z.
     each = (
-        f"tries=0; until said=$(nc -z -w 2 {address} $port 2>&1); do tries=$((tries + 1)); "
+        f"tries=0; until said=$(nc -w 2 {address} $port -e true 2>&1); do tries=$((tries + 1)); "
         f'if [ $tries -ge {TRIES} ]; then echo "port $port: ${{said:-no answer}}" > /dev/termination-log; exit 1; fi; sleep 1; done'
     )
     script = f"for port in {' '.join(map(str, check.service['ports']))}; do {each}; done"

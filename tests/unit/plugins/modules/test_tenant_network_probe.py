@@ -89,7 +89,7 @@ def test_both_directions_are_tried_and_nothing_is_left():
     assert [key for key in clusters.tenant.objects if NAMESPACE in key and "Pod" in key] == []
     # A ready pod of the service that a policy's rule for pods holds for.
     assert "for port in 5000 5001; " in script(clusters.created["egress-0"])
-    assert "nc -z -w 2 10.0.0.3 $port" in script(clusters.created["egress-0"])
+    assert "nc -w 2 10.0.0.3 $port -e true" in script(clusters.created["egress-0"])
 
 
 def test_the_pod_on_the_host_is_adopted_by_no_controller_and_chosen_by_no_service():
@@ -99,7 +99,7 @@ def test_the_pod_on_the_host_is_adopted_by_no_controller_and_chosen_by_no_servic
     assert (client["metadata"]["namespace"], client["metadata"]["labels"]["app"]) == ("monitoring", "prometheus")
     assert [(owner["uid"], owner["controller"]) for owner in client["metadata"]["ownerReferences"]] == [("uid-monitoring", True)]
     assert client["spec"]["containers"][0]["readinessProbe"]["exec"]["command"] == ["/bin/false"]
-    assert "nc -z -w 2 10.1.0.9 $port" in script(client)
+    assert "nc -w 2 10.1.0.9 $port -e true" in script(client)
 
 
 def test_the_tenants_server_listens_at_all_ports_without_being_root():
