@@ -37,9 +37,9 @@ options:
     default: []
   checks:
     description:
-      - What to check. V(queue) has a pod name a queue that is not the tenant's, and V(devices) a pod ask to see all GPUs of its
-        node, which the host cluster has to refuse. V(gpu) runs a pod with a whole GPU. V(fraction) runs two with half a GPU each, one after the other, which have to share
-        one that is reserved for them, or be on GPUs that others share.
+      - What to check. V(queue) has a pod name a queue that is not the tenant's, and V(devices) a pod ask to see all GPUs of its node, which the
+        host cluster has to refuse, and the tenant to be told by an event. V(gpu) runs a pod with a whole GPU. V(fraction) runs two with half a
+        GPU each, one after the other, which have to share one that is reserved for them, or be on GPUs that others share.
     type: list
     elements: str
     choices: [queue, devices, gpu, fraction]
