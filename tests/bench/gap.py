@@ -113,8 +113,9 @@ def main() -> None:
             refused = f"{len(stream.refused)}, within {stream.refusing:.0f} s" if stream.refused else "none"
             what = f"{'upgrade to' if version == NEW else 'downgrade to'} {version}{'' if index else ', images not present'}"
             lines.append(f"| {what} | {seconds:.1f} | {max(stream.waits):.0f} s | {refused} |")
-            refusals += [message for _when, message in stream.refused]
-            print(lines[-1], *refusals, sep="\n", flush=True)
+            said_no = {message for _when, message in stream.refused}
+            refusals += said_no
+            print(lines[-1], *said_no, sep="\n", flush=True)
     finally:
         said = lab.play("cleanup")
         assert (lab.code, lab.everything()) == (0, []), said[-4000:]

@@ -51,19 +51,18 @@ class _Probe:
         self._deadline = deadline
 
     def run(self, checks: t.Sequence[Check]) -> list[Object]:
+        egress, ingress = ([check for check in checks if check.direction == direction] for direction in (EGRESS, INGRESS))
         with contextlib.ExitStack() as stack:
             stack.enter_context(own_namespace(self._inside, self._settings.namespace, self._deadline))
-            stack.callback(self._remove_from_host, checks)
-            self._remove_from_host(checks)
-            missing = self._reach(checks) | self._be_reached([check for check in checks if check.direction == INGRESS])
+            stack.callback(self._remove_from_host, ingress)
+            self._remove_from_host(ingress)
+            missing = self._reach(egress) | self._be_reached(ingress)
             return self._records(checks, missing)
 
     def _reach(self, checks: t.Sequence[Check]) -> dict[Check, str]:
         """Start the clients in the tenant; return the checks that cannot be tried, and why."""
         missing = {}
         for check in checks:
-            if check.direction != EGRESS:
-                continue
             service = check.service
             if address := address_of(service, self._host.list("v1", "Pod", service["namespace"])):
                 self._inside.create(client_in_tenant(self._settings, check, address))
@@ -127,8 +126,6 @@ class _Probe:
     def _remove_from_host(self, checks: t.Iterable[Check]) -> None:
         """Remove the clients on the host, those of a probe that was killed, too."""
         for check in checks:
-            if check.direction != INGRESS:
-                continue
             ref = ("v1", "Pod", host_client_name(self._settings.tenant, check), check.service["namespace"])
             live = self._host.get(*ref)
             if live is None:

@@ -23,7 +23,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
     POD_GROUP,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import CHECKS, Check, make_check, shortage
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import (
+    CHECKS,
+    NO_QUEUE,
+    Check,
+    make_check,
+    shortage,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.status import Seen, Verdict, judge, judge_refusal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
@@ -64,8 +70,10 @@ class SharedProbe:
         names = sorted(self.run.params["checks"], key=CHECKS.index)
         queue = next((queue.name for queue in leaves(parse(self.run.params["queues"]))), "")
         checks = [make_check(name, queue, self.settings) for name in names]
-        if self.run.check_mode:
-            return [result(check.name, check.queue, NOT_TRIED, "check mode") for check in checks]
+        # Where no pod would be created, nor is a namespace.
+        impossible = "" if queue or any(check.refused_for for check in checks) else NO_QUEUE
+        if reason := "check mode" if self.run.check_mode else impossible:
+            return [result(check.name, check.queue, NOT_TRIED, reason) for check in checks]
         inside = self.connect()
         results = []
         with own_namespace(inside, self.settings.namespace, self.run.deadline):

@@ -30,6 +30,7 @@ Object = dict[str, t.Any]
 
 QUEUE, DEVICES, GPU, FRACTION = "queue", "devices", "gpu", "fraction"
 CHECKS = (QUEUE, DEVICES, GPU, FRACTION)
+NO_QUEUE = "the tenant has no queue"
 # No tenant has a queue of this name.
 NOBODYS_QUEUE = "kubegpu-nobodys-queue"
 
@@ -89,7 +90,7 @@ def shortage(
     if check.refused_for:
         return ""
     if not check.queue:
-        return "the tenant has no queue"
+        return NO_QUEUE
     free = free_gpus(nodes, pods, resource)
     if free < 1:
         return "no GPU of the tenant's nodes is free"
