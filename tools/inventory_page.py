@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import CLUSTER, Field, Fields
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import CLUSTER
 
 PAGE = Path(__file__).parents[1] / "docs/inventory.md"
 # Between these lines of the page nothing is written by hand.

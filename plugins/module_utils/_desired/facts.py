@@ -10,9 +10,7 @@ docs/inventory.md is written from it, and validation.py checks against it.
 
 from __future__ import annotations
 
-import dataclasses
-import typing as t
-
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
 
 PREFIX = "kubegpu_"
@@ -34,27 +32,6 @@ CONTROLLER_FOLDER = "~/.kube/kubegpu"
 
 # What the playbooks, and the inventory plugin, set themselves on the hosts that stand for tenants.
 INTERNAL = ("kubegpu_cluster", "kubegpu_tenant", "kubegpu_observed")
-
-
-@dataclasses.dataclass(frozen=True)
-class Field:
-    """One entry of the schema.
-
-    :ivar kind: Python type of its value.
-    :ivar default: what holds where it is not given; None for nothing.
-    :ivar choices: the only values that are allowed; empty for any.
-    :ivar fields: of a dictionary, or of each dictionary in a list.
-    """
-
-    kind: type
-    doc: str
-    default: t.Any = None
-    required: bool = False
-    choices: tuple[str, ...] = ()
-    fields: dict[str, Field] = dataclasses.field(default_factory=dict)
-
-
-Fields = dict[str, Field]
 
 _NODES: Fields = {
     "count": Field(int, "Number of nodes with GPUs, which are the tenant's own."),

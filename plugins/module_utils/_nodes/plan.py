@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import Problems, quota_problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import quota_problems
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
     CONTROL_PLANE_LABEL,
     DEDICATED_TAINT,
