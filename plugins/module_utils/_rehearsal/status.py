@@ -1,0 +1,375 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Judge one round of a trace while it is played: what did not hold, and what it measured. Pure.
+
+A round is looked at again and again; each look is a listing of the API. What does not hold counts once it has lasted for longer
+than the facts allow, because a listing shows a pod's placement in the middle of it, too.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+    GPU_MEMORY_LABEL,
+    RESERVATION_APP,
+    RESERVED_GPU_NOTE,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, gpus_of, offered, part_of_gpu
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, ancestors, leaves
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
+    EXPLAINED,
+    GRACE,
+    ONE_OWNER,
+    PLACEMENT,
+    RESERVED,
+    WHOLE_GROUPS,
+    WITHIN_LIMITS,
+    WORKLOAD_LABEL,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace
+
+Object = dict[str, t.Any]
+ENDED = ("Succeeded", "Failed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """Something that did not hold.
+
+    :ivar invariant: one of facts.INVARIANTS; ``at``, seconds from the round's begin to the first look that showed it.
+    :ivar what: a sentence with the pods, queues or nodes it is about.
+    """
+
+    invariant: str
+    at: float
+    what: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """One look: GPU devices that pods hold, by queue, and pods that have a node, and that wait for one."""
+
+    at: float
+    gpus: dict[str, float]
+    bound: int
+    waiting: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """What came of a round.
+
+    :ivar measures: by name, as in facts.THRESHOLDS, or further ones.
+    :ivar waits: seconds that each pod waited for its node, by name.
+    :ivar unbound: why each pod has no node at the end, by name.
+    """
+
+    broken: tuple[Broken, ...]
+    measures: dict[str, float]
+    samples: tuple[Sample, ...]
+    waits: dict[str, float]
+    unbound: dict[str, str]
+
+    def data(self) -> Object:
+        """Return it as plain data."""
+        return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass
+class _Pod:
+    """What was seen of one pod: since when it is there, when it first got a node, and how often it lost it."""
+
+    since: float
+    uid: str
+    bound: float | None = None
+    ended: bool = False
+    gone: bool = False
+    evicted: int = 0
+
+
+class Watch:
+    """One round, look by look."""
+
+    def __init__(self, trace: Trace, queues: t.Mapping[str, Queue], nodes: t.Sequence[Object]) -> None:
+        """Begin a round.
+
+        :arg queues: the trace's tree; ``nodes``, its nodes as objects of the API.
+        """
+        self._workloads = {workload.name: workload for workload in trace.workloads}
+        self._queues = queues
+        self._nodes = {node["metadata"]["name"]: node for node in nodes}
+        self._gpus = {name: offered(node) for name, node in self._nodes.items()}
+        self._pods: dict[str, _Pod] = {}
+        self._since: dict[tuple[str, str], float] = {}
+        self._broken: dict[tuple[str, str], Broken] = {}
+        self._samples: list[Sample] = []
+        self._idle: list[tuple[float, float, float]] = []
+        self._unfair: list[float] = []
+        self._last: dict[str, Object] = {}
+
+    def look(self, at: float, pods: t.Sequence[Object]) -> None:
+        """Take in all pods of the cluster.
+
+        :arg at: seconds since the round began.
+        """
+        mine = [pod for pod in pods if labels_of(pod).get(WORKLOAD_LABEL) in self._workloads]
+        reservations = [pod for pod in pods if labels_of(pod).get("app") == RESERVATION_APP]
+        self._last = {pod["metadata"]["name"]: pod for pod in mine}
+        for pod in mine:
+            self._follow(at, pod)
+        for name, known in self._pods.items():
+            if name not in self._last and not known.ended and not known.gone:
+                known.gone, known.evicted = True, known.evicted + 1
+        placed = [pod for pod in mine if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ENDED]
+        wrong = {*self._owners(placed, reservations), *self._unreserved(placed, reservations), *self._split(mine)}
+        wrong |= {*self._above_limits(placed), *self._misplaced(placed)}
+        self._note(at, wrong)
+        self._measure(at, mine, placed)
+
+    def result(self, more: t.Mapping[str, float] | None = None) -> Round:
+        """Return what came of the round.
+
+        :arg more: further measures.
+        """
+        waits = {name: pod.bound - pod.since for name, pod in self._pods.items() if pod.bound is not None}
+        unbound = {name: _why(pod) for name, pod in self._last.items() if not pod["spec"].get("nodeName")}
+        broken = sorted(self._broken.values(), key=lambda one: (one.at, one.invariant, one.what))
+        end = self._samples[-1].at if self._samples else 0.0
+        broken += [
+            Broken(EXPLAINED, end, f"{name} waits, and nothing says why") for name, why in sorted(unbound.items()) if not why
+        ]
+        ordered = sorted(waits.values())
+        measures = {f"bind_p{part}": _percentile(ordered, part) for part in (50, 95, 99)}
+        measures |= {"unbound": float(len(unbound)), "evicted": float(sum(pod.evicted for pod in self._pods.values()))}
+        measures |= {"idle_gpus": self._mean(1), "fragmented_gpus": self._mean(2)}
+        measures["unfairness"] = sum(self._unfair) / len(self._unfair) if self._unfair else 0.0
+        return Round(tuple(broken), measures | dict(more or {}), tuple(self._samples), waits, unbound)
+
+    def _follow(self, at: float, pod: Object) -> None:
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        known = self._pods.setdefault(name, _Pod(at, uid))
+        if known.uid != uid:
+            # Made anew after an eviction that no look saw.
+            known.evicted += not known.gone
+            known.uid, known.gone = uid, False
+        if pod["spec"].get("nodeName") and known.bound is None:
+            known.bound = at
+        known.ended = pod["status"].get("phase") in ENDED
+
+    def _note(self, at: float, wrong: set[tuple[str, str]]) -> None:
+        """Keep what has been wrong for long enough."""
+        self._since = {key: self._since.get(key, at) for key in wrong}
+        for (invariant, what), since in self._since.items():
+            if at - since >= GRACE[invariant]:
+                self._broken.setdefault((invariant, what), Broken(invariant, since, what))
+
+    # --- what has to hold --------------------------------------------------------------------------------------------
+
+    def _owners(self, placed: list[Object], reservations: list[Object]) -> t.Iterator[tuple[str, str]]:
+        """Yield GPUs with two owners: two groups on one device, more booked than a node has, more than a whole GPU in parts."""
+        groups: dict[str, set[str]] = collections.defaultdict(set)
+        booked: collections.Counter[str] = collections.Counter()
+        for pod in reservations:
+            if device := annotations_of(pod).get(RESERVED_GPU_NOTE):
+                groups[f"{pod['spec'].get('nodeName')}/{device}"] |= gpu_groups(pod)
+        for device, sharing in sorted(groups.items()):
+            if len(sharing) > 1:
+                yield ONE_OWNER, f"GPU {device} is reserved for {len(sharing)} groups of pods"
+        for pod in placed:
+            booked[pod["spec"]["nodeName"]] += gpus_of(pod["spec"])
+        for (node, _group), parts in self._shares(placed).items():
+            booked[node] += 1
+            if sum(parts.values()) > 1 + 1e-6:
+                yield (
+                    ONE_OWNER,
+                    f"a GPU of {node} is given to {', '.join(sorted(parts))}, which ask for more than one GPU together",
+                )
+        for node, count in sorted(booked.items()):
+            if count > self._gpus.get(node, 0):
+                yield ONE_OWNER, f"{count} GPUs of {node} are given out, and it has {self._gpus.get(node, 0)}"
+
+    def _shares(self, placed: t.Iterable[Object]) -> dict[tuple[str, str], dict[str, float]]:
+        """Return the parts that pods have of each shared GPU, by its node and group, then by pod."""
+        shares: dict[tuple[str, str], dict[str, float]] = collections.defaultdict(dict)
+        for pod in placed:
+            node = pod["spec"]["nodeName"]
+            for group in gpu_groups(pod):
+                shares[node, group][pod["metadata"]["name"]] = float(part_of_gpu(pod, self._gpu_memory(node)))
+        return shares
+
+    def _gpu_memory(self, node: str) -> str:
+        return labels_of(self._nodes.get(node)).get(GPU_MEMORY_LABEL, "")
+
+    def _unreserved(self, placed: list[Object], reservations: list[Object]) -> t.Iterator[tuple[str, str]]:
+        """Yield pods that share a GPU which nothing keeps from others (#1103)."""
+        reserved = {
+            (pod["spec"].get("nodeName"), group)
+            for pod in reservations
+            if RESERVED_GPU_NOTE in annotations_of(pod) and "deletionTimestamp" not in pod["metadata"]
+            for group in gpu_groups(pod)
+        }
+        for pod in placed:
+            if self._workloads[labels_of(pod)[WORKLOAD_LABEL]].shares_a_gpu:
+                name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+                if not any((node, group) in reserved for group in gpu_groups(pod)):
+                    yield RESERVED, f"{name} has part of a GPU of {node} that is not reserved: others can get it, too"
+
+    def _split(self, mine: list[Object]) -> t.Iterator[tuple[str, str]]:
+        """Yield workloads of which fewer pods are placed than have to be together."""
+        placed: collections.Counter[str] = collections.Counter()
+        ended: set[str] = set()
+        for pod in mine:
+            name = labels_of(pod)[WORKLOAD_LABEL]
+            placed[name] += bool(pod["spec"].get("nodeName"))
+            if pod["status"].get("phase") in ENDED:
+                ended.add(name)
+        for name, count in placed.items():
+            workload = self._workloads[name]
+            if 0 < count < workload.together and name not in ended:
+                yield WHOLE_GROUPS, f"{name} has {count} pods placed of {workload.together} that start together"
+
+    def _above_limits(self, placed: list[Object]) -> t.Iterator[tuple[str, str]]:
+        used: dict[str, float] = collections.defaultdict(float)
+        for leaf, gpus in self._by_queue(placed).items():
+            for queue in ancestors(self._queues, leaf):
+                used[queue.name] += gpus
+        for name, gpus in sorted(used.items()):
+            limit = _amount(self._queues[name], "limit", -1.0)
+            if 0 <= limit < gpus - 1e-6:
+                yield WITHIN_LIMITS, f"queue {name} holds {gpus:g} GPUs, and its limit is {limit:g}"
+
+    def _misplaced(self, placed: list[Object]) -> t.Iterator[tuple[str, str]]:
+        for pod in placed:
+            name, node = pod["metadata"]["name"], self._nodes.get(pod["spec"]["nodeName"])
+            if node is None:
+                yield PLACEMENT, f"{name} is on {pod['spec']['nodeName']}, which is no node of the trace"
+                continue
+            workload = self._workloads[labels_of(pod)[WORKLOAD_LABEL]]
+            if not workload.node_selector.items() <= labels_of(node).items():
+                yield PLACEMENT, f"{name} is on {node['metadata']['name']}, which has not the labels that it asks for"
+            for taint in (node.get("spec") or {}).get("taints") or []:
+                tolerated = any(_tolerates(one, taint) for one in pod["spec"].get("tolerations") or [])
+                if taint.get("effect") != "PreferNoSchedule" and not tolerated:
+                    yield PLACEMENT, f"{name} is on {node['metadata']['name']}, whose taint {taint['key']} it does not tolerate"
+
+    # --- what is measured --------------------------------------------------------------------------------------------
+
+    def _measure(self, at: float, mine: list[Object], placed: list[Object]) -> None:
+        waiting = [pod for pod in mine if not pod["spec"].get("nodeName") and pod["status"].get("phase") not in ENDED]
+        by_queue = self._by_queue(placed)
+        self._samples.append(Sample(at, by_queue, len(placed), len(waiting)))
+        taken: collections.Counter[str] = collections.Counter()
+        for pod in placed:
+            taken[pod["spec"]["nodeName"]] += gpus_of(pod["spec"])
+        for node, _group in self._shares(placed):
+            taken[node] += 1
+        free = {name: gpus - taken[name] for name, gpus in self._gpus.items()}
+        idle = float(sum(free.values())) if waiting else 0.0
+        self._idle.append((at, idle, float(sum(gpus for name, gpus in free.items() if taken[name] > 0))))
+        asked: dict[str, float] = collections.defaultdict(float)
+        for pod in [*placed, *waiting]:
+            workload = self._workloads[labels_of(pod)[WORKLOAD_LABEL]]
+            asked[workload.queue] += _gpus(pod, self._gpu_memory(pod["spec"].get("nodeName", "")))
+        fair = fair_shares(self._queues, asked, sum(self._gpus.values()))
+        if fair:
+            self._unfair.append(sum(abs(fair[name] - by_queue.get(name, 0.0)) for name in fair) / len(fair))
+
+    def _by_queue(self, placed: t.Iterable[Object]) -> dict[str, float]:
+        """Return the GPU devices that placed pods hold, by leaf queue."""
+        used: dict[str, float] = collections.defaultdict(float)
+        for pod in placed:
+            workload = self._workloads[labels_of(pod)[WORKLOAD_LABEL]]
+            used[workload.queue] += _gpus(pod, self._gpu_memory(pod["spec"]["nodeName"]))
+        return dict(used)
+
+    def _mean(self, column: int) -> float:
+        """Return the mean over time of a column of what was idle."""
+        pairs = list(zip(self._idle, self._idle[1:], strict=False))
+        seconds = sum(after[0] - before[0] for before, after in pairs)
+        return sum(before[column] * (after[0] - before[0]) for before, after in pairs) / seconds if seconds else 0.0
+
+
+def fair_shares(queues: t.Mapping[str, Queue], asked: t.Mapping[str, float], gpus: float) -> dict[str, float]:
+    """Return the GPU devices that each leaf queue is to have.
+
+    First each gets its quota; what is left is shared by over-quota weight, level by level from the roots down; none gets more than
+    its limit or than its pods ask for. So KAI Scheduler documents it (docs/fairness).
+
+    :arg asked: what the pods of each leaf queue ask for, placed and waiting, in GPU devices.
+    """
+    demand = dict.fromkeys(queues, 0.0)
+    for leaf in leaves(queues):
+        for queue in ancestors(queues, leaf.name):
+            demand[queue.name] += asked.get(leaf.name, 0.0)
+    shares: dict[str, float] = {}
+    parents: list[tuple[str | None, float]] = [(None, gpus)]
+    while parents:
+        parent, amount = parents.pop()
+        below = [queue for queue in queues.values() if queue.parent == parent]
+        divided = _divide(below, demand, amount)
+        shares |= divided
+        parents += [(name, share) for name, share in divided.items()]
+    return {leaf.name: shares.get(leaf.name, 0.0) for leaf in leaves(queues)}
+
+
+def _divide(queues: t.Sequence[Queue], demand: t.Mapping[str, float], amount: float) -> dict[str, float]:
+    """Divide GPUs among queues of one parent."""
+    most = {}
+    for queue in queues:
+        limit = _amount(queue, "limit", -1.0)
+        most[queue.name] = min(demand[queue.name], limit if limit >= 0 else float("inf"))
+    quotas = {queue.name: _amount(queue, "quota", 0.0) for queue in queues}
+    shares = {name: min(most[name], quota if quota >= 0 else float("inf")) for name, quota in quotas.items()}
+    left = amount - sum(shares.values())
+    weights = {queue.name: max(0.0, _amount(queue, "overQuotaWeight", 1.0)) for queue in queues}
+    while left > 1e-9:
+        hungry = {name: weights[name] for name in shares if most[name] - shares[name] > 1e-9 and weights[name]}
+        if not hungry:
+            break
+        whole = sum(hungry.values())
+        given = {name: min(left * weight / whole, most[name] - shares[name]) for name, weight in hungry.items()}
+        for name, more in given.items():
+            shares[name] += more
+        left -= sum(given.values())
+    return shares
+
+
+def _amount(queue: Queue, key: str, default: float) -> float:
+    value = ((queue.spec.get("resources") or {}).get("gpu") or {}).get(key)
+    return default if value is None else float(value)
+
+
+def _gpus(pod: Object, gpu_memory: str) -> float:
+    """Return the GPU devices that a pod asks for, with parts."""
+    return float(gpus_of(pod["spec"])) + float(part_of_gpu(pod, gpu_memory))
+
+
+def _tolerates(toleration: Object, taint: Object) -> bool:
+    """Tell whether a toleration covers a taint (k8s.io/component-helpers, ToleratesTaint)."""
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint["key"]:
+        return False
+    return toleration.get("operator") == "Exists" or (
+        bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")
+    )
+
+
+def _percentile(ordered: t.Sequence[float], part: int) -> float:
+    """Return the smallest value that so many percent of all do not exceed; 0 without any."""
+    return round(ordered[max(0, -(-len(ordered) * part // 100) - 1)], 3) if ordered else 0.0
+
+
+def _why(pod: Object) -> str:
+    """Return what is said of a pod that has no node; empty where nothing is."""
+    for condition in (pod.get("status") or {}).get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message") or condition.get("reason") or "")
+    return ""

@@ -1,0 +1,128 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Read a trace, and thresholds, as users write them."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import model
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
+    FORMAT,
+    NODES,
+    THRESHOLD,
+    THRESHOLDS,
+    TRACE,
+    WORKLOAD,
+)
+
+Data = dict[str, t.Any]
+
+# Pods are called after it, with a number.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
+
+
+def parse(given: t.Any) -> model.Trace:
+    """Return a trace.
+
+    :arg given: as its file has it, of any type.
+    :raises TenancyError: with all ``problems``.
+    """
+    problems = Problems()
+    trace = problems.mapping(plain(given), TRACE, "trace")
+    if trace.get("format", FORMAT) != FORMAT:
+        problems.add("trace.format", f"is {trace['format']}; this release reads {FORMAT}.")
+    tree = problems.ask("trace", lambda: queues.parse(trace.get("queues", [])))
+    known = None if tree is None else {queue.name for queue in leaves(tree)}
+    shapes = [_nodes(item, f"trace.nodes[{n}]", problems) for n, item in enumerate(trace.get("nodes", []))]
+    workloads = [_workload(item, f"trace.workloads[{n}]", known, problems) for n, item in enumerate(trace.get("workloads", []))]
+    _check_names(workloads, problems)
+    classes = trace.get("priority_classes", {})
+    for name, value in classes.items():
+        problems.typed(value, int, f"trace.priority_classes.{name}")
+    if trace.get("span", 1) <= 0:
+        problems.add("trace.span", "must be more than 0 seconds.")
+    problems.raise_if_any("the trace")
+    return model.Trace(
+        float(trace["span"]),
+        tuple(shape for shape in shapes if shape),
+        trace["queues"],
+        classes,
+        tuple(item for item in workloads if item),
+    )
+
+
+def _nodes(item: t.Any, path: str, problems: Problems) -> model.Nodes | None:
+    before = len(problems)
+    given = problems.mapping(item, NODES, path)
+    _check_amounts(given, path, problems)
+    return model.nodes(**given) if len(problems) == before else None
+
+
+def _workload(item: t.Any, path: str, known: set[str] | None, problems: Problems) -> model.Workload | None:
+    before = len(problems)
+    given = problems.mapping(item, WORKLOAD, path)
+    if not _NAME.fullmatch(given.get("name", "x")):
+        problems.add(f"{path}.name", f"{given['name']!r} is not a name for pods: at most 52 of a-z, 0-9 and '-'.")
+    if known is not None and given.get("queue", "") not in known | {""}:
+        problems.add(
+            f"{path}.queue", f"{given['queue']} is none of the trace's leaf queues: {', '.join(sorted(known)) or 'none'}."
+        )
+    _check_amounts(given, path, problems)
+    gpus = given.get("gpus", 0)
+    if gpus > 1 and gpus != int(gpus):
+        problems.add(f"{path}.gpus", f"{gpus} is neither a number of whole GPUs nor part of one.")
+    if gpus and given.get("gpu_memory"):
+        problems.add(f"{path}.gpu_memory", "is given in place of gpus, not beside it.")
+    if given.get("together", 1) > given.get("pods", 1):
+        problems.add(f"{path}.together", f"is {given['together']}, and it has {given.get('pods', 1)} pods.")
+    return model.workload(**given) if len(problems) == before else None
+
+
+def _check_amounts(given: Data, path: str, problems: Problems) -> None:
+    """Refuse negative numbers, none of what there has to be one of, and what is no quantity of Kubernetes."""
+    for key, value in given.items():
+        least = 1 if key in ("count", "pods", "together") else 0
+        if isinstance(value, (int, float)) and value < least:
+            problems.add(f"{path}.{key}", f"is {value}; it is {least} at least.")
+        if key in ("cpu", "memory"):
+            try:
+                quantity(value)
+            except ValueError:
+                problems.add(f"{path}.{key}", f"{value!r} is not a quantity such as 500m or 64Gi.")
+
+
+def _check_names(workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:
+    """Refuse two pods of one name."""
+    owners: dict[str, str] = {}
+    for workload in filter(None, workloads):
+        for name in workload.pod_names:
+            if name in owners:
+                problems.add("trace.workloads", f"{owners[name]} and {workload.name} would both have a pod {name}.")
+                break
+            owners[name] = workload.name
+
+
+def thresholds(given: t.Any) -> dict[str, dict[str, float]]:
+    """Return thresholds, those that are given in place of the defaults of facts.THRESHOLDS.
+
+    :raises TenancyError: with all ``problems``.
+    """
+    problems = Problems()
+    found: dict[str, dict[str, float]] = {}
+    if problems.typed(given, dict, "thresholds"):
+        for name, item in given.items():
+            if name not in THRESHOLDS:
+                problems.add(f"thresholds.{name}", f"is no measure. Measures: {', '.join(THRESHOLDS)}.")
+                continue
+            found[name] = THRESHOLDS[name] | problems.mapping(item, THRESHOLD, f"thresholds.{name}")
+    problems.raise_if_any("the thresholds")
+    return THRESHOLDS | found

@@ -1,0 +1,123 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Compare the rounds of a candidate with those of a baseline, and say whether the change dares to be made. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import HOLD, INVARIANTS, MEANINGS, PROMOTE, REJECT
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round
+
+Thresholds = t.Mapping[str, t.Mapping[str, float]]
+# How many examples of the same thing a reason names.
+_EXAMPLES = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A measure under both.
+
+    :ivar baseline: its value in each round; ``candidate``, alike.
+    :ivar allowed: the largest median of the candidate that is no worse.
+    """
+
+    name: str
+    baseline: tuple[float, ...]
+    candidate: tuple[float, ...]
+    allowed: float
+    worse: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What a rehearsal says.
+
+    :ivar result: promote, hold or reject.
+    :ivar reasons: a sentence each: what it rests on.
+    :ivar notes: what the baseline does wrong by itself, and what the trace did not try.
+    """
+
+    result: str
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+
+    def data(self) -> dict[str, t.Any]:
+        """Return it as plain data."""
+        return dataclasses.asdict(self)
+
+
+def judge(trace: Trace, baseline: t.Sequence[Round], candidate: t.Sequence[Round], thresholds: Thresholds) -> Verdict:
+    """Return the verdict on a candidate.
+
+    A candidate under which something does not hold is rejected, also where it does not hold under the baseline either. One that is
+    worse than thresholds allow, by more than the rounds differ among themselves, is held. Any other one is promoted.
+
+    :arg baseline: its rounds, one at least; ``candidate``, alike.
+    """
+    broken = [(invariant, *(_broken(invariant, rounds) for rounds in (baseline, candidate))) for invariant in INVARIANTS]
+    rejections, notes = [], []
+    for invariant, before, after in broken:
+        if after:
+            also = f" So it is under the baseline: {before}." if before else ""
+            rejections.append(f"Not so under the candidate: {MEANINGS[invariant]}: {after}.{also}")
+        elif before:
+            notes.append(f"Not so under the baseline alone: {MEANINGS[invariant]}: {before}.")
+    compared = tuple(_compare(name, baseline, candidate, thresholds[name]) for name in thresholds)
+    worse = [_sentence(one) for one in compared if one.worse]
+    notes += [f"Not tried by this trace: {what}." for what in not_tried(trace, [*baseline, *candidate])]
+    result = REJECT if rejections else HOLD if worse else PROMOTE
+    reasons = (*rejections, *worse) or ("Everything holds, and no measure is worse than thresholds allow.",)
+    return Verdict(result, reasons, tuple(notes), compared)
+
+
+def _broken(invariant: str, rounds: t.Sequence[Round]) -> str:
+    """Return in how many rounds something did not hold, with examples; empty where it held in all."""
+    found = [[one for one in each.broken if one.invariant == invariant] for each in rounds]
+    count = sum(map(bool, found))
+    if not count:
+        return ""
+    flat = [f"{one.what} ({one.at:.0f} s)" for each in found for one in each]
+    more = f" and {len(flat) - _EXAMPLES} more" if len(flat) > _EXAMPLES else ""
+    return f"in {count} of {len(rounds)} rounds, as {'; '.join(flat[:_EXAMPLES])}{more}"
+
+
+def _compare(
+    name: str, baseline: t.Sequence[Round], candidate: t.Sequence[Round], threshold: t.Mapping[str, float]
+) -> Comparison:
+    before, after = (tuple(each.measures.get(name, 0.0) for each in rounds) for rounds in (baseline, candidate))
+    allowed = statistics.median(before) * (1 + threshold["ratio"]) + threshold["amount"]
+    # Within what the baseline's own rounds show, nothing is known to be worse.
+    worse = statistics.median(after) > allowed and min(after) > max(before)
+    return Comparison(name, before, after, allowed, worse)
+
+
+def _sentence(one: Comparison) -> str:
+    before, after = (
+        f"{statistics.median(values):g} ({min(values):g} to {max(values):g})" for values in (one.baseline, one.candidate)
+    )
+    return f"{one.name} is {after} under the candidate and {before} under the baseline; {one.allowed:g} is allowed."
+
+
+def not_tried(trace: Trace, rounds: t.Sequence[Round]) -> list[str]:
+    """Return what schedulers do that this trace did not ask for, or that no round came to."""
+    work = trace.workloads
+    classes = {workload.priority_class for workload in work}
+    tried = {
+        "pods with whole GPUs": any(workload.gpus >= 1 for workload in work),
+        "pods that share a GPU": any(workload.shares_a_gpu for workload in work),
+        "pods that start together": any(workload.together > 1 for workload in work),
+        "more than one priority": len(classes) > 1,
+        "more than one queue": len({workload.queue for workload in work}) > 1,
+        "a choice of nodes": any(workload.node_selector for workload in work),
+        "pods that wait for others to end": any(sample.waiting and sample.bound for each in rounds for sample in each.samples),
+        "evictions": any(each.measures.get("evicted") for each in rounds),
+    }
+    return [what for what, was in tried.items() if not was]
