@@ -69,7 +69,8 @@ class Lab:
     def play(self, book: str, *args: str, inventory: str = "inventories/lab") -> str:
         """Run a playbook to its end; what it printed, also when it failed."""
         command = self.command(book, *args, inventory=inventory)
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
+        # The first run on a machine builds all images, which takes two cores more than half an hour.
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False)
         self.code = done.returncode
         return done.stdout + done.stderr
 
