@@ -49,8 +49,14 @@ TRACE: Fields = {
     "workloads": Field(list, "What has to be scheduled.", required=True, fields=WORKLOAD),
 }
 
-# Label of the pods of a workload, with its name; of all objects of a rehearsal, with any value.
+# Where a rehearsal puts its pods, and what plays the kubelets of its nodes.
+NAMESPACE, KWOK_NAMESPACE = NAMESPACES = ("kubegpu-rehearsal", "kubegpu-rehearsal-kwok")
+# Label of the pods of a workload, with its name.
 WORKLOAD_LABEL = "rehearsal.kubegpu.tenancy/workload"
+# Annotation of pods that end: after how long, as Go writes a duration.
+RUNS_NOTE = "rehearsal.kubegpu.tenancy/runs"
+# Label and taint of the simulated nodes: the cluster's own pods stay away from them, and those of a trace from the others.
+SIMULATED = "rehearsal.kubegpu.tenancy/simulated"
 
 # What has to hold in every round, and for how many seconds it may not before that counts: binding takes several writes, and
 # a listing of the API shows some of them.

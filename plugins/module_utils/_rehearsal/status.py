@@ -22,6 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
     RESERVED_GPU_NOTE,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, gpus_of, offered, part_of_gpu
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, ancestors, leaves
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
     EXPLAINED,
@@ -254,10 +255,8 @@ class Watch:
             workload = self._workloads[labels_of(pod)[WORKLOAD_LABEL]]
             if not workload.node_selector.items() <= labels_of(node).items():
                 yield PLACEMENT, f"{name} is on {node['metadata']['name']}, which has not the labels that it asks for"
-            for taint in (node.get("spec") or {}).get("taints") or []:
-                tolerated = any(_tolerates(one, taint) for one in pod["spec"].get("tolerations") or [])
-                if taint.get("effect") != "PreferNoSchedule" and not tolerated:
-                    yield PLACEMENT, f"{name} is on {node['metadata']['name']}, whose taint {taint['key']} it does not tolerate"
+            for taint in untolerated(node, pod["spec"].get("tolerations") or []):
+                yield PLACEMENT, f"{name} is on {node['metadata']['name']}, whose taint {taint} it does not tolerate"
 
     # --- what is measured --------------------------------------------------------------------------------------------
 
@@ -349,17 +348,6 @@ def _amount(queue: Queue, key: str, default: float) -> float:
 def _gpus(pod: Object, gpu_memory: str) -> float:
     """Return the GPU devices that a pod asks for, with parts."""
     return float(gpus_of(pod["spec"])) + float(part_of_gpu(pod, gpu_memory))
-
-
-def _tolerates(toleration: Object, taint: Object) -> bool:
-    """Tell whether a toleration covers a taint (k8s.io/component-helpers, ToleratesTaint)."""
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    return toleration.get("operator") == "Exists" or (
-        bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")
-    )
 
 
 def _percentile(ordered: t.Sequence[float], part: int) -> float:

@@ -143,7 +143,7 @@ def test_a_node_that_a_pod_did_not_ask_for():
     assert ("placement", "whole-0 is on n9, which is no node of the trace") in broken(pod("whole-0", "whole", "n9"))
     bare = pod("whole-0", "whole", "n1")
     bare["spec"]["tolerations"] = [{"key": "gpu", "value": "x"}, {"key": "gpu", "operator": "Exists", "effect": "NoExecute"}]
-    assert broken(bare) == [("placement", "whole-0 is on n1, whose taint gpu it does not tolerate")]
+    assert broken(bare) == [("placement", "whole-0 is on n1, whose taint gpu:NoSchedule it does not tolerate")]
 
 
 def test_a_pod_that_waits_has_to_say_why():

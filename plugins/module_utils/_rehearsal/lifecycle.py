@@ -1,0 +1,218 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Have a cluster for rehearsals, play rounds of a trace on it, and remove all of it again."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import empty_namespace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
+    KWOK_NAMESPACE,
+    NAMESPACE,
+    NAMESPACES,
+    RUNS_NOTE,
+    SIMULATED,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import ENDED, Round, Watch
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+
+Object = dict[str, t.Any]
+KINDS = (POD_GROUP, ("v1", "Pod"))
+
+# Seconds between two looks at a round, and that a round has after its last submission for what still waits.
+LOOK, SETTLE = 1.0, 30.0
+
+
+def have_cluster(run: Run, trace: Trace, image: str) -> None:
+    """Have KWOK and the nodes of a trace, and no other simulated nodes.
+
+    :raises TenancyError: where the namespace is somebody else's, or KWOK does not start in time.
+    """
+    wanted = {node["metadata"]["name"]: node for node in plan.nodes(trace)}
+    live = {node["metadata"]["name"]: node for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")}
+    _check_namespaces(run)
+    for item in plan.simulator(image):
+        _have(run, item)
+    other = [name for name, node in live.items() if name not in wanted or _shape(node) != _shape(wanted[name])]
+    missing = [node for name, node in wanted.items() if name not in live or name in other]
+    _take_nodes(run, "remove", other, lambda name: run.kube.delete("v1", "Node", name))
+    _take_nodes(run, "create", missing, run.kube.create)
+    if run.check_mode:
+        return
+    wait_for("KWOK", lambda: _simulates(run), run.deadline)
+    wait_for("the simulated nodes", lambda: _are_ready(run, wanted), run.deadline)
+
+
+def remove_cluster(run: Run) -> None:
+    """Remove what have_cluster made, and the pods of a round that was killed."""
+    _check_namespaces(run)
+    nodes = [node["metadata"]["name"] for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")]
+    if run.kube.get("v1", "Namespace", NAMESPACE):
+        # Nodes that are gone end no pods.
+        run.take("end the pods of the rehearsal", "their nodes go", lambda: _clear(run))
+    _take_nodes(run, "remove", nodes, lambda name: run.kube.delete("v1", "Node", name))
+    for item in reversed(plan.simulator()):
+        ref = (item["apiVersion"], item["kind"], item["metadata"]["name"], item["metadata"].get("namespace"))
+        if run.kube.get(*ref):
+            run.change(f"{ref[1]} {ref[2]}", "present", None)
+            run.take(f"remove {ref[1]} {ref[2]}", "nothing of a rehearsal stays", functools.partial(run.kube.delete, *ref))
+    if not run.check_mode:
+        wait_for("the end of the rehearsal's namespaces", lambda: _gone(run), run.deadline)
+
+
+def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float) -> list[Round]:
+    """Play a trace some times, each from a clean state, and return what came of it.
+
+    :arg scheduler: the name by which pods ask for KAI Scheduler.
+    :arg speed: how many seconds of the trace pass in one.
+    """
+    nodes = run.kube.list("v1", "Node", None, f"{SIMULATED}=true")
+    if not nodes:
+        raise TenancyError("The cluster has no simulated nodes. Module rehearsal_cluster makes them.")
+    return [_Play(run, trace, scheduler, speed, nodes).result() for _number in range(rounds)]
+
+
+class _Play:
+    """One round."""
+
+    def __init__(self, run: Run, trace: Trace, scheduler: str, speed: float, nodes: list[Object]) -> None:
+        self._run = run
+        self._scheduler = scheduler
+        self._speed = speed
+        self._end = trace.span / speed
+        self._due = collections.deque(sorted(trace.workloads, key=lambda item: item.arrives))
+        self._submitted: dict[str, Object] = {}
+        self._watch = Watch(trace, parse_queues(trace.queues), nodes)
+
+    def result(self) -> Round:
+        clock, sleep = self._run.deadline.clock, self._run.deadline.sleep
+        _clear(self._run)
+        start = clock()
+        try:
+            while True:
+                at = clock() - start
+                self._submit(at)
+                pods = self._run.kube.list("v1", "Pod")
+                self._watch.look(clock() - start, pods)
+                if not self._due and (self._all_ended(pods) or at > self._end + SETTLE):
+                    return self._watch.result()
+                if self._run.deadline.left(0) <= 0:
+                    raise TenancyError(
+                        f"The round is not over after {at:.0f} s, and the time is: allow more, or raise the speed."
+                    )
+                self._bring_back(pods)
+                sleep(max(0.0, LOOK - (clock() - start - at)))
+        finally:
+            _clear(self._run)
+
+    def _submit(self, at: float) -> None:
+        """Create the pods of all workloads that have arrived."""
+        arrived: list[Workload] = []
+        while self._due and self._due[0].arrives / self._speed <= at:
+            arrived.append(self._due.popleft())
+        concurrently(self._run.kube.create, filter(None, map(plan.group, arrived)))
+        pods = [pod for workload in arrived for pod in plan.pods(workload, self._scheduler, self._speed)]
+        concurrently(self._run.kube.create, pods)
+        self._submitted |= {pod["metadata"]["name"]: pod for pod in pods}
+
+    def _bring_back(self, pods: t.Iterable[Object]) -> None:
+        """Create again what KAI Scheduler evicted, as the controllers of such pods would."""
+        there = {pod["metadata"]["name"] for pod in pods if pod["metadata"]["namespace"] == NAMESPACE}
+        concurrently(self._run.kube.create, [pod for name, pod in self._submitted.items() if name not in there])
+
+    def _all_ended(self, pods: t.Iterable[Object]) -> bool:
+        """Tell whether nothing can change any more: every pod has ended, or runs without an end."""
+        phases = {
+            pod["metadata"]["name"]: pod["status"].get("phase") for pod in pods if pod["metadata"]["namespace"] == NAMESPACE
+        }
+        return all(
+            phases.get(name) in ENDED or (phases.get(name) == "Running" and RUNS_NOTE not in pod["metadata"]["annotations"])
+            for name, pod in self._submitted.items()
+        )
+
+
+def _clear(run: Run) -> None:
+    """End all pods of a rehearsal, and wait until their reservations of GPUs are gone, too."""
+    deadline = run.deadline.extended(60)
+    empty_namespace(run.kube, NAMESPACE, deadline, KINDS)
+    wait_for("the end of reservations of GPUs", lambda: _unreserved(run), deadline)
+
+
+def _unreserved(run: Run) -> tuple[bool | None, str]:
+    pods = run.kube.list("v1", "Pod", None, f"app={RESERVATION_APP}")
+    names = [pod["metadata"]["name"] for pod in pods if str(pod["spec"].get("nodeName", "")).startswith("simulated-")]
+    return (None, ", ".join(names)) if names else (True, "")
+
+
+def _check_namespaces(run: Run) -> None:
+    for name in NAMESPACES:
+        live = run.kube.get("v1", "Namespace", name)
+        if live is not None and not is_owned(live):
+            raise TenancyError(f"namespace: {name} exists and is not owned by {MANAGER}; it stays untouched.")
+
+
+def _have(run: Run, item: Object) -> None:
+    name, namespace = item["metadata"]["name"], item["metadata"].get("namespace")
+    live = run.kube.get(item["apiVersion"], item["kind"], name, namespace)
+    if live is not None and all(_holds(live.get(key), value) for key, value in item.items() if key != "metadata"):
+        return
+    run.change(f"{item['kind']} {name}", None if live is None else "something else", "present")
+    run.take(f"apply {item['kind']} {name}", "it simulates nodes", lambda: run.kube.apply(item))
+
+
+def _holds(live: t.Any, wanted: t.Any) -> bool:
+    """Tell whether an object has what is wanted of it; a server adds defaults of its own."""
+    if isinstance(wanted, dict):
+        return isinstance(live, dict) and all(_holds(live.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(live, list) and len(live) == len(wanted) and all(map(_holds, live, wanted))
+    return bool(live == wanted)
+
+
+def _shape(node: Object) -> Object:
+    """Return what makes a simulated node what it is; the taint of one that is not ready yet does not."""
+    taints = [one for one in node["spec"].get("taints") or [] if not one["key"].startswith("node.kubernetes.io/")]
+    labels = {key: value for key, value in node["metadata"]["labels"].items() if not key.startswith("beta.kubernetes.io/")}
+    return {"taints": taints, "labels": labels, "allocatable": node["status"].get("allocatable")}
+
+
+def _take_nodes(run: Run, verb: str, nodes: t.Sequence[t.Any], call: t.Callable[[t.Any], object]) -> None:
+    if nodes:
+        before, after = (len(nodes), None) if verb == "remove" else (None, len(nodes))
+        run.change(f"simulated nodes to {verb}", before, after)
+        run.take(f"{verb} {len(nodes)} simulated nodes", "the trace says which there are", lambda: concurrently(call, nodes))
+
+
+def _simulates(run: Run) -> tuple[bool | None, str]:
+    pods = run.kube.list("v1", "Pod", KWOK_NAMESPACE, f"app={plan.NAME}")
+    if any(map(is_ready, pods)):
+        return True, ""
+    return None, "; ".join(pod_problems(pods)) or f"{len(pods)} pods, none of them ready"
+
+
+def _are_ready(run: Run, wanted: t.Collection[str]) -> tuple[bool | None, str]:
+    ready = [node for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true") if is_ready(node)]
+    return (True, "") if len(ready) == len(wanted) else (None, f"{len(ready)} of {len(wanted)} are ready")
+
+
+def _gone(run: Run) -> tuple[bool | None, str]:
+    left = [name for name in NAMESPACES if run.kube.get("v1", "Namespace", name)]
+    return (None, f"{', '.join(left)} still there") if left else (True, "")

@@ -1,0 +1,204 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rehearsal against an API server in memory, with a scheduler and a KWOK of a few lines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import KWOK_NAMESPACE, NAMESPACE, SIMULATED
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import have_cluster, play, remove_cluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
+
+QUEUES = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}}]
+WORK = (
+    workload("whole", "ml", gpus=2, runs=10),
+    workload("gang", "ml", arrives=5, gpus=1, pods=2, together=2, priority_class="train"),
+    workload("part", "ml", arrives=5, gpus=0.5, runs=20, node_selector={"zone": "a"}),
+    workload("memory", "ml", gpu_memory=2000),
+)
+TRACE = Trace(
+    30.0, (nodes(count=2, gpus=4, gpu_memory=8000, labels={"zone": "a"}), nodes(taints=[{"key": "x"}])), QUEUES, {}, WORK
+)
+REAL = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real", "labels": {}}, "spec": {}, "status": {}}
+
+
+class Cluster(InMemoryApi):
+    """A cluster on which KWOK makes nodes ready, and every pod runs on the first node at once."""
+
+    def __init__(self):
+        super().__init__([REAL])
+        self.react("create", "Node", self._ready)
+        self.react("apply", "Deployment", self._kwok)
+        self.react("create", "Pod", self._runs)
+
+    def _ready(self, node):
+        self.put(node | {"status": node["status"] | {"conditions": [{"type": "Ready", "status": "True"}]}})
+
+    def _kwok(self, deployment):
+        metadata = {"name": "kwok-1", "namespace": KWOK_NAMESPACE, "labels": {"app": "kwok"}}
+        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        self.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "real"}, "status": ready})
+
+    def _runs(self, pod):
+        asks = pod["spec"]["containers"][0]["resources"]["limits"]
+        phase = "Succeeded" if pod["metadata"]["annotations"].get("rehearsal.kubegpu.tenancy/runs") else "Running"
+        if asks or phase == "Running":
+            self.put(pod | {"spec": pod["spec"] | {"nodeName": "simulated-0-0"}, "status": {"phase": phase}})
+        else:
+            self.put(pod | {"status": {"phase": "Pending"}})
+
+    def names(self, kind, namespace=None):
+        return sorted(key[3] for key in self.objects if key[1] == kind and namespace in (None, key[2]))
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+def run(cluster, **params):
+    return make_run({"timeout": 600} | params, cluster)
+
+
+def made(cluster, check_mode=False, trace=TRACE):
+    here = make_run({"timeout": 600}, cluster, check_mode=check_mode)
+    have_cluster(here, trace, plan.IMAGE)
+    return here.result()
+
+
+# --- what a rehearsal has on its cluster -------------------------------------------------------------------------
+
+
+def test_a_cluster_is_made_once_and_removed_without_a_trace(cluster):
+    before = dict(cluster.objects)
+    result = made(cluster)
+    assert result["changed"]
+    assert cluster.names("Node") == ["real", "simulated-0-0", "simulated-0-1", "simulated-1-0"]
+    assert cluster.names("Deployment") == ["kwok"]
+    again = made(cluster)
+    assert (again["changed"], again.get("steps")) == (False, None)
+    here = run(cluster)
+    remove_cluster(here)
+    assert here.result()["changed"]
+    # The deployment's pod goes with it on a real cluster.
+    assert cluster.objects.keys() - {("v1", "Pod", KWOK_NAMESPACE, "kwok-1")} == before.keys()
+    here = run(cluster)
+    remove_cluster(here)
+    assert here.result()["changed"] is False
+
+
+def test_check_mode_lists_steps_and_writes_nothing(cluster):
+    steps = [step["step"] for step in made(cluster, check_mode=True)["steps"]]
+    assert steps[0] == f"apply Namespace {NAMESPACE}"
+    assert steps[-1] == "create 3 simulated nodes"
+    assert cluster.writes == []
+    made(cluster)
+    here = make_run({"timeout": 60}, cluster, check_mode=True)
+    writes = list(cluster.writes)
+    remove_cluster(here)
+    assert "remove 3 simulated nodes" in [step["step"] for step in here.result()["steps"]]
+    assert cluster.writes == writes
+
+
+def test_another_trace_has_other_nodes(cluster):
+    made(cluster)
+    fewer = Trace(30.0, (nodes(count=1, gpus=8),), QUEUES, {}, WORK)
+    steps = [step["step"] for step in made(cluster, trace=fewer)["steps"]]
+    assert steps == ["remove 3 simulated nodes", "create 1 simulated nodes"]
+    assert cluster.names("Node") == ["real", "simulated-0-0"]
+    node = cluster.get("v1", "Node", "simulated-0-0")
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+    assert {"key": SIMULATED, "value": "true", "effect": "NoSchedule"} in node["spec"]["taints"]
+
+
+def test_a_namespace_of_others_stays(cluster):
+    cluster.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    with pytest.raises(TenancyError, match="is not owned by"):
+        made(cluster)
+    with pytest.raises(TenancyError, match="is not owned by"):
+        remove_cluster(run(cluster))
+    assert cluster.writes == []
+
+
+def test_stages_are_data_that_kwok_reads():
+    (config,) = [item for item in plan.simulator() if item["kind"] == "ConfigMap"]
+    stages = [json.loads(text) for text in config["data"]["kwok.yaml"].split("\n---\n")]
+    assert [stage["metadata"]["name"] for stage in stages] == ["node-ready", "pod-runs", "pod-ends", "pod-goes", "gpu-reserved"]
+    (reserved,) = stages[-1]["spec"]["next"]["patches"]
+    assert reserved["template"] == "annotations:\n  run.ai/reserve_for_gpu_index: GPU-{{ .metadata.uid }}\n"
+
+
+def test_pods_ask_for_what_the_trace_says():
+    whole, gang, part, memory = (plan.pods(item, "kai-scheduler", speed=2) for item in WORK)
+    assert whole[0]["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+    assert whole[0]["metadata"]["annotations"] == {"rehearsal.kubegpu.tenancy/runs": "5000ms"}
+    assert [pod["metadata"]["annotations"] for pod in gang] == [{"pod-group-name": "gang"}] * 2
+    assert gang[0]["metadata"]["labels"]["priorityClassName"] == "train"
+    assert part[0]["metadata"]["annotations"]["gpu-fraction"] == "0.5"
+    assert part[0]["spec"]["nodeSelector"] == {"zone": "a", SIMULATED: "true"}
+    assert memory[0]["metadata"]["annotations"] == {"gpu-memory": "2000"}
+    assert plan.group(WORK[0]) is None
+    group = plan.group(WORK[1])
+    assert group["spec"] == {"minMember": 2, "queue": "ml", "priorityClassName": "train"}
+
+
+# --- rounds ------------------------------------------------------------------------------------------------------
+
+
+def test_rounds_are_played_from_a_clean_state(cluster):
+    made(cluster)
+    first, second = play(run(cluster), TRACE, "kai-scheduler", rounds=2, speed=1)
+    assert first.waits.keys() == {"whole-0", "gang-0", "gang-1", "memory-0"}
+    # The scheduler above leaves a part with an end to itself, and says nothing of it.
+    assert [one.what for one in first.broken if one.invariant == "explained"] == ["part-0 waits, and nothing says why"]
+    assert any(one.invariant == "reserved" for one in first.broken)
+    assert first.measures["unbound"] == second.measures["unbound"] == 1
+    assert first.samples[-1].at >= 60
+    assert cluster.names("Pod") == ["kwok-1"]
+    assert cluster.names("PodGroup") == []
+
+
+def test_a_round_is_over_when_nothing_can_change_any_more(cluster):
+    made(cluster)
+    trace = Trace(30.0, TRACE.nodes, QUEUES, {}, (WORK[0], WORK[1]))
+    (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=5)
+    assert found.samples[-1].at == 1
+    assert found.broken == ()
+
+
+def test_what_is_evicted_comes_back(cluster):
+    made(cluster)
+    evicted = []
+
+    def evict(group):
+        for pod in ("gang-0", "whole-0"):
+            cluster.drop("v1", "Pod", pod, NAMESPACE)
+        evicted.append(group)
+
+    cluster.react("create", "PodGroup", evict)
+    trace = Trace(30.0, TRACE.nodes, QUEUES, {}, (workload("whole", "ml", gpus=2), WORK[1]))
+    (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=1)
+    assert evicted
+    assert found.measures["evicted"] == 1
+    assert found.measures["unbound"] == 0
+
+
+def test_a_round_that_takes_too_long_ends_with_what_to_do_and_leaves_nothing(cluster):
+    made(cluster)
+    with pytest.raises(
+        TenancyError, match=r"The round is not over after \d+ s, and the time is: allow more, or raise the speed."
+    ):
+        play(run(cluster, timeout=20), TRACE, "kai-scheduler", rounds=1, speed=1)
+    assert cluster.names("Pod") == ["kwok-1"]
+
+
+def test_a_cluster_without_simulated_nodes():
+    with pytest.raises(TenancyError, match=r"The cluster has no simulated nodes. Module rehearsal_cluster makes them."):
+        play(run(Cluster()), TRACE, "kai-scheduler", rounds=1, speed=1)
