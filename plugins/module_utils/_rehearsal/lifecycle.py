@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import collections
+import datetime
 import functools
 import typing as t
 
@@ -19,6 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import empty_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
@@ -29,6 +31,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts i
     SIMULATED,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.recording import Recorder
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import ENDED, Round, Watch
 
 if t.TYPE_CHECKING:
@@ -39,6 +42,32 @@ KINDS = (POD_GROUP, ("v1", "Pod"))
 
 # Seconds between two looks at a round, and that a round has after its last submission for what still waits.
 LOOK, SETTLE = 1.0, 30.0
+# Length of the trace of a moment.
+LEAST_SPAN = datetime.timedelta(seconds=60)
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(tz=datetime.UTC)
+
+
+def record(run: Run, scheduler: str, seconds: float, interval: float, now: t.Callable[[], datetime.datetime] = _now) -> Trace:
+    """Look at a cluster again and again, and return what it had to schedule.
+
+    :arg scheduler: the name by which pods ask for KAI Scheduler.
+    :arg seconds: for how long; 0 for one look. ``interval``, seconds between two.
+    """
+    recorder = Recorder(scheduler)
+    start = now()
+    while True:
+        end = now()
+        recorder.look(end, run.kube.list("v1", "Pod"), run.kube.list(*POD_GROUP))
+        left = seconds - (end - start).total_seconds()
+        if left <= 0:
+            break
+        run.deadline.sleep(min(interval, left))
+    nodes, queues = run.kube.list("v1", "Node"), run.kube.list(API_VERSION, KIND)
+    classes = run.kube.list("scheduling.k8s.io/v1", "PriorityClass")
+    return recorder.trace(start, max(end, start + LEAST_SPAN), nodes, queues, classes)
 
 
 def have_cluster(run: Run, trace: Trace, image: str) -> None:

@@ -23,6 +23,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts i
     TRACE,
     WORKLOAD,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Broken, Round, Sample
 
 Data = dict[str, t.Any]
 
@@ -58,6 +59,38 @@ def parse(given: t.Any) -> model.Trace:
         classes,
         tuple(item for item in workloads if item),
     )
+
+
+def parse_nodes(given: t.Sequence[t.Any]) -> tuple[model.Nodes, ...]:
+    """Return the shapes of nodes.
+
+    :raises TenancyError: with all ``problems``.
+    """
+    problems = Problems()
+    shapes = [_nodes(item, f"nodes[{n}]", problems) for n, item in enumerate(plain(given))]
+    problems.raise_if_any("the nodes")
+    return tuple(shape for shape in shapes if shape)
+
+
+def parse_rounds(given: t.Sequence[t.Any], which: str) -> list[Round]:
+    """Return rounds that were played.
+
+    :arg given: as Round.data returned them.
+    :raises TenancyError: with all ``problems``; where there is none at all, too.
+    """
+    problems = Problems()
+    found = []
+    if not given:
+        problems.add(which, "has no rounds, so that there is nothing to compare.")
+    for number, item in enumerate(plain(given)):
+        try:
+            broken = tuple(Broken(**one) for one in item["broken"])
+            samples = tuple(Sample(**one) for one in item["samples"])
+            found.append(Round(broken, item["measures"], samples, item["waits"], item["unbound"]))
+        except (KeyError, TypeError) as exc:
+            problems.add(f"{which}[{number}]", f"is none of rehearsal_rounds' rounds: {exc}.")
+    problems.raise_if_any("the rounds")
+    return found
 
 
 def _nodes(item: t.Any, path: str, problems: Problems) -> model.Nodes | None:

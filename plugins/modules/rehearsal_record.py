@@ -1,0 +1,107 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.rehearsal_record."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rehearsal_record
+short_description: Record what a cluster has to schedule, as a trace for rehearsals
+version_added: 0.1.0
+description:
+  - Looks at a cluster for O(seconds), and returns what KAI Scheduler has to schedule there, for M(kubegpu.tenancy.rehearsal_rounds) to play.
+  - It only reads. Nodes, pods, queues, priority classes and KAI Scheduler's groups of pods are listed, nothing else.
+  - Of a pod it keeps its queue, requests, node selector, tolerations and priority class, when it came, for how long it ran, and with which
+    others it starts. Names become digests. Images, commands, variables and volumes are not kept. Names of queues and priority classes, and
+    labels of nodes, are.
+  - Pods that were there before are submitted at the trace's beginning. Those that still run at the end do not end in the trace.
+author: kubegpu.tenancy contributors (@kubegpu)
+options:
+  seconds:
+    description:
+      - For how long to look, in seconds. V(0) takes what is there at the moment.
+    type: int
+    default: 0
+  interval:
+    description:
+      - Seconds between two looks. Pods that come and go between two are not seen.
+    type: int
+    default: 15
+  scheduler_name:
+    description:
+      - Name by which pods ask for KAI Scheduler. Other pods are left out.
+    type: str
+    default: kai-scheduler
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+attributes:
+  diff_mode:
+    support: none
+    details: The module changes nothing.
+seealso:
+  - module: kubegpu.tenancy.rehearsal_trace
+"""
+
+EXAMPLES = r"""
+- name: Record a tenant's work for a day
+  kubegpu.tenancy.rehearsal_record:
+    kubeconfig: /etc/kubegpu/dc1/tenants/team-ml.yml
+    seconds: 86400
+  async: 90000
+  poll: 60
+  register: recorded
+
+- name: Keep it in git
+  ansible.builtin.copy:
+    content: "{{ recorded.trace | ansible.builtin.to_nice_yaml(sort_keys=false) }}"
+    dest: traces/monday.yml
+    mode: "0644"
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+trace:
+  description: The trace, without what is as by default.
+  returned: success
+  type: dict
+  sample:
+    format: 1
+    span: 86400.0
+    nodes: [{count: 4, gpus: 8, gpu_memory: 143771, cpu: '190', memory: 2000Gi}]
+    queues: [{name: training, gpu: {quota: 24}}]
+    priority_classes: {}
+    workloads: [{name: w3f0c1d2a4b, queue: training, arrives: 12.0, runs: 3600.0, pods: 4, together: 4, gpus: 8}]
+pods:
+  description: Number of its pods.
+  returned: success
+  type: int
+  sample: 4
+"""
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
+
+ARGUMENT_SPEC = {
+    "seconds": {"type": "int", "default": 0},
+    "interval": {"type": "int", "default": 15},
+    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+}
+
+
+def reconcile(run: Run) -> Result:
+    """Look at the cluster, and return its trace."""
+    trace = record(run, run.params["scheduler_name"], run.params["seconds"], run.params["interval"])
+    return {"changed": False, "trace": trace.data(), "pods": sum(workload.pods for workload in trace.workloads)}
+
+
+def main() -> None:
+    run_module(reconcile, ARGUMENT_SPEC)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.rehearsal_verdict."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rehearsal_verdict
+short_description: Say by the rounds of a rehearsal whether a change dares to be made
+version_added: 0.1.0
+description:
+  - Compares the rounds of a candidate with those of a baseline, and returns V(promote), V(hold) or V(reject) with what it rests on.
+  - V(reject) where something does not hold under the candidate that has to hold in every round, also where it does not hold under the
+    baseline either.
+  - V(hold) where a measure is worse than O(thresholds) allow, in the median of the rounds, and worse in every round than in any of the
+    baseline's.
+  - V(promote) otherwise. What the trace did not try is said in RV(notes).
+  - Asks no cluster.
+author: kubegpu.tenancy contributors (@kubegpu)
+options:
+  trace:
+    description:
+      - The trace that was played.
+    type: dict
+    required: true
+  baseline:
+    description:
+      - Rounds under the scheduler as it is, as M(kubegpu.tenancy.rehearsal_rounds) returns them.
+    type: list
+    elements: dict
+    required: true
+  candidate:
+    description:
+      - Rounds under the scheduler as it is to be.
+    type: list
+    elements: dict
+    required: true
+  thresholds:
+    description:
+      - By how much a candidate may be worse, by measure, each with C(ratio), a part of the baseline's median, and C(amount), in the measure's
+        own unit. Both add up. What is left out is as in C(docs/rehearsal.md).
+    type: dict
+    default: {}
+extends_documentation_fragment:
+  - kubegpu.tenancy._attributes
+attributes:
+  diff_mode:
+    support: none
+    details: The module changes nothing.
+seealso:
+  - module: kubegpu.tenancy.rehearsal_rounds
+"""
+
+EXAMPLES = r"""
+- name: Compare them, and allow pods to wait for twice as long
+  kubegpu.tenancy.rehearsal_verdict:
+    trace: "{{ recorded.trace }}"
+    baseline: "{{ before.rounds }}"
+    candidate: "{{ after.rounds }}"
+    thresholds:
+      bind_p95: {ratio: 1}
+  register: verdict
+
+- name: Go no further with what is not promoted
+  ansible.builtin.assert:
+    that: verdict.result == 'promote'
+    fail_msg: "{{ verdict.reasons | join(' ') }}"
+"""
+
+RETURN = r"""
+result:
+  description: V(promote), V(hold) or V(reject).
+  returned: success
+  type: str
+  sample: reject
+reasons:
+  description: What it rests on, a sentence each.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - "Not so under the candidate: every GPU that pods share is reserved: in 1 of 3 rounds, as burst-0-4-0 has part of a GPU of simulated-0-1 that is
+      not reserved: others can get it, too (12 s)."
+notes:
+  description: What does not hold under the baseline alone, and what the trace did not try.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Not tried by this trace: pods that start together."]
+comparisons:
+  description: The measures.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the measure.
+      type: str
+      returned: always
+    baseline:
+      description: Its value in each round of the baseline.
+      type: list
+      elements: float
+      returned: always
+    candidate:
+      description: Its value in each round of the candidate.
+      type: list
+      elements: float
+      returned: always
+    allowed:
+      description: The largest median of the candidate that is no worse.
+      type: float
+      returned: always
+    worse:
+      description: Whether the candidate is worse.
+      type: bool
+      returned: always
+  sample:
+    - {name: bind_p50, baseline: [1.2, 1.1, 1.2], candidate: [1.3, 1.2, 1.2], allowed: 3.44, worse: false}
+"""
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse, parse_rounds, thresholds
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
+
+ARGUMENT_SPEC = {
+    "trace": {"type": "dict", "required": True},
+    "baseline": {"type": "list", "elements": "dict", "required": True},
+    "candidate": {"type": "list", "elements": "dict", "required": True},
+    "thresholds": {"type": "dict", "default": {}},
+}
+
+
+def reconcile(run: Run) -> Result:
+    params = run.params
+    trace, allowed = parse(params["trace"]), thresholds(params["thresholds"])
+    baseline, candidate = (parse_rounds(params[which], which) for which in ("baseline", "candidate"))
+    return {"changed": False} | judge(trace, baseline, candidate, allowed).data()
+
+
+def main() -> None:
+    run_host_module(reconcile, ARGUMENT_SPEC)
+
+
+if __name__ == "__main__":
+    main()
