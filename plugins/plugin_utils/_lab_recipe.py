@@ -166,7 +166,7 @@ def _binary(path: str, program: Program, binary: str) -> File:
 def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     """The lab's parts for these versions.
 
-    :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists.
+    :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists, ``kwok`` to an empty text where it is not wanted.
     :arg lab: ``name``, ``gpu_name``, ``gpu_memory_mib``, ``driver_version`` and Debian's ``host_release`` of the simulated host,
         and whether its cluster enforces ``network_policies``.
     """
@@ -199,6 +199,8 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     # The version that node/network-policies.yaml names.
     policies = Program("kube-network-policies", "v0.7.0", "sigs.k8s.io/kube-network-policies")
     enforcing = [policies] if lab["network_policies"] else []
+    # Only rehearsals need it.
+    kwoks = [Program("kwok", v["kwok"], "sigs.k8s.io/kwok")] if v["kwok"] else []
     vclusters = [
         Program(
             "vcluster",
@@ -334,6 +336,15 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
             )
             for program in kais
         ),
+        *(
+            Image(
+                f"registry.k8s.io/kwok/kwok:{program.version}",
+                (_binary("/usr/local/bin/kwok", program, "kwok"),),
+                entrypoint=("/usr/local/bin/kwok",),
+                user="65532:65532",
+            )
+            for program in kwoks
+        ),
         _node(kind, kubernetes, local_path, bool(enforcing)),
     ]
     charts = [
@@ -361,7 +372,7 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     ]
     # Small and often needed first; what takes minutes last, so that a mistake shows early.
     programs = (kind, helm, toolkit, *driver, etcd, kine, plugin, local_path, kubernetes, pause, coredns)
-    programs += (*enforcing, *kais, *vclusters)
+    programs += (*enforcing, *kwoks, *kais, *vclusters)
     return Recipe(
         programs,
         _rootfs(lab["host_release"]),

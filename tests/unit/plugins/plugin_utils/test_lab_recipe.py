@@ -20,7 +20,7 @@ LISTS = {"kai", "vcluster"}
 VERSIONS = {
     name: DEFAULTS[f"lab_{name}_version{'s' if name in LISTS else ''}"]
     for name in (
-        *("kubernetes", "kai", "vcluster", "kind", "helm", "nvidia_container_toolkit", "device_plugin"),
+        *("kubernetes", "kai", "vcluster", "kwok", "kind", "helm", "nvidia_container_toolkit", "device_plugin"),
         *("etcd", "coredns", "kine", "local_path_provisioner"),
     )
 }
@@ -30,7 +30,9 @@ LAB = {
 }
 RECIPE = recipe(VERSIONS, LAB)
 ENFORCING_RECIPE = recipe(VERSIONS, LAB | {"network_policies": True})
-IMAGES = tuple(dict.fromkeys((*ENFORCING_RECIPE.node_images, *RECIPE.node_images, *RECIPE.images, RECIPE.host)))
+REHEARSING_RECIPE = recipe(VERSIONS | {"kwok": "v0.8.0"}, LAB)
+RECIPES = [RECIPE, ENFORCING_RECIPE, REHEARSING_RECIPE]
+IMAGES = tuple(dict.fromkeys(image for parts in RECIPES for image in (*parts.node_images, *parts.images, parts.host)))
 
 
 def sources(parts: Recipe) -> Iterator[str]:
@@ -40,7 +42,7 @@ def sources(parts: Recipe) -> Iterator[str]:
     yield from (program.c_source for program in parts.programs if program.c_source)
 
 
-@pytest.mark.parametrize("parts", [RECIPE, ENFORCING_RECIPE])
+@pytest.mark.parametrize("parts", RECIPES)
 def test_every_source_names_a_known_program_or_a_file_of_the_role(parts):
     known = {program.id for program in parts.programs}
     for source in sources(parts):
