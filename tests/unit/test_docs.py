@@ -13,6 +13,8 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import facts as rehearsal
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tools import inventory_page
@@ -22,7 +24,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 INVENTORIES = [ROOT / "inventories/existing_cluster/hosts.yml", ROOT / "inventories/gpu_host/hosts.yml"]
 
 # Groups of the inventory, and the example of a variable that is refused.
-NO_VARIABLES = {"kubegpu_clusters", "kubegpu_labs", "kubegpu_tenats"}
+NO_VARIABLES = {"kubegpu_clusters", "kubegpu_labs", "kubegpu_rehearsals", "kubegpu_tenats"}
 FOLDERS = "changelogs|docs|faults|inventories|meta|molecule|playbooks|plugins|requirements|roles|tests|tools"
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]+|Makefile|pyproject.toml)(?:::\w+)?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
@@ -50,6 +52,14 @@ def test_the_schema_of_the_inventory_is_current():
 def test_a_page_without_its_marks_is_refused():
     with pytest.raises(ValueError, match="are missing"):
         inventory_page.page("# The inventory\n")
+
+
+def test_the_rehearsals_page_shows_a_trace_and_names_all_that_is_judged():
+    text = (ROOT / "docs/rehearsal.md").read_text()
+    (trace,) = [block for block in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "format:" in block]
+    assert parse_trace(yaml.safe_load(trace)).gpus == 32
+    rows = {name for row in re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert rows >= {*rehearsal.INVARIANTS, *rehearsal.THRESHOLDS}
 
 
 @pytest.mark.parametrize("source", [ROOT / "README.md", ROOT / "docs/inventory.md", *INVENTORIES], ids=str)
