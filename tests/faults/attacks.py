@@ -314,8 +314,9 @@ def labels_of_a_node(attacker: Attacker) -> Outcome:
 @attack("the kubelet, which wants a credential", alone="stopped stopped stopped", beside="stopped stopped")
 def the_kubelet_of_its_node(attacker: Attacker) -> Outcome:
     """All pods of its node, from the kubelet's port."""
-    env = [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}]
-    return attacker.run("kubelet", "wget -q -T 5 --no-check-certificate -O - https://$NODE:10250/pods", env=env)
+    (node, *_others) = attacker.host.list("v1", "Node", None, f"tenant.kubegpu.tenancy/{attacker.name}=true")
+    address = next(item["address"] for item in node["status"]["addresses"] if item["type"] == "InternalIP")
+    return attacker.run("kubelet", f"wget -q -T 5 --no-check-certificate -O - https://{address}:10250/pods")
 
 
 @attack("vCluster, whose proxy shows a tenant its own pods", alone="stopped stopped stopped", beside="stopped stopped")
@@ -412,16 +413,14 @@ def names_of_others_from_the_hosts_dns(attacker: Attacker) -> Outcome:
     assert dns
     page = attacker.other.on_host("Service", "page")
     name = f"{page['metadata']['name']}.{attacker.other.namespace}.svc.cluster.local"
-    return attacker.run(
-        "dns", f"sleep 15; timeout 10 nslookup {name} {dns['spec']['clusterIP']} | grep {page['spec']['clusterIP']}"
-    )
+    return attacker.run("dns", f"sleep 15; nslookup {name} {dns['spec']['clusterIP']} | grep {page['spec']['clusterIP']}")
 
 
 @attack("the host cluster, which does not know the token", alone="stopped stopped stopped", beside="stopped stopped")
 def the_host_clusters_api_with_its_own_token(attacker: Attacker) -> Outcome:
     """Pods of another tenant, from the host cluster's API by the token of a pod."""
     token = "$(cat /var/run/secrets/kubernetes.io/serviceaccount/token)"
-    url = f"{host_api(attacker)}/api/v1/namespaces/{attacker.other.namespace}/pods"
+    url = f"https://{host_api(attacker)}/api/v1/namespaces/{attacker.other.namespace}/pods"
     ask = f'wget -q -T 5 --no-check-certificate --header "Authorization: Bearer {token}" -O - {url}'
     return attacker.run("host-api", ask)
 
@@ -435,14 +434,13 @@ def the_host_clusters_api_with_labels_of_its_control_plane(attacker: Attacker) -
     """A connection to the host cluster's API, by a pod with the labels of its control plane."""
     pods = attacker.host.list("v1", "Pod", attacker.namespace, "app=vcluster")
     labels = {key: pods[0]["metadata"]["labels"][key] for key in ("app", "release")}
-    ask = f"sleep 15; wget -T 5 --no-check-certificate -O - {host_api(attacker)}/version 2>&1 | grep -E 'HTTP/1.1|gitVersion'"
-    return attacker.run("labels", ask, labels=labels)
+    return attacker.run("labels", f"sleep 15; nc -w 5 {host_api(attacker)} 443 -e true", labels=labels)
 
 
 def host_api(attacker: Attacker) -> str:
     service = attacker.host.get("v1", "Service", "kubernetes", "default")
     assert service
-    return f"https://{service['spec']['clusterIP']}"
+    return str(service["spec"]["clusterIP"])
 
 
 @attack("the control plane, whose store listens to itself only", alone="stopped stopped stopped", beside="stopped stopped")
