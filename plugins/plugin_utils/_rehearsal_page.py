@@ -1,0 +1,142 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this plugin util is PRIVATE to the collection: it may change in any release.
+"""The evidence of a rehearsal: a page for people, and JUnit for pipelines."""
+
+from __future__ import annotations
+
+import statistics
+import typing as t
+import xml.etree.ElementTree as ET
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, MEANINGS, PROMOTE, REJECT
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _page
+
+Data = t.Mapping[str, t.Any]
+
+_SIDES = ("baseline", "candidate")
+# Rows of a table of what did not hold, and of pods that waited longest.
+_MOST_ROWS = 50
+
+
+def page(report: Data) -> str:
+    """Return the page of a report, HTML.
+
+    :arg report: as role rehearsal writes it.
+    """
+    versions = tuple(f"{side} {report[side]['version']}" for side in _SIDES)
+    names = (versions[0], versions[1])
+    title = f"{report['result']}: {report['baseline']['version']} → {report['candidate']['version']}"
+    trace = parse(report["trace"])
+    return _page.document(
+        title,
+        [
+            _page.element("h1", _page.element("span", report["result"], css=report["result"]), f" {' → '.join(names)}"),
+            _page.listing(report["reasons"]),
+            *_charts(report, names),
+            _page.element("h2", "Measures"),
+            _measures(report, names),
+            _page.element("h2", "What did not hold"),
+            _broken(report),
+            _page.element("h2", "What was played, and what was not"),
+            _page.element("p", _played(report, trace)),
+            _page.listing(report["notes"]),
+        ],
+    )
+
+
+def _charts(report: Data, names: tuple[str, str]) -> list[_page.Markup]:
+    rounds = [report["rounds"][side] for side in _SIDES]
+    gpus, bound = (
+        [[[(sample["at"], value(sample)) for sample in each["samples"]] for each in side] for side in rounds]
+        for value in (lambda sample: sum(sample["gpus"].values()), lambda sample: sample["bound"])
+    )
+    queues = sorted({queue for side in rounds for each in side for sample in each["samples"] for queue in sample["gpus"]})
+    shares = [(queue, _mean_share(rounds[0], queue), _mean_share(rounds[1], queue)) for queue in queues]
+    return [
+        _page.element("h2", "Over time, a line for each round"),
+        _page.curves("GPU devices that pods hold", names, *gpus),
+        _page.curves("Pods that have a node", names, *bound),
+        _page.element("h2", "By queue"),
+        _page.bars("GPU devices that a queue holds, on average over looks and rounds", names, shares),
+    ]
+
+
+def _mean_share(rounds: t.Sequence[Data], queue: str) -> float:
+    values = [sample["gpus"].get(queue, 0.0) for each in rounds for sample in each["samples"]]
+    return statistics.fmean(values) if values else 0.0
+
+
+def _measures(report: Data, names: tuple[str, str]) -> _page.Markup:
+    rows = [
+        (
+            one["name"],
+            _spread(one["baseline"]),
+            _spread(one["candidate"]),
+            round(one["allowed"], 3),
+            "worse" if one["worse"] else "",
+        )
+        for one in report["comparisons"]
+    ]
+    return _page.table(["measure", *names, "allowed", ""], rows, "Median of the rounds, and their range; less is better")
+
+
+def _spread(values: t.Sequence[float]) -> str:
+    return f"{statistics.median(values):.4g} ({min(values):.4g} to {max(values):.4g})"
+
+
+def _broken(report: Data) -> _page.Markup:
+    rows = [
+        (side, number, one["at"], MEANINGS[one["invariant"]], one["what"])
+        for side in _SIDES
+        for number, each in enumerate(report["rounds"][side], 1)
+        for one in each["broken"]
+    ]
+    if not rows:
+        return _page.element("p", "Everything held in every round.")
+    more = f"; the first {_MOST_ROWS} of {len(rows)}" if len(rows) > _MOST_ROWS else ""
+    return _page.table(
+        ["under", "round", "second", "not so", "seen"], rows[:_MOST_ROWS], f"What has to hold in every round{more}"
+    )
+
+
+def _played(report: Data, trace: Trace) -> str:
+    pods = sum(workload.pods for workload in trace.workloads)
+    nodes = sum(shape.count for shape in trace.nodes)
+    counts = " and ".join(f"{len(report['rounds'][side])} under the {side}" for side in _SIDES)
+    return (
+        f"{pods} pods of {len(trace.workloads)} workloads, {nodes} nodes with {trace.gpus} GPUs, {trace.span:g} seconds of work at "
+        f"{report['speed']:g} times its speed. Rounds: {counts}."
+    )
+
+
+def junit(report: Data) -> str:
+    """Return the verdict as JUnit's XML: a test for each invariant, for each measure, and for the whole.
+
+    :arg report: as role rehearsal writes it.
+    """
+    suite = ET.Element("testsuite", name=f"rehearsal {report['baseline']['version']} to {report['candidate']['version']}")
+    seen = [one for each in report["rounds"]["candidate"] for one in each["broken"]]
+    for invariant in INVARIANTS:
+        wrong = [one["what"] for one in seen if one["invariant"] == invariant]
+        _case(suite, "holds", MEANINGS[invariant], "; ".join(wrong[:_MOST_ROWS]))
+    for one in report["comparisons"]:
+        said = f"{_spread(one['candidate'])} under the candidate, {one['allowed']:g} allowed" if one["worse"] else ""
+        _case(suite, "measures", one["name"], said)
+    verdict = "" if report["result"] == PROMOTE else " ".join(report["reasons"])
+    _case(suite, "verdict", "promoted", verdict, kind="error" if report["result"] == REJECT else "failure")
+    cases = list(suite)
+    suite.set("tests", str(len(cases)))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("errors", str(len(suite.findall("testcase/error"))))
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(suite, encoding="unicode")}\n'
+
+
+def _case(suite: ET.Element, group: str, name: str, wrong: str, kind: str = "failure") -> None:
+    case = ET.SubElement(suite, "testcase", classname=f"rehearsal.{group}", name=name)
+    if wrong:
+        ET.SubElement(case, kind, message=wrong)
