@@ -168,6 +168,11 @@ class InMemoryApi:
         """Call ``reaction`` with the object after each such write, as a controller would see it; it may raise TenancyError."""
         self._reactions.append((verb, kind, reaction))
 
+    def add_account(self, namespace: Object) -> None:
+        """Give a namespace its service account, as a reaction to its creation: what a controller does on a real cluster."""
+        metadata = {"name": "default", "namespace": namespace["metadata"]["name"]}
+        self.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+
     def fail(self, verb: str, kind: str, error: TenancyError, times: int = 1) -> None:
         """Answer the next such calls, reading ones too (get, list, logs), with an error and do nothing else."""
         self._failures += [(verb, kind, error)] * times

@@ -55,10 +55,6 @@ def cluster(status: Object | None = None, gpus: int = 2, held: int = 0, rush: bo
     for number in range(held):
         api.put(held_gpu(number))
 
-    def namespace(item: Object) -> None:
-        name = item["metadata"]["name"]
-        api.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}})
-
     def pod(item: Object) -> None:
         if status is None:
             api.drop("v1", "Pod", item["metadata"]["name"], NAME)
@@ -67,7 +63,7 @@ def cluster(status: Object | None = None, gpus: int = 2, held: int = 0, rush: bo
         for number in range(gpus if rush else 0):
             api.put(held_gpu(number))
 
-    api.react("create", "Namespace", namespace)
+    api.react("create", "Namespace", api.add_account)
     api.react("create", "Pod", pod)
     return api
 

@@ -37,14 +37,10 @@ class Cluster(InMemoryApi):
         self.strategy = strategy or "binpack"
         self.broken = broken
         self.evicted: list[str] = []
-        self.react("create", "Namespace", self._add_account)
+        self.react("create", "Namespace", self.add_account)
         self.react("create", "Pod", self._schedule)
         self.react("create", "Job", self._run_job)
         self.react("delete", "Job", self._end_job)
-
-    def _add_account(self, namespace):
-        metadata = {"name": "default", "namespace": namespace["metadata"]["name"]}
-        self.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
     def others_have(self, name, **spec):
         pod = {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}

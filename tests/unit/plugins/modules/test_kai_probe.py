@@ -43,7 +43,7 @@ class Cluster(InMemoryApi):
         status = {"allocatable": offered, "capacity": offered, "conditions": [{"type": "Ready", "status": "True"}]}
         self.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}, "spec": {}, "status": status})
         self.have_pod("kai-operator-1", NAMESPACE, {"labels": {"app": "kai-operator"}})
-        self.react("create", "Namespace", self._add_account)
+        self.react("create", "Namespace", self.add_account)
         self.react("create", "Pod", self._schedule)
         self.react("delete", "Pod", self._free)
 
@@ -69,10 +69,6 @@ class Cluster(InMemoryApi):
         if definition["metadata"]["name"] in self.refused:
             raise TenancyError("admission webhook denied the request")
         return super().create(definition)
-
-    def _add_account(self, namespace):
-        metadata = {"name": "default", "namespace": namespace["metadata"]["name"]}
-        self.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
     def _schedule(self, pod):
         name, metadata = pod["metadata"]["name"], pod["metadata"]
@@ -286,8 +282,8 @@ def test_checks_for_which_no_time_is_left_are_not_tried():
     class Late(Cluster):
         """Its namespace's service account takes nearly all of the time."""
 
-        def _add_account(self, namespace):
-            super()._add_account(namespace)
+        def add_account(self, namespace):
+            super().add_account(namespace)
             clock.now += 19.8
 
     options = params(checks=["cpu", "fraction"], timeout=20)

@@ -32,13 +32,9 @@ class Tenant(InMemoryApi):
             status = {"hard": {"requests.nvidia.com/gpu": str(quota)}, "used": {"requests.nvidia.com/gpu": "0"}}
             metadata = {"name": "vc-ml", "namespace": HOME}
             self.host.put({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "status": status})
-        self.react("create", "Namespace", self._add_account)
+        self.react("create", "Namespace", self.add_account)
         self.react("create", "Pod", self._sync)
         self.react("delete", "Pod", self._unsync)
-
-    def _add_account(self, namespace):
-        metadata = {"name": "default", "namespace": namespace["metadata"]["name"]}
-        self.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
     def _sync(self, pod):
         name, shared = pod["metadata"]["name"], "gpu-fraction" in pod["metadata"].get("annotations", {})

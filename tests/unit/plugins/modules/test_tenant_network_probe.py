@@ -37,13 +37,9 @@ class Clusters:
             pod("c", "registry", "10.0.0.3", {"app": "registry", "version": "2"}),
         ]
         self.host, self.tenant, self.created = InMemoryApi([*namespaces, *others]), InMemoryApi(), {}
-        self.tenant.react("create", "Namespace", self._add_account)
+        self.tenant.react("create", "Namespace", self.tenant.add_account)
         for api in (self.host, self.tenant):
             api.react("create", "Pod", lambda item, api=api: self._run(api, item))
-
-    def _add_account(self, namespace):
-        metadata = {"name": "default", "namespace": namespace["metadata"]["name"]}
-        self.tenant.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
     def _run(self, api, item):
         name = item["metadata"]["name"]

@@ -24,10 +24,6 @@ def cluster(fetches, scheduler="default-scheduler"):
     """A cluster whose client pod ends at once, having fetched the page or not."""
     api, pages = InMemoryApi(), []
 
-    def namespace(item):
-        name = item["metadata"]["name"]
-        api.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}})
-
     def deployment(item):
         script = item["spec"]["template"]["spec"]["containers"][0]["command"][2]
         pages.append(script.split()[1])
@@ -41,7 +37,7 @@ def cluster(fetches, scheduler="default-scheduler"):
     def deleted(_item):
         assert not api.list("v1", "Pod") + api.list("apps/v1", "Deployment"), "the namespace was deleted before its pods"
 
-    api.react("create", "Namespace", namespace)
+    api.react("create", "Namespace", api.add_account)
     api.react("create", "Deployment", deployment)
     api.react("create", "Pod", pod)
     api.react("delete", "Namespace", deleted)

@@ -31,14 +31,10 @@ class Network:
         self.broken = broken
         self.slow = slow
         self.died = False
-        self.api.react("create", "Namespace", self._namespace)
+        self.api.react("create", "Namespace", self.api.add_account)
         self.api.react("create", "Pod", self._judge)
         for verb in ("create", "delete"):
             self.api.react(verb, "NetworkPolicy", self._policy)
-
-    def _namespace(self, item):
-        name = item["metadata"]["name"]
-        self.api.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}})
 
     def _policy(self, _item):
         self.died = self.died or self.broken == "policy"
