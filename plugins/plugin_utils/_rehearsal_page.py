@@ -51,10 +51,8 @@ def page(report: Data) -> str:
 
 def _charts(report: Data, names: tuple[str, str]) -> list[_page.Markup]:
     rounds = [report["rounds"][side] for side in _SIDES]
-    gpus, bound = (
-        [[[(sample["at"], value(sample)) for sample in each["samples"]] for each in side] for side in rounds]
-        for value in (lambda sample: sum(sample["gpus"].values()), lambda sample: sample["bound"])
-    )
+    gpus = [_curves(side, lambda sample: sum(sample["gpus"].values())) for side in rounds]
+    bound = [_curves(side, lambda sample: sample["bound"]) for side in rounds]
     queues = sorted({queue for side in rounds for each in side for sample in each["samples"] for queue in sample["gpus"]})
     shares = [(queue, _mean_share(rounds[0], queue), _mean_share(rounds[1], queue)) for queue in queues]
     return [
@@ -64,6 +62,10 @@ def _charts(report: Data, names: tuple[str, str]) -> list[_page.Markup]:
         _page.element("h2", "By queue"),
         _page.bars("GPU devices that a queue holds, on average over looks and rounds", names, shares),
     ]
+
+
+def _curves(rounds: t.Sequence[Data], value: t.Callable[[Data], float]) -> list[list[tuple[float, float]]]:
+    return [[(sample["at"], value(sample)) for sample in each["samples"]] for each in rounds]
 
 
 def _mean_share(rounds: t.Sequence[Data], queue: str) -> float:

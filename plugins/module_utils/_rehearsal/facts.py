@@ -32,6 +32,9 @@ WORKLOAD: Fields = {
     "runs": Field(float, "For how long each of its pods runs, in seconds; 0 for pods that do not end.", 0),
     "pods": Field(int, "Number of its pods.", 1),
     "together": Field(int, "How many of its pods start together, or none.", 1),
+    "group": Field(
+        str, "Name of the group that its pods start with, for workloads that start together; its own where it is empty.", ""
+    ),
     "gpus": Field(float, "GPU devices of each pod: whole ones, or a part of one, such as 0.5.", 0),
     "gpu_memory": Field(int, "Memory of a GPU that each pod asks for in place of gpus, in MiB.", 0),
     "cpu": Field(str, "Cores that each pod asks for.", "100m"),

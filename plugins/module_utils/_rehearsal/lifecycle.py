@@ -127,6 +127,7 @@ class _Play:
         self._scheduler = scheduler
         self._speed = speed
         self._end = trace.span / speed
+        self._together = trace.together
         self._due = collections.deque(sorted(trace.workloads, key=lambda item: item.arrives))
         self._submitted: dict[str, Object] = {}
         self._watch = Watch(trace, parse_queues(trace.queues), nodes)
@@ -157,8 +158,15 @@ class _Play:
         arrived: list[Workload] = []
         while self._due and self._due[0].arrives / self._speed <= at:
             arrived.append(self._due.popleft())
-        concurrently(self._run.kube.create, filter(None, map(plan.group, arrived)))
-        pods = [pod for workload in arrived for pod in plan.pods(workload, self._scheduler, self._speed)]
+        # Workloads of a group arrive together.
+        first = {workload.starts_with: workload for workload in reversed(arrived)}
+        groups = [plan.group(workload, self._together[name]) for name, workload in first.items()]
+        concurrently(self._run.kube.create, filter(None, groups))
+        pods = [
+            pod
+            for workload in arrived
+            for pod in plan.pods(workload, self._together[workload.starts_with], self._scheduler, self._speed)
+        ]
         concurrently(self._run.kube.create, pods)
         self._submitted |= {pod["metadata"]["name"]: pod for pod in pods}
 

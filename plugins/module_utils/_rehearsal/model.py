@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing as t
 
@@ -39,6 +40,7 @@ class Workload:
     runs: float
     pods: int
     together: int
+    group: str
     gpus: float
     gpu_memory: int
     cpu: str
@@ -50,6 +52,11 @@ class Workload:
     @property
     def pod_names(self) -> list[str]:
         return [f"{self.name}-{number}" for number in range(self.pods)]
+
+    @property
+    def starts_with(self) -> str:
+        """The name of its group."""
+        return self.group or self.name
 
     @property
     def shares_a_gpu(self) -> bool:
@@ -73,6 +80,14 @@ class Trace:
     def gpus(self) -> int:
         """All GPU devices."""
         return sum(shape.count * shape.gpus for shape in self.nodes)
+
+    @property
+    def together(self) -> dict[str, int]:
+        """How many pods of each group start together, or none, by the name of the group."""
+        least: collections.Counter[str] = collections.Counter()
+        for workload in self.workloads:
+            least[workload.starts_with] += workload.together
+        return dict(least)
 
     def data(self) -> Data:
         """Return it as plain data, without what is as by default; validation.parse reads that again."""

@@ -226,26 +226,35 @@ def nodes(trace: Trace) -> list[Object]:
     return found
 
 
-def group(workload: Workload) -> Object | None:
-    """Return the PodGroup of a workload whose pods start together; None for any other, which KAI Scheduler groups itself."""
-    if workload.together < 2:
+def group(workload: Workload, together: int) -> Object | None:
+    """Return the PodGroup of a workload; None for one whose pods start by themselves, which KAI Scheduler groups itself.
+
+    :arg together: how many pods of its group start together, or none.
+    """
+    if together < 2:
         return None
     api_version, kind = POD_GROUP
-    spec: Object = {"minMember": workload.together, "queue": workload.queue}
+    spec: Object = {"minMember": together, "queue": workload.queue}
     spec |= {"priorityClassName": workload.priority_class} if workload.priority_class else {}
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": workload.name, "namespace": NAMESPACE}, "spec": spec}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": workload.starts_with, "namespace": NAMESPACE},
+        "spec": spec,
+    }
 
 
-def pods(workload: Workload, scheduler: str, speed: float = 1) -> list[Object]:
+def pods(workload: Workload, together: int, scheduler: str, speed: float = 1) -> list[Object]:
     """Return the pods of a workload.
 
+    :arg together: how many pods of its group start together, or none.
     :arg scheduler: the name by which they ask for KAI Scheduler.
     :arg speed: how many seconds of the trace pass in one.
     """
     labels = {WORKLOAD_LABEL: workload.name, QUEUE_LABEL: workload.queue}
     # As a label, KAI Scheduler honours the class of a pod without owner.
     labels |= {"priorityClassName": workload.priority_class} if workload.priority_class else {}
-    notes = {POD_GROUP_NOTE: workload.name} if workload.together > 1 else {}
+    notes = {POD_GROUP_NOTE: workload.starts_with} if together > 1 else {}
     if workload.runs:
         notes[RUNS_NOTE] = f"{max(1, round(workload.runs / speed * 1000))}ms"
     requests = {"cpu": workload.cpu, "memory": workload.memory}

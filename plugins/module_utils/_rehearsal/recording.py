@@ -99,30 +99,37 @@ class Recorder:
         )
 
     def _workloads(self, pods: t.Sequence[Object], tree: t.Mapping[str, Queue], start: datetime.datetime) -> list[model.Workload]:
-        """Return the pods as workloads: those of a group that are alike make one."""
+        """Return the pods as workloads: those of a PodGroup that are alike make one."""
         alike: dict[tuple[Key, str], list[Object]] = collections.defaultdict(list)
-        sizes: collections.Counter[Key] = collections.Counter()
+        first: dict[Key, datetime.datetime] = {}
         for pod in pods:
             group = _group(pod)
-            sizes[group] += 1
+            first[group] = min(first.get(group, _created(pod)), _created(pod))
             alike[group, json.dumps([_asked(pod), self._queue(pod, tree)], sort_keys=True)].append(pod)
+        kinds = collections.Counter(group for group, _shape in alike)
         found = []
-        names: collections.Counter[str] = collections.Counter()
+        numbers: collections.Counter[Key] = collections.Counter()
+        left = {group: self._least(group) - count for group, count in kinds.items()}
         for (group, _shape), members in sorted(alike.items(), key=lambda item: (_created(item[1][0]), item[0])):
-            least = ((self._groups.get(group) or {}).get("spec") or {}).get("minMember") or 1
-            # A group of several kinds of pods starts as a whole, or its kinds do for themselves.
-            together = len(members) if least >= sizes[group] else min(least, len(members))
+            # One of each kind, and of the kinds in their order as many more as it takes.
+            more = max(0, min(left[group], len(members) - 1))
+            left[group] -= more
+            numbers[group] += 1
             digest = _digest("/".join(group))
-            names[digest] += 1
             given = {
-                "arrives": round(max(0.0, (_created(members[0]) - start).total_seconds()), 1),
+                "arrives": round(max(0.0, (first[group] - start).total_seconds()), 1),
                 "runs": max((self._runs(pod) for pod in members), default=0.0),
                 "pods": len(members),
-                "together": together,
+                "together": 1 + more,
+                "group": digest if kinds[group] > 1 else "",
             }
-            name = digest if names[digest] == 1 else f"{digest}-{names[digest]}"
+            name = digest if kinds[group] == 1 else f"{digest}-{numbers[group]}"
             found.append(model.workload(name, self._queue(members[0], tree), **given, **_asked(members[0])))
         return found
+
+    def _least(self, group: Key) -> int:
+        """Return how many pods of a group start together."""
+        return ((self._groups.get(group) or {}).get("spec") or {}).get("minMember") or 1
 
     def _queue(self, pod: Object, tree: t.Mapping[str, Queue]) -> str:
         """Return a pod's queue; KAI Scheduler's default one where it names none, or one that does not exist."""

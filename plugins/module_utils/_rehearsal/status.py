@@ -104,6 +104,7 @@ class Watch:
         :arg queues: the trace's tree; ``nodes``, its nodes as objects of the API.
         """
         self._workloads = {workload.name: workload for workload in trace.workloads}
+        self._together = trace.together
         self._queues = queues
         self._nodes = {node["metadata"]["name"]: node for node in nodes}
         self._gpus = {name: offered(node) for name, node in self._nodes.items()}
@@ -223,18 +224,17 @@ class Watch:
                     yield RESERVED, f"{name} has part of a GPU of {node} that is not reserved: others can get it, too"
 
     def _split(self, mine: list[Object]) -> t.Iterator[tuple[str, str]]:
-        """Yield workloads of which fewer pods are placed than have to be together."""
+        """Yield groups of which fewer pods are placed than have to be together."""
         placed: collections.Counter[str] = collections.Counter()
         ended: set[str] = set()
         for pod in mine:
-            name = labels_of(pod)[WORKLOAD_LABEL]
+            name = self._workloads[labels_of(pod)[WORKLOAD_LABEL]].starts_with
             placed[name] += bool(pod["spec"].get("nodeName"))
             if pod["status"].get("phase") in ENDED:
                 ended.add(name)
         for name, count in placed.items():
-            workload = self._workloads[name]
-            if 0 < count < workload.together and name not in ended:
-                yield WHOLE_GROUPS, f"{name} has {count} pods placed of {workload.together} that start together"
+            if 0 < count < self._together[name] and name not in ended:
+                yield WHOLE_GROUPS, f"{name} has {count} pods placed of {self._together[name]} that start together"
 
     def _above_limits(self, placed: list[Object]) -> t.Iterator[tuple[str, str]]:
         used: dict[str, float] = collections.defaultdict(float)

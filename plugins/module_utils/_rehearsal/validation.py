@@ -46,6 +46,7 @@ def parse(given: t.Any) -> model.Trace:
     shapes = [_nodes(item, f"trace.nodes[{n}]", problems) for n, item in enumerate(trace.get("nodes", []))]
     workloads = [_workload(item, f"trace.workloads[{n}]", known, problems) for n, item in enumerate(trace.get("workloads", []))]
     _check_names(workloads, problems)
+    _check_groups(workloads, problems)
     classes = trace.get("priority_classes", {})
     for name, value in classes.items():
         problems.typed(value, int, f"trace.priority_classes.{name}")
@@ -131,6 +132,16 @@ def _check_amounts(given: Data, path: str, problems: Problems) -> None:
                 quantity(value)
             except ValueError:
                 problems.add(f"{path}.{key}", f"{value!r} is not a quantity such as 500m or 64Gi.")
+
+
+def _check_groups(workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:
+    """Refuse a group whose workloads are not submitted together, or in several queues."""
+    firsts: dict[str, model.Workload] = {}
+    for workload in filter(None, workloads):
+        first = firsts.setdefault(workload.starts_with, workload)
+        for key in ("arrives", "queue", "priority_class"):
+            if getattr(workload, key) != getattr(first, key):
+                problems.add("trace.workloads", f"{first.name} and {workload.name} are one group, and differ in {key}.")
 
 
 def _check_names(workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:

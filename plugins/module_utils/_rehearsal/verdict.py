@@ -113,7 +113,7 @@ def not_tried(trace: Trace, rounds: t.Sequence[Round]) -> list[str]:
     tried = {
         "pods with whole GPUs": any(workload.gpus >= 1 for workload in work),
         "pods that share a GPU": any(workload.shares_a_gpu for workload in work),
-        "pods that start together": any(workload.together > 1 for workload in work),
+        "pods that start together": any(count > 1 for count in trace.together.values()),
         "more than one priority": len(classes) > 1,
         "more than one queue": len({workload.queue for workload in work}) > 1,
         "a choice of nodes": any(workload.node_selector for workload in work),

@@ -136,7 +136,7 @@ def test_stages_are_data_that_kwok_reads():
 
 
 def test_pods_ask_for_what_the_trace_says():
-    whole, gang, part, memory = (plan.pods(item, "kai-scheduler", speed=2) for item in WORK)
+    whole, gang, part, memory = (plan.pods(item, item.together, "kai-scheduler", speed=2) for item in WORK)
     assert whole[0]["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "2"}
     assert whole[0]["metadata"]["annotations"] == {"rehearsal.kubegpu.tenancy/runs": "5000ms"}
     assert [pod["metadata"]["annotations"] for pod in gang] == [{"pod-group-name": "gang"}] * 2
@@ -144,8 +144,8 @@ def test_pods_ask_for_what_the_trace_says():
     assert part[0]["metadata"]["annotations"]["gpu-fraction"] == "0.5"
     assert part[0]["spec"]["nodeSelector"] == {"zone": "a", SIMULATED: "true"}
     assert memory[0]["metadata"]["annotations"] == {"gpu-memory": "2000"}
-    assert plan.group(WORK[0]) is None
-    group = plan.group(WORK[1])
+    assert plan.group(WORK[0], 1) is None
+    group = plan.group(WORK[1], 2)
     assert group["spec"] == {"minMember": 2, "queue": "ml", "priorityClassName": "train"}
 
 
@@ -163,6 +163,16 @@ def test_rounds_are_played_from_a_clean_state(cluster):
     assert first.samples[-1].at >= 60
     assert cluster.names("Pod") == ["kwok-1"]
     assert cluster.names("PodGroup") == []
+
+
+def test_workloads_of_one_group_have_one_pod_group(cluster):
+    made(cluster)
+    groups = []
+    cluster.react("create", "PodGroup", groups.append)
+    roles = (workload("leader", "ml", group="job"), workload("worker", "ml", group="job", pods=2, together=2, gpus=1))
+    (found,) = play(run(cluster), Trace(30.0, TRACE.nodes, QUEUES, {}, roles), "kai-scheduler", rounds=1, speed=1)
+    assert [(group["metadata"]["name"], group["spec"]["minMember"]) for group in groups] == [("job", 3)]
+    assert found.waits.keys() == {"leader-0", "worker-0", "worker-1"}
 
 
 def test_a_round_is_over_when_nothing_can_change_any_more(cluster):

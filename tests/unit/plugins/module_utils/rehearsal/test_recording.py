@@ -132,13 +132,16 @@ def test_a_group_is_one_workload_of_its_queue():
     assert (workload.pods, workload.together, workload.queue) == (3, 2, "training")
 
 
-def test_a_group_of_two_kinds_is_two_workloads():
+def test_a_group_of_two_kinds_is_two_workloads_that_start_together():
     groups = [{"metadata": {"name": "g", "namespace": "secret-team"}, "spec": {"minMember": 3}}]
     notes = {"pod-group-name": "g"}
     leader, workers = pod("l", notes=notes), [pod(f"w{n}", gpus=4, notes=notes) for n in range(2)]
-    found = record([leader, *workers], groups).workloads
-    assert sorted((workload.pods, workload.together, workload.gpus) for workload in found) == [(1, 1, 0), (2, 2, 4)]
-    assert found[1].name == f"{found[0].name}-2"
+    trace = record([leader, *workers], groups)
+    assert sorted((workload.pods, workload.together, workload.gpus) for workload in trace.workloads) == [(1, 1, 0), (2, 2, 4)]
+    (group,) = {workload.group for workload in trace.workloads}
+    assert [workload.name for workload in trace.workloads] == [f"{group}-1", f"{group}-2"]
+    assert trace.together == {group: 3}
+    assert parse(trace.data()) == trace
 
 
 def test_a_queue_that_does_not_exist_is_the_default_one():

@@ -90,6 +90,13 @@ def test_two_pods_of_one_name_are_refused():
     assert problems(trace(workloads=twice)) == ["trace.workloads: a and a would both have a pod a-0."]
 
 
+def test_a_group_arrives_as_one():
+    group = {"queue": "training", "group": "job"}
+    assert problems(trace(workloads=[{"name": "a", **group}, {"name": "b", **group, "arrives": 1}])) == [
+        "trace.workloads: a and b are one group, and differ in arrives."
+    ]
+
+
 @pytest.mark.parametrize("given", [None, [], "trace", 1])
 def test_what_is_no_trace_at_all(given):
     assert problems(given) == [f"trace: must be a dictionary, not {'a list' if given == [] else repr(given)}."]
