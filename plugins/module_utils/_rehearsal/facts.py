@@ -99,6 +99,8 @@ THRESHOLDS: dict[str, dict[str, float]] = {
     "fragmented_gpus": {"ratio": 0.1, "amount": 0.5},
     # GPU devices that a queue is away from its fair share, on average over queues and the round.
     "unfairness": {"ratio": 0.2, "amount": 0.5},
+    # Lines of KAI Scheduler's own logs that report an error.
+    "log_errors": {"ratio": 0.5, "amount": 10.0},
 }
 
 PROMOTE, HOLD, REJECT = "promote", "hold", "reject"

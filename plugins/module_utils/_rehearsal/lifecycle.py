@@ -17,6 +17,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problems
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE as KAI_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, plain_lines
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import empty_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
@@ -42,6 +44,8 @@ KINDS = (POD_GROUP, ("v1", "Pod"))
 
 # Seconds between two looks at a round, and that a round has after its last submission for what still waits.
 LOOK, SETTLE = 1.0, 30.0
+# Of each of KAI Scheduler's pods, at most.
+LOG_LINES = 10_000
 # Length of the trace of a moment.
 LEAST_SPAN = datetime.timedelta(seconds=60)
 
@@ -143,7 +147,7 @@ class _Play:
                 pods = self._run.kube.list("v1", "Pod")
                 self._watch.look(clock() - start, pods)
                 if not self._due and (self._all_ended(pods) or at > self._end + SETTLE):
-                    return self._watch.result()
+                    return self._watch.result({"log_errors": self._log_errors(pods, at)})
                 if self._run.deadline.left(0) <= 0:
                     raise TenancyError(
                         f"The round is not over after {at:.0f} s, and the time is: allow more, or raise the speed."
@@ -152,6 +156,12 @@ class _Play:
                 sleep(max(0.0, LOOK - (clock() - start - at)))
         finally:
             _clear(self._run)
+
+    def _log_errors(self, pods: t.Iterable[Object], seconds: float) -> float:
+        """Return how many errors KAI Scheduler's own pods logged in the last seconds."""
+        names = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["namespace"] == KAI_NAMESPACE]
+        logs = [self._run.kube.logs(name, KAI_NAMESPACE, lines=LOG_LINES, seconds=int(seconds)) for name in names]
+        return float(sum(is_error(line) for log in logs for line in plain_lines(log)))
 
     def _submit(self, at: float) -> None:
         """Create the pods of all workloads that have arrived."""

@@ -183,6 +183,16 @@ def test_a_round_is_over_when_nothing_can_change_any_more(cluster):
     assert found.broken == ()
 
 
+def test_errors_that_the_scheduler_logs_are_counted(cluster):
+    made(cluster)
+    metadata = {"name": "scheduler-1", "namespace": "kai-scheduler"}
+    cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": {}})
+    cluster.pod_logs["scheduler-1"] = "2026-11-23T08:00:00.000Z\tERROR\tno\n2026-11-23T08:00:00.000Z\tINFO\tyes\n"
+    trace = Trace(30.0, TRACE.nodes, QUEUES, {}, (WORK[0],))
+    (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=5)
+    assert found.measures["log_errors"] == 1
+
+
 def test_what_is_evicted_comes_back(cluster):
     made(cluster)
     evicted = []
