@@ -6,13 +6,15 @@
 # make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, and re-runs; takes an hour
 # make matrix   installs, upgrades, takes back and removes releases of KAI Scheduler, and writes docs/kai_matrix.md; --releases and a
 #               cluster of yours in ARGS
+# make rehearse  on a lab of its own, what an upgrade of KAI Scheduler would do; ARGS='-e rehearsal_pattern=gangs' for other work, and
+#               make cleanup ARGS='-e lab_name=kubegpu-rehearsal' takes that lab away
 # Options of ansible-playbook go into ARGS, as in: make site ARGS='-e lab_images=build'
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .SILENT:
-.PHONY: site cleanup test faults bench matrix env check sanity docs build format lock
+.PHONY: site cleanup rehearse test faults bench matrix env check sanity docs build format lock
 
 INVENTORY ?= inventories/lab
 
@@ -25,6 +27,13 @@ cleanup:
 	. tools/activate
 	ansible-playbook playbooks/cleanup.yml -i $(INVENTORY) $(ARGS)
 	tools/system down
+
+rehearse:
+	tools/system up
+	. tools/activate go
+	for playbook in site rehearse; do
+	    ansible-playbook playbooks/$$playbook.yml -i inventories/lab -i inventories/rehearsal -e lab_name=kubegpu-rehearsal $(ARGS)
+	done
 
 test:
 	tests/run
