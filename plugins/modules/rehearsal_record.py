@@ -11,7 +11,7 @@ module: rehearsal_record
 short_description: Record what a cluster has to schedule, as a trace for rehearsals
 version_added: 0.1.0
 description:
-  - Looks at a cluster for O(seconds), and returns what KAI Scheduler has to schedule there, for M(kubegpu.tenancy.rehearsal_rounds) to play.
+  - Observes a cluster for O(seconds), and returns what KAI Scheduler has to schedule there, for M(kubegpu.tenancy.rehearsal_rounds) to play.
   - It only reads. Nodes, pods, queues, priority classes and KAI Scheduler's groups of pods are listed, nothing else.
   - Of a pod it keeps its queue, requests, node selector, tolerations and priority class, when it came, for how long it ran, and with which
     others it starts. Names become digests. Images, commands, variables and volumes are not kept. Names of queues and priority classes, and
@@ -21,12 +21,12 @@ author: kubegpu.tenancy contributors (@kubegpu)
 options:
   seconds:
     description:
-      - For how long to look, in seconds. V(0) takes what is there at the moment.
+      - For how long to observe, in seconds. V(0) takes what is there at the moment.
     type: int
     default: 0
   interval:
     description:
-      - Seconds between two looks. Pods that come and go between two are not seen.
+      - Seconds between two listings. Pods that come and go between two are not seen.
     type: int
     default: 15
   scheduler_name:
@@ -94,7 +94,7 @@ ARGUMENT_SPEC = {
 
 
 def reconcile(run: Run) -> Result:
-    """Look at the cluster, and return its trace."""
+    """Observe the cluster, and return its trace."""
     trace = record(run, run.params["scheduler_name"], run.params["seconds"], run.params["interval"])
     return {"changed": False, "trace": trace.data(), "pods": sum(workload.pods for workload in trace.workloads)}
 

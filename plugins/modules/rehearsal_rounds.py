@@ -73,8 +73,8 @@ rounds:
   type: list
   elements: dict
   contains:
-    broken:
-      description: What did not hold, each with C(invariant), C(at) in seconds since the round began, and C(what) in a sentence.
+    violations:
+      description: Invariants that did not hold, each with C(invariant), C(at) in seconds since the round began, and C(message).
       type: list
       elements: dict
       returned: always
@@ -83,7 +83,7 @@ rounds:
       type: dict
       returned: always
     samples:
-      description: C(gpus) by queue, pods C(bound) and C(waiting), at each look, with C(at) in seconds.
+      description: C(gpus) by queue, pods C(bound) and C(waiting), at each observation, with C(at) in seconds.
       type: list
       elements: dict
       returned: always
@@ -96,7 +96,7 @@ rounds:
       type: dict
       returned: always
   sample:
-    - broken: []
+    - violations: []
       measures: {bind_p50: 1.2, bind_p95: 8.4, bind_p99: 9.9, unbound: 0.0, evicted: 0.0, idle_gpus: 1.2, fragmented_gpus: 0.4, unfairness: 0.2}
       samples: [{at: 0.4, gpus: {notebooks: 3.5}, bound: 7, waiting: 25}]
       waits: {burst-0-0-0: 0.4}

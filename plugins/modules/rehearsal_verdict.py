@@ -8,15 +8,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rehearsal_verdict
-short_description: Say by the rounds of a rehearsal whether a change dares to be made
+short_description: Judge a change of KAI Scheduler by the rounds of its rehearsal
 version_added: 0.1.0
 description:
   - Compares the rounds of a candidate with those of a baseline, and returns V(promote), V(hold) or V(reject) with what it rests on.
-  - V(reject) where something does not hold under the candidate that has to hold in every round, also where it does not hold under the
-    baseline either.
+  - V(reject) where the candidate violates an invariant, also where the baseline violates it, too.
   - V(hold) where a measure is worse than O(thresholds) allow, in the median of the rounds, and worse in every round than in any of the
     baseline's.
-  - V(promote) otherwise. What the trace did not try is said in RV(notes).
+  - V(promote) otherwise. RV(notes) lists what the trace did not exercise.
   - Asks no cluster.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
@@ -81,14 +80,14 @@ reasons:
   type: list
   elements: str
   sample:
-    - "Not so under the candidate: every GPU that pods share is reserved: in 1 of 3 rounds, as burst-0-4-0 has part of a GPU of simulated-0-1 that is
-      not reserved: others can get it, too (12 s)."
+    - "The candidate violates reserved (every GPU that pods share is reserved) in 1 of 3 rounds: burst-0-4-0 has part of a GPU of
+      simulated-0-1 that is not reserved: others can get it, too (12 s)."
 notes:
-  description: What does not hold under the baseline alone, and what the trace did not try.
+  description: What only the baseline violates, and what the trace did not exercise.
   returned: success
   type: list
   elements: str
-  sample: ["Not tried by this trace: pods that start together."]
+  sample: ["Not exercised by the trace: pods that start together."]
 comparisons:
   description: The measures.
   returned: success

@@ -40,9 +40,9 @@ def page(report: Data) -> str:
             *_charts(report, names),
             _page.element("h2", "Measures"),
             _measures(report, names),
-            _page.element("h2", "What did not hold"),
-            _broken(report),
-            _page.element("h2", "What was played, and what was not"),
+            _page.element("h2", "Violations"),
+            _violations(report),
+            _page.element("h2", "What was replayed, and what was not exercised"),
             _page.element("p", _played(report, trace)),
             _page.listing(report["notes"]),
         ],
@@ -60,7 +60,7 @@ def _charts(report: Data, names: tuple[str, str]) -> list[_page.Markup]:
         _page.curves("GPU devices that pods hold", names, *gpus),
         _page.curves("Pods that have a node", names, *bound),
         _page.element("h2", "By queue"),
-        _page.bars("GPU devices that a queue holds, on average over looks and rounds", names, shares),
+        _page.bars("GPU devices that a queue holds, on average over time and rounds", names, shares),
     ]
 
 
@@ -91,18 +91,18 @@ def _spread(values: t.Sequence[float]) -> str:
     return f"{statistics.median(values):.4g} ({min(values):.4g} to {max(values):.4g})"
 
 
-def _broken(report: Data) -> _page.Markup:
+def _violations(report: Data) -> _page.Markup:
     rows = [
-        (side, number, one["at"], MEANINGS[one["invariant"]], one["what"])
+        (side, number, one["at"], MEANINGS[one["invariant"]], one["message"])
         for side in _SIDES
         for number, each in enumerate(report["rounds"][side], 1)
-        for one in each["broken"]
+        for one in each["violations"]
     ]
     if not rows:
-        return _page.element("p", "Everything held in every round.")
+        return _page.element("p", "No violation in any round.")
     more = f"; the first {_MOST_ROWS} of {len(rows)}" if len(rows) > _MOST_ROWS else ""
     return _page.table(
-        ["under", "round", "second", "not so", "seen"], rows[:_MOST_ROWS], f"What has to hold in every round{more}"
+        ["under", "round", "second", "invariant", "observed"], rows[:_MOST_ROWS], f"Invariants that did not hold{more}"
     )
 
 
@@ -122,10 +122,10 @@ def junit(report: Data) -> str:
     :arg report: as role rehearsal writes it.
     """
     suite = ET.Element("testsuite", name=f"rehearsal {report['baseline']['version']} to {report['candidate']['version']}")
-    seen = [one for each in report["rounds"]["candidate"] for one in each["broken"]]
+    seen = [one for each in report["rounds"]["candidate"] for one in each["violations"]]
     for invariant in INVARIANTS:
-        wrong = [one["what"] for one in seen if one["invariant"] == invariant]
-        _case(suite, "holds", MEANINGS[invariant], "; ".join(wrong[:_MOST_ROWS]))
+        wrong = [one["message"] for one in seen if one["invariant"] == invariant]
+        _case(suite, "invariants", MEANINGS[invariant], "; ".join(wrong[:_MOST_ROWS]))
     for one in report["comparisons"]:
         said = f"{_spread(one['candidate'])} under the candidate, {one['allowed']:g} allowed" if one["worse"] else ""
         _case(suite, "measures", one["name"], said)

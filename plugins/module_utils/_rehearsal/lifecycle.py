@@ -42,8 +42,8 @@ if t.TYPE_CHECKING:
 Object = dict[str, t.Any]
 KINDS = (POD_GROUP, ("v1", "Pod"))
 
-# Seconds between two looks at a round, and that a round has after its last submission for what still waits.
-LOOK, SETTLE = 1.0, 30.0
+# Seconds between two observations of a round, and that a round has after its last submission for what still waits.
+INTERVAL, SETTLE = 1.0, 30.0
 # Of each of KAI Scheduler's pods, at most.
 LOG_LINES = 10_000
 # Length of the trace of a moment.
@@ -55,16 +55,16 @@ def _now() -> datetime.datetime:
 
 
 def record(run: Run, scheduler: str, seconds: float, interval: float, now: t.Callable[[], datetime.datetime] = _now) -> Trace:
-    """Look at a cluster again and again, and return what it had to schedule.
+    """Observe a cluster, and return what it had to schedule.
 
     :arg scheduler: the name by which pods ask for KAI Scheduler.
-    :arg seconds: for how long; 0 for one look. ``interval``, seconds between two.
+    :arg seconds: for how long; 0 for one observation. ``interval``, seconds between two.
     """
     recorder = Recorder(scheduler)
     start = now()
     while True:
         end = now()
-        recorder.look(end, run.kube.list("v1", "Pod"), run.kube.list(*POD_GROUP))
+        recorder.observe(end, run.kube.list("v1", "Pod"), run.kube.list(*POD_GROUP))
         left = seconds - (end - start).total_seconds()
         if left <= 0:
             break
@@ -145,7 +145,7 @@ class _Play:
                 at = clock() - start
                 self._submit(at)
                 pods = self._run.kube.list("v1", "Pod")
-                self._watch.look(clock() - start, pods)
+                self._watch.observe(clock() - start, pods)
                 if not self._due and (self._all_ended(pods) or at > self._end + SETTLE):
                     return self._watch.result({"log_errors": self._log_errors(pods, at)})
                 if self._run.deadline.left(0) <= 0:
@@ -153,7 +153,7 @@ class _Play:
                         f"The round is not over after {at:.0f} s, and the time is: allow more, or raise the speed."
                     )
                 self._bring_back(pods)
-                sleep(max(0.0, LOOK - (clock() - start - at)))
+                sleep(max(0.0, INTERVAL - (clock() - start - at)))
         finally:
             _clear(self._run)
 

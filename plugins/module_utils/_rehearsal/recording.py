@@ -50,18 +50,16 @@ PASSING_TAINTS = ("node.kubernetes.io/",)
 
 
 class Recorder:
-    """Looks at a cluster, once or again and again, and what is to be scheduled there by all of that.
-
-    :ivar scheduler: the name by which pods ask for KAI Scheduler.
-    """
+    """Observes what a cluster has to schedule, once or again and again."""
 
     def __init__(self, scheduler: str) -> None:
+        """Observe pods that ask for KAI Scheduler by this name."""
         self._scheduler = scheduler
         self._pods: dict[str, Object] = {}
         self._gone: dict[str, datetime.datetime] = {}
         self._groups: dict[Key, Object] = {}
 
-    def look(self, now: datetime.datetime, pods: t.Iterable[Object], groups: t.Iterable[Object]) -> None:
+    def observe(self, now: datetime.datetime, pods: t.Iterable[Object], groups: t.Iterable[Object]) -> None:
         """Take in all pods, and PodGroups, of the cluster at a moment."""
         there = {pod["metadata"]["uid"]: pod for pod in pods if pod["spec"].get("schedulerName") == self._scheduler}
         for uid in self._pods.keys() - there.keys() - self._gone.keys():

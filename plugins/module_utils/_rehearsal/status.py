@@ -5,7 +5,7 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """Judge one round of a trace while it is played: what did not hold, and what it measured. Pure.
 
-A round is looked at again and again; each look is a listing of the API. What does not hold counts once it has lasted for longer
+A round is observed again and again; each observation is a listing of the API. What does not hold counts once it has lasted for longer
 than the facts allow, because a listing shows a pod's placement in the middle of it, too.
 """
 
@@ -41,21 +41,21 @@ ENDED = ("Succeeded", "Failed")
 
 
 @dataclasses.dataclass(frozen=True)
-class Broken:
-    """Something that did not hold.
+class Violation:
+    """An invariant that did not hold.
 
-    :ivar invariant: one of facts.INVARIANTS; ``at``, seconds from the round's begin to the first look that showed it.
-    :ivar what: a sentence with the pods, queues or nodes it is about.
+    :ivar invariant: one of facts.INVARIANTS; ``at``, seconds from the round's begin to the first observation of it.
+    :ivar message: a sentence with the pods, queues or nodes it is about.
     """
 
     invariant: str
     at: float
-    what: str
+    message: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """One look: GPU devices that pods hold, by queue, and pods that have a node, and that wait for one."""
+    """One observation: GPU devices that pods hold, by queue, and pods that have a node, and that wait for one."""
 
     at: float
     gpus: dict[str, float]
@@ -72,7 +72,7 @@ class Round:
     :ivar unbound: why each pod has no node at the end, by name.
     """
 
-    broken: tuple[Broken, ...]
+    violations: tuple[Violation, ...]
     measures: dict[str, float]
     samples: tuple[Sample, ...]
     waits: dict[str, float]
@@ -96,7 +96,7 @@ class _Pod:
 
 
 class Watch:
-    """One round, look by look."""
+    """The observer of one round."""
 
     def __init__(self, trace: Trace, queues: t.Mapping[str, Queue], nodes: t.Sequence[Object]) -> None:
         """Begin a round.
@@ -110,13 +110,13 @@ class Watch:
         self._gpus = {name: offered(node) for name, node in self._nodes.items()}
         self._pods: dict[str, _Pod] = {}
         self._since: dict[tuple[str, str], float] = {}
-        self._broken: dict[tuple[str, str], Broken] = {}
+        self._violations: dict[tuple[str, str], Violation] = {}
         self._samples: list[Sample] = []
         self._idle: list[tuple[float, float, float]] = []
         self._unfair: list[float] = []
         self._last: dict[str, Object] = {}
 
-    def look(self, at: float, pods: t.Sequence[Object]) -> None:
+    def observe(self, at: float, pods: t.Sequence[Object]) -> None:
         """Take in all pods of the cluster.
 
         :arg at: seconds since the round began.
@@ -142,23 +142,23 @@ class Watch:
         """
         waits = {name: pod.bound - pod.since for name, pod in self._pods.items() if pod.bound is not None}
         unbound = {name: _why(pod) for name, pod in self._last.items() if not pod["spec"].get("nodeName")}
-        broken = sorted(self._broken.values(), key=lambda one: (one.at, one.invariant, one.what))
+        violations = sorted(self._violations.values(), key=lambda one: (one.at, one.invariant, one.message))
         end = self._samples[-1].at if self._samples else 0.0
-        broken += [
-            Broken(EXPLAINED, end, f"{name} waits, and nothing says why") for name, why in sorted(unbound.items()) if not why
+        violations += [
+            Violation(EXPLAINED, end, f"{name} waits, and nothing says why") for name, why in sorted(unbound.items()) if not why
         ]
         ordered = sorted(waits.values())
         measures = {f"bind_p{part}": _percentile(ordered, part) for part in (50, 95, 99)}
         measures |= {"unbound": float(len(unbound)), "evicted": float(sum(pod.evicted for pod in self._pods.values()))}
         measures |= {"idle_gpus": self._mean(1), "fragmented_gpus": self._mean(2)}
         measures["unfairness"] = sum(self._unfair) / len(self._unfair) if self._unfair else 0.0
-        return Round(tuple(broken), measures | dict(more or {}), tuple(self._samples), waits, unbound)
+        return Round(tuple(violations), measures | dict(more or {}), tuple(self._samples), waits, unbound)
 
     def _follow(self, at: float, pod: Object) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         known = self._pods.setdefault(name, _Pod(at, uid))
         if known.uid != uid:
-            # Made anew after an eviction that no look saw.
+            # Made anew after an eviction between two observations.
             known.evicted += not known.gone
             known.uid, known.gone = uid, False
         if pod["spec"].get("nodeName") and known.bound is None:
@@ -170,7 +170,7 @@ class Watch:
         self._since = {key: self._since.get(key, at) for key in wrong}
         for (invariant, what), since in self._since.items():
             if at - since >= GRACE[invariant]:
-                self._broken.setdefault((invariant, what), Broken(invariant, since, what))
+                self._violations.setdefault((invariant, what), Violation(invariant, since, what))
 
     # --- what has to hold --------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts i
     TRACE,
     WORKLOAD,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Broken, Round, Sample
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Sample, Violation
 
 Data = dict[str, t.Any]
 
@@ -85,9 +85,9 @@ def parse_rounds(given: t.Sequence[t.Any], which: str) -> list[Round]:
         problems.add(which, "has no rounds, so that there is nothing to compare.")
     for number, item in enumerate(plain(given)):
         try:
-            broken = tuple(Broken(**one) for one in item["broken"])
+            violations = tuple(Violation(**one) for one in item["violations"])
             samples = tuple(Sample(**one) for one in item["samples"])
-            found.append(Round(broken, item["measures"], samples, item["waits"], item["unbound"]))
+            found.append(Round(violations, item["measures"], samples, item["waits"], item["unbound"]))
         except (KeyError, TypeError) as exc:
             problems.add(f"{which}[{number}]", f"is none of rehearsal_rounds' rounds: {exc}.")
     problems.raise_if_any("the rounds")

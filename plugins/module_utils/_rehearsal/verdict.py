@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Compare the rounds of a candidate with those of a baseline, and say whether the change dares to be made. Pure."""
+"""Compare the rounds of a candidate with those of a baseline, and return the verdict. Pure."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What a rehearsal says.
+    """The result of a rehearsal.
 
     :ivar result: promote, hold or reject.
-    :ivar reasons: a sentence each: what it rests on.
-    :ivar notes: what the baseline does wrong by itself, and what the trace did not try.
+    :ivar reasons: a sentence each, with the pods, queues and seconds it rests on.
+    :ivar notes: what only the baseline violates, and what the trace did not exercise.
     """
 
     result: str
@@ -57,36 +57,36 @@ class Verdict:
 def judge(trace: Trace, baseline: t.Sequence[Round], candidate: t.Sequence[Round], thresholds: Thresholds) -> Verdict:
     """Return the verdict on a candidate.
 
-    A candidate under which something does not hold is rejected, also where it does not hold under the baseline either. One that is
+    A candidate that violates an invariant is rejected, also where the baseline violates it, too. One that is
     worse than thresholds allow, by more than the rounds differ among themselves, is held. Any other one is promoted.
 
     :arg baseline: its rounds, one at least; ``candidate``, alike.
     """
-    broken = [(invariant, *(_broken(invariant, rounds) for rounds in (baseline, candidate))) for invariant in INVARIANTS]
+    violations = [(invariant, *(_violations(invariant, rounds) for rounds in (baseline, candidate))) for invariant in INVARIANTS]
     rejections, notes = [], []
-    for invariant, before, after in broken:
+    for invariant, before, after in violations:
         if after:
-            also = f" So it is under the baseline: {before}." if before else ""
-            rejections.append(f"Not so under the candidate: {MEANINGS[invariant]}: {after}.{also}")
+            also = f" The baseline violates it, too, {before}." if before else ""
+            rejections.append(f"The candidate violates {invariant} ({MEANINGS[invariant]}) {after}.{also}")
         elif before:
-            notes.append(f"Not so under the baseline alone: {MEANINGS[invariant]}: {before}.")
+            notes.append(f"Only the baseline violates {invariant} ({MEANINGS[invariant]}) {before}.")
     compared = tuple(_compare(name, baseline, candidate, thresholds[name]) for name in thresholds)
     worse = [_sentence(one) for one in compared if one.worse]
-    notes += [f"Not tried by this trace: {what}." for what in not_tried(trace, [*baseline, *candidate])]
+    notes += [f"Not exercised by the trace: {what}." for what in not_exercised(trace, [*baseline, *candidate])]
     result = REJECT if rejections else HOLD if worse else PROMOTE
     reasons = (*rejections, *worse) or ("Everything holds, and no measure is worse than thresholds allow.",)
     return Verdict(result, reasons, tuple(notes), compared)
 
 
-def _broken(invariant: str, rounds: t.Sequence[Round]) -> str:
+def _violations(invariant: str, rounds: t.Sequence[Round]) -> str:
     """Return in how many rounds something did not hold, with examples; empty where it held in all."""
-    found = [[one for one in each.broken if one.invariant == invariant] for each in rounds]
+    found = [[one for one in each.violations if one.invariant == invariant] for each in rounds]
     count = sum(map(bool, found))
     if not count:
         return ""
-    flat = [f"{one.what} ({one.at:.0f} s)" for each in found for one in each]
+    flat = [f"{one.message} ({one.at:.0f} s)" for each in found for one in each]
     more = f" and {len(flat) - _EXAMPLES} more" if len(flat) > _EXAMPLES else ""
-    return f"in {count} of {len(rounds)} rounds, as {'; '.join(flat[:_EXAMPLES])}{more}"
+    return f"in {count} of {len(rounds)} rounds: {'; '.join(flat[:_EXAMPLES])}{more}"
 
 
 def _compare(
@@ -106,11 +106,11 @@ def _sentence(one: Comparison) -> str:
     return f"{one.name} is {after} under the candidate and {before} under the baseline; {one.allowed:g} is allowed."
 
 
-def not_tried(trace: Trace, rounds: t.Sequence[Round]) -> list[str]:
+def not_exercised(trace: Trace, rounds: t.Sequence[Round]) -> list[str]:
     """Return what schedulers do that this trace did not ask for, or that no round came to."""
     work = trace.workloads
     classes = {workload.priority_class for workload in work}
-    tried = {
+    exercised = {
         "pods with whole GPUs": any(workload.gpus >= 1 for workload in work),
         "pods that share a GPU": any(workload.shares_a_gpu for workload in work),
         "pods that start together": any(count > 1 for count in trace.together.values()),
@@ -120,4 +120,4 @@ def not_tried(trace: Trace, rounds: t.Sequence[Round]) -> list[str]:
         "pods that wait for others to end": any(sample.waiting and sample.bound for each in rounds for sample in each.samples),
         "evictions": any(each.measures.get("evicted") for each in rounds),
     }
-    return [what for what, was in tried.items() if not was]
+    return [what for what, was in exercised.items() if not was]

@@ -77,7 +77,7 @@ def test_clusters_without_anything_of_a_rehearsal_stay_as_they_are():
 
 
 ROUND = {
-    "broken": [],
+    "violations": [],
     "measures": {"bind_p50": 1.0},
     "samples": [{"at": 0.0, "gpus": {"notebooks": 1.0}, "bound": 1, "waiting": 0}],
     "waits": {"a-0": 1.0},
@@ -93,7 +93,7 @@ def test_a_verdict():
     assert (held["changed"], held["result"]) == (False, "hold")
     allowed = {"bind_p50": {"amount": 9}}
     assert run(rehearsal_verdict, trace=trace, baseline=[ROUND], candidate=[worse], thresholds=allowed)["result"] == "promote"
-    lost = ROUND | {"broken": [{"invariant": "reserved", "at": 3.0, "what": "a"}]}
+    lost = ROUND | {"violations": [{"invariant": "reserved", "at": 3.0, "message": "a"}]}
     assert run(rehearsal_verdict, trace=trace, baseline=[ROUND], candidate=[lost])["result"] == "reject"
 
 
@@ -101,7 +101,7 @@ def test_a_verdict():
     ("rounds", "said"),
     [
         ([], "baseline: has no rounds, so that there is nothing to compare."),
-        ([{}], r"baseline\[0\]: is none of rehearsal_rounds' rounds: 'broken'."),
+        ([{}], r"baseline\[0\]: is none of rehearsal_rounds' rounds: 'violations'."),
         ([ROUND | {"samples": [{"at": 1}]}], r"baseline\[0\]: is none of rehearsal_rounds' rounds: "),
     ],
 )

@@ -12,17 +12,17 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, THRESHOLDS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import nodes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.patterns import generate
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Broken, Round, Sample
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Sample, Violation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._rehearsal_page import junit, page
 
 TRACE = generate("research", [nodes(count=2, gpus=4)], 100, 1)
 
 
-def played(*broken, slower=0.0, queue="training"):
+def played(*violations, slower=0.0, queue="training"):
     samples = tuple(Sample(float(at), {queue: at / 10, "notebooks": 1.5}, at // 10, 9 - at // 10) for at in range(0, 90, 5))
     measures = dict.fromkeys(THRESHOLDS, 3.0) | {"bind_p50": 1.0 + slower}
-    return Round(broken, measures, samples, {}, {})
+    return Round(violations, measures, samples, {}, {})
 
 
 def report(baseline, candidate):
@@ -67,7 +67,7 @@ def test_a_page_has_the_verdict_first_and_a_line_for_each_round():
     # A bar for each queue and side.
     assert [tag for tag, _attributes in shown.found].count("rect") == 2 * 2
     assert "2 nodes with 8 GPUs" in shown.said
-    assert "Everything held in every round." in shown.said
+    assert "No violation in any round." in shown.said
 
 
 def test_a_page_needs_no_network_and_no_script():
@@ -80,14 +80,14 @@ def test_a_page_needs_no_network_and_no_script():
 
 def test_what_others_named_is_text():
     nasty = '<script>alert("x")</script>'
-    lost = Broken("reserved", 12.0, nasty)
+    lost = Violation("reserved", 12.0, nasty)
     text = page(report([played(queue=nasty)], [played(lost, queue=nasty)]))
     assert "<script>" not in text
     assert nasty in Page(text).said
 
 
 def test_what_did_not_hold_is_listed_up_to_a_bound():
-    many = [Broken("reserved", float(number), f"pod {number}") for number in range(60)]
+    many = [Violation("reserved", float(number), f"pod {number}") for number in range(60)]
     shown = Page(page(report([played()], [played(*many)])))
     assert "the first 50 of 60" in shown.said
     assert "pod 49" in shown.said
@@ -101,7 +101,7 @@ def test_a_report_without_samples_has_a_page():
 
 @pytest.mark.parametrize(
     ("candidate", "failures", "errors"),
-    [(played(), 0, 0), (played(slower=9.0), 2, 0), (played(Broken("one_owner", 1.0, "a <b>")), 1, 1)],
+    [(played(), 0, 0), (played(slower=9.0), 2, 0), (played(Violation("one_owner", 1.0, "a <b>")), 1, 1)],
 )
 def test_pipelines_read_a_test_for_each_thing(candidate, failures, errors):
     suite = ET.fromstring(junit(report([played()], [candidate])))  # noqa: S314 - made here

@@ -157,8 +157,8 @@ def test_rounds_are_played_from_a_clean_state(cluster):
     first, second = play(run(cluster), TRACE, "kai-scheduler", rounds=2, speed=1)
     assert first.waits.keys() == {"whole-0", "gang-0", "gang-1", "memory-0"}
     # The scheduler above leaves a part with an end to itself, and says nothing of it.
-    assert [one.what for one in first.broken if one.invariant == "explained"] == ["part-0 waits, and nothing says why"]
-    assert any(one.invariant == "reserved" for one in first.broken)
+    assert [one.message for one in first.violations if one.invariant == "explained"] == ["part-0 waits, and nothing says why"]
+    assert any(one.invariant == "reserved" for one in first.violations)
     assert first.measures["unbound"] == second.measures["unbound"] == 1
     assert first.samples[-1].at >= 60
     assert cluster.names("Pod") == ["kwok-1"]
@@ -180,7 +180,7 @@ def test_a_round_is_over_when_nothing_can_change_any_more(cluster):
     trace = Trace(30.0, TRACE.nodes, QUEUES, {}, (WORK[0], WORK[1]))
     (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=5)
     assert found.samples[-1].at == 1
-    assert found.broken == ()
+    assert found.violations == ()
 
 
 def test_errors_that_the_scheduler_logs_are_counted(cluster):

@@ -71,7 +71,7 @@ def node(name, gpus, unschedulable=False, taints=(), **labels):
 
 def record(pods, groups=(), nodes=(), end=600):
     recorder = Recorder("kai-scheduler")
-    recorder.look(START, pods, groups)
+    recorder.observe(START, pods, groups)
     return recorder.trace(START, START + datetime.timedelta(seconds=end), nodes, QUEUES, CLASSES)
 
 
@@ -118,9 +118,9 @@ def test_when_pods_came_and_for_how_long_they_ran():
 
 def test_a_pod_that_is_gone_between_two_looks_ended():
     recorder = Recorder("kai-scheduler")
-    recorder.look(START, [pod("a", came=0, began=2)], [])
-    recorder.look(START + datetime.timedelta(seconds=60), [], [])
-    recorder.look(START + datetime.timedelta(seconds=90), [], [])
+    recorder.observe(START, [pod("a", came=0, began=2)], [])
+    recorder.observe(START + datetime.timedelta(seconds=60), [], [])
+    recorder.observe(START + datetime.timedelta(seconds=90), [], [])
     (workload,) = recorder.trace(START, START + datetime.timedelta(seconds=100), [], QUEUES, []).workloads
     assert workload.runs == 58
 

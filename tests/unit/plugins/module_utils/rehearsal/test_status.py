@@ -8,7 +8,13 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, THRESHOLDS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Broken, Round, Sample, Watch, fair_shares
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import (
+    Round,
+    Sample,
+    Violation,
+    Watch,
+    fair_shares,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,17 +66,17 @@ def reservation(group, where="n1", device="GPU-1", **metadata):
     }
 
 
-def watch(*looks, queues=None):
-    """Play looks, pods at seconds, and return what came of them."""
+def watch(*observations, queues=None):
+    """Observe pods at seconds, and return what came of them."""
     made = Watch(TRACE, parse_queues(queues or QUEUES), NODES)
-    for at, pods in looks:
-        made.look(at, pods)
+    for at, pods in observations:
+        made.observe(at, pods)
     return made.result()
 
 
-def broken(*pods, after=60, **more):
+def violations(*pods, after=60, **more):
     """What has not held, invariants and sentences, where pods were like this from the first second to this one."""
-    return [(one.invariant, one.what) for one in watch((1, pods), (after, pods), **more).broken]
+    return [(one.invariant, one.message) for one in watch((1, pods), (after, pods), **more).violations]
 
 
 # --- what has to hold --------------------------------------------------------------------------------------------
@@ -78,30 +84,30 @@ def broken(*pods, after=60, **more):
 
 def test_all_is_well():
     shared = [pod("part-0", "part", "n1", group="g"), pod("part-1", "part", "n1", group="g"), reservation("g")]
-    assert broken(pod("whole-0", "whole", "n2"), *shared) == []
+    assert violations(pod("whole-0", "whole", "n2"), *shared) == []
 
 
 def test_a_node_with_more_gpus_booked_than_it_has():
     pods = [pod("whole-0", "whole", "n2"), pod("part-0", "part", "n2", group="g"), reservation("g", "n2")]
-    assert broken(*pods) == [("one_owner", "3 GPUs of n2 are given out, and it has 2")]
+    assert violations(*pods) == [("one_owner", "3 GPUs of n2 are given out, and it has 2")]
 
 
 def test_a_gpu_that_is_given_to_too_many():
     pods = [pod(f"part-{n}", "part", "n1", group="g") for n in range(3)]
-    assert broken(*pods, reservation("g")) == [
+    assert violations(*pods, reservation("g")) == [
         ("one_owner", "a GPU of n1 is given to part-0, part-1, part-2, which ask for more than one GPU together")
     ]
 
 
 def test_parts_in_memory_count_by_the_size_of_the_nodes_gpus():
     pods = [pod("memory-0", "memory", "n1", group="g"), pod("part-0", "part", "n1", group="g"), reservation("g")]
-    assert broken(*pods) == []
-    assert broken(*pods, pod("part-1", "part", "n1", group="g"))[0][0] == "one_owner"
+    assert violations(*pods) == []
+    assert violations(*pods, pod("part-1", "part", "n1", group="g"))[0][0] == "one_owner"
 
 
 def test_two_groups_on_one_gpu():
     pods = [pod("part-0", "part", "n1", group="g"), pod("part-1", "part", "n1", group="h"), reservation("g"), reservation("h")]
-    assert broken(*pods) == [("one_owner", "GPU n1/GPU-1 is reserved for 2 groups of pods")]
+    assert violations(*pods) == [("one_owner", "GPU n1/GPU-1 is reserved for 2 groups of pods")]
 
 
 @pytest.mark.parametrize(
@@ -116,16 +122,16 @@ def test_two_groups_on_one_gpu():
 )
 def test_a_part_of_a_gpu_that_nothing_reserves(reserved):
     pods = [pod("part-0", "part", "n1", group="g"), *reserved]
-    assert broken(*pods) == [("reserved", "part-0 has part of a GPU of n1 that is not reserved: others can get it, too")]
+    assert violations(*pods) == [("reserved", "part-0 has part of a GPU of n1 that is not reserved: others can get it, too")]
     # A reservation comes a moment after the pod.
-    assert broken(*pods, after=20) == []
+    assert violations(*pods, after=20) == []
 
 
 def test_a_group_in_part():
     pods = [pod("gang-0", "gang", "n2"), pod("gang-1", "gang", "n2"), pod("gang-2", "gang", why="no room")]
-    assert broken(*pods) == [("whole_groups", "gang has 2 pods placed of 3 that start together")]
+    assert violations(*pods) == [("whole_groups", "gang has 2 pods placed of 3 that start together")]
     ended = pod("gang-0", "gang", "n2", "Succeeded")
-    assert broken(ended, pod("gang-2", "gang", why="x")) == []
+    assert violations(ended, pod("gang-2", "gang", why="x")) == []
 
 
 def test_a_queue_above_its_limit():
@@ -135,29 +141,31 @@ def test_a_queue_above_its_limit():
         pod("gang-0", "gang", "n2"),
         pod("gang-1", "gang", "n2"),
     ]
-    assert ("within_limits", "queue ml holds 6 GPUs, and its limit is 4") in broken(*pods)
+    assert ("within_limits", "queue ml holds 6 GPUs, and its limit is 4") in violations(*pods)
 
 
 def test_a_node_that_a_pod_did_not_ask_for():
-    assert broken(pod("picky-0", "picky", "n2")) == [("placement", "picky-0 is on n2, which has not the labels that it asks for")]
-    assert ("placement", "whole-0 is on n9, which is no node of the trace") in broken(pod("whole-0", "whole", "n9"))
+    assert violations(pod("picky-0", "picky", "n2")) == [
+        ("placement", "picky-0 is on n2, which has not the labels that it asks for")
+    ]
+    assert ("placement", "whole-0 is on n9, which is no node of the trace") in violations(pod("whole-0", "whole", "n9"))
     bare = pod("whole-0", "whole", "n1")
     bare["spec"]["tolerations"] = [{"key": "gpu", "value": "x"}, {"key": "gpu", "operator": "Exists", "effect": "NoExecute"}]
-    assert broken(bare) == [("placement", "whole-0 is on n1, whose taint gpu:NoSchedule it does not tolerate")]
+    assert violations(bare) == [("placement", "whole-0 is on n1, whose taint gpu:NoSchedule it does not tolerate")]
 
 
 def test_a_pod_that_waits_has_to_say_why():
-    assert broken(pod("whole-0", "whole", why="no node has 2 GPUs")) == []
-    assert broken(pod("whole-0", "whole")) == [("explained", "whole-0 waits, and nothing says why")]
+    assert violations(pod("whole-0", "whole", why="no node has 2 GPUs")) == []
+    assert violations(pod("whole-0", "whole")) == [("explained", "whole-0 waits, and nothing says why")]
 
 
 def test_what_is_wrong_for_a_moment_is_not():
     wrong = [pod("whole-0", "whole", "n2"), pod("gang-0", "gang", "n2")]
     right = [pod("whole-0", "whole", "n2")]
     found = watch((1, wrong), (3, right), (4, wrong), (6, right))
-    assert found.broken == ()
-    (lasting,) = [one for one in watch((1, wrong), (3, wrong), (6, wrong)).broken if one.invariant == "one_owner"]
-    assert (lasting.at, lasting.what) == (1, "3 GPUs of n2 are given out, and it has 2")
+    assert found.violations == ()
+    (lasting,) = [one for one in watch((1, wrong), (3, wrong), (6, wrong)).violations if one.invariant == "one_owner"]
+    assert (lasting.at, lasting.message) == (1, "3 GPUs of n2 are given out, and it has 2")
 
 
 # --- what is measured --------------------------------------------------------------------------------------------
@@ -250,7 +258,7 @@ def test_nobody_gets_more_than_it_asks_for_or_may_have(rows):
 def played(*found, evicted=0.0, **measures):
     """A round with all measures at ten, or as given."""
     values = dict.fromkeys(THRESHOLDS, 10.0) | {"evicted": evicted} | measures
-    return Round(tuple(Broken(invariant, 7.0, what) for invariant, what in found), values, (Sample(0.0, {}, 1, 1),), {}, {})
+    return Round(tuple(Violation(invariant, 7.0, what) for invariant, what in found), values, (Sample(0.0, {}, 1, 1),), {}, {})
 
 
 def verdict(baseline, candidate):
@@ -261,8 +269,8 @@ def test_the_same_is_promoted():
     rounds = [played(), played(bind_p50=12.0)]
     found = verdict(rounds, rounds)
     assert (found.result, found.reasons) == ("promote", ("Everything holds, and no measure is worse than thresholds allow.",))
-    assert "Not tried by this trace: evictions." in found.notes
-    assert "Not tried by this trace: more than one priority." in found.notes
+    assert "Not exercised by the trace: evictions." in found.notes
+    assert "Not exercised by the trace: more than one priority." in found.notes
     assert not any("whole GPUs" in note for note in found.notes)
 
 
@@ -271,20 +279,20 @@ def test_what_does_not_hold_rejects(invariant):
     wrong = played((invariant, "x"), (invariant, "y"), (invariant, "z"), (invariant, "w"))
     found = verdict([played()] * 3, [played(), wrong, played()])
     assert found.result == "reject"
-    assert "in 1 of 3 rounds, as x (7 s); y (7 s); z (7 s) and 1 more" in found.reasons[0]
+    assert "in 1 of 3 rounds: x (7 s); y (7 s); z (7 s) and 1 more" in found.reasons[0]
 
 
 def test_both_are_named_where_both_are_wrong():
     found = verdict([played(("reserved", "before"))], [played(("reserved", "after"))])
     assert found.result == "reject"
     (reason,) = found.reasons
-    assert reason.startswith(
-        "Not so under the candidate: every GPU that pods share is reserved: in 1 of 1 rounds, as after (7 s)."
+    assert reason == (
+        "The candidate violates reserved (every GPU that pods share is reserved) in 1 of 1 rounds: after (7 s). "
+        "The baseline violates it, too, in 1 of 1 rounds: before (7 s)."
     )
-    assert reason.endswith("So it is under the baseline: in 1 of 1 rounds, as before (7 s).")
     healed = verdict([played(("reserved", "before"))], [played()])
     assert healed.result == "promote"
-    assert healed.notes[0].startswith("Not so under the baseline alone: every GPU that pods share is reserved")
+    assert healed.notes[0].startswith("Only the baseline violates reserved (every GPU that pods share is reserved)")
 
 
 def test_what_is_worse_than_allowed_is_held():
@@ -320,4 +328,4 @@ def test_data_is_plain():
         "allowed": 14.0,
         "worse": False,
     }
-    assert played(("reserved", "x")).data()["broken"] == ({"invariant": "reserved", "at": 7.0, "what": "x"},)
+    assert played(("reserved", "x")).data()["violations"] == ({"invariant": "reserved", "at": 7.0, "message": "x"},)
