@@ -314,7 +314,7 @@ def fair_shares(queues: t.Mapping[str, Queue], asked: t.Mapping[str, float], gpu
         below = [queue for queue in queues.values() if queue.parent == parent]
         divided = _divide(below, demand, amount)
         shares |= divided
-        parents += [(name, share) for name, share in divided.items()]
+        parents += divided.items()
     return {leaf.name: shares.get(leaf.name, 0.0) for leaf in leaves(queues)}
 
 

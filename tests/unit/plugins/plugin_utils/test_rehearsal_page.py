@@ -42,14 +42,14 @@ class Page(html.parser.HTMLParser):
         self.open, self.found, self.loaded, self.said = [], [], [], ""
         self.feed(text)
 
-    def handle_starttag(self, tag, attributes):
-        self.found.append((tag, dict(attributes)))
-        self.loaded += [value for name, value in attributes if name in ("src", "href")]
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        self.loaded += [value for name, value in attrs if name in ("src", "href")]
         if tag not in self.VOID:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag, attributes):
-        self.found.append((tag, dict(attributes)))
+    def handle_startendtag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
