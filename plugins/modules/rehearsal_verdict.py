@@ -36,6 +36,40 @@ options:
     type: list
     elements: dict
     required: true
+  from:
+    description:
+      - KAI Scheduler as the baseline's rounds had it.
+    type: dict
+    required: true
+    suboptions: &scheduler
+      version:
+        description: Version, such as V(v0.16.8).
+        type: str
+        required: true
+      gpu_sharing:
+        description: Whether pods may ask for fractions of a GPU.
+        type: bool
+        default: true
+      values:
+        description: Values for the chart.
+        type: dict
+        default: {}
+      accept_hazards:
+        description: Names of hazards of the release that are accepted. They have no part in the change.
+        type: list
+        elements: str
+        default: []
+      queues:
+        description: Tree of queues, as M(kubegpu.tenancy.kai_queues) takes it. Those of O(trace) when empty.
+        type: list
+        elements: dict
+        default: []
+  to:
+    description:
+      - KAI Scheduler as the candidate's rounds had it.
+    type: dict
+    required: true
+    suboptions: *scheduler
   thresholds:
     description:
       - By how much a candidate may be worse, by measure, each with C(ratio), a part of the baseline's median, and C(amount), in the measure's
@@ -58,6 +92,8 @@ EXAMPLES = r"""
     trace: "{{ recorded.trace }}"
     baseline: "{{ before.rounds }}"
     candidate: "{{ after.rounds }}"
+    from: {version: v0.13.1}
+    to: {version: v0.16.8}
     thresholds:
       bind_p95: {ratio: 1}
   register: verdict
@@ -88,6 +124,37 @@ notes:
   type: list
   elements: str
   sample: ["Not exercised by the trace: pods that start together."]
+format:
+  description: Version of the format of what is returned.
+  returned: success
+  type: int
+  sample: 1
+at:
+  description: When the verdict was made.
+  returned: success
+  type: str
+  sample: "2026-11-23T10:00:00+00:00"
+change:
+  description: What was rehearsed, by which M(kubegpu.tenancy.rehearsal_gate) knows it again.
+  returned: success
+  type: dict
+  contains:
+    name:
+      description: A name that no other change has.
+      type: str
+      returned: always
+    from:
+      description: Version, values of the chart, and queues of the baseline.
+      type: dict
+      returned: always
+    to:
+      description: Those of the candidate.
+      type: dict
+      returned: always
+  sample:
+    name: v0.13.1-to-v0.16.8-3f2a9c01d4
+    from: {version: v0.13.1, values: {}, queues: {}}
+    to: {version: v0.16.8, values: {}, queues: {}}
 comparisons:
   description: The measures.
   returned: success
@@ -120,24 +187,41 @@ comparisons:
     - {name: bind_p50, baseline: [1.2, 1.1, 1.2], candidate: [1.3, 1.2, 1.2], allowed: 3.44, worse: false}
 """
 
+import datetime
+
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, wanted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import FORMAT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse, parse_rounds, thresholds
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
 
+SCHEDULER = {
+    "version": {"type": "str", "required": True},
+    "gpu_sharing": {"type": "bool", "default": True},
+    "values": {"type": "dict", "default": {}},
+    "accept_hazards": {"type": "list", "elements": "str", "default": []},
+    "queues": {"type": "list", "elements": "dict", "default": []},
+}
 ARGUMENT_SPEC = {
     "trace": {"type": "dict", "required": True},
     "baseline": {"type": "list", "elements": "dict", "required": True},
     "candidate": {"type": "list", "elements": "dict", "required": True},
+    "from": {"type": "dict", "required": True, "options": SCHEDULER},
+    "to": {"type": "dict", "required": True, "options": SCHEDULER},
     "thresholds": {"type": "dict", "default": {}},
 }
 
 
-def reconcile(run: Run) -> Result:
+def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
+    """Judge the candidate; ``now`` is when."""
     params = run.params
     trace, allowed = parse(params["trace"]), thresholds(params["thresholds"])
     baseline, candidate = (parse_rounds(params[which], which) for which in ("baseline", "candidate"))
-    return {"changed": False} | judge(trace, baseline, candidate, allowed).data()
+    change = Change(*(wanted(params[which], which, trace.queues) for which in ("from", "to")))
+    at = (now or datetime.datetime.now(datetime.UTC)).isoformat(timespec="seconds")
+    made = {"changed": False, "format": FORMAT, "at": at, "change": change.data()}
+    return made | judge(trace, baseline, candidate, allowed).data()
 
 
 def main() -> None:

@@ -130,6 +130,11 @@ cluster:
     accept_lost_pods:
       description: As in the inventory.
       type: bool
+    rehearsal:
+      description:
+        - What a change of KAI Scheduler needs, as role P(kubegpu.tenancy.kai_scheduler#role) takes it. Empty where it needs no verdict.
+      type: dict
+      sample: {verdicts: rehearsals, max_age: 30, accept_holds: []}
     accepted_hazards:
       description:
         - Hazards that touch what is asked of KAI Schedulers and were accepted, by tenant. Those of the shared one are by

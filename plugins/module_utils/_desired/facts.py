@@ -22,6 +22,7 @@ KAI = "kai"
 PROVIDERS = ("nvkind", "existing")
 TENANT_STATES = ("present", "paused", "absent")
 UNLISTED = ("keep", "remove")
+OPTIONAL, REQUIRED = REHEARSAL = ("optional", "required")
 
 # Folder of everything this collection keeps about clusters on their hosts, one sub-folder a cluster.
 STATE_FOLDER = "/etc/kubegpu"
@@ -156,4 +157,16 @@ CLUSTER: Fields = {
     "kubegpu_accept_lost_pods": Field(
         bool, "Whether tenants are paused although that ends pods for good, because no controller makes them anew.", False
     ),
+    "kubegpu_rehearsal": Field(
+        str,
+        "required: KAI Scheduler's release, values and queues are changed only with a verdict on exactly that change, see "
+        "docs/rehearsal.md. optional: without one, too.",
+        OPTIONAL,
+        choices=REHEARSAL,
+    ),
+    "kubegpu_rehearsal_verdicts": Field(
+        str, "Folder on the controller with the verdicts, the files verdict-*.json that rehearsals write.", ""
+    ),
+    "kubegpu_rehearsal_max_age": Field(int, "How many days a verdict is good for.", 30),
+    "kubegpu_accept_holds": Field(list, "Names of changes that are made although their verdict is hold.", []),
 }

@@ -133,6 +133,7 @@ class Cluster:
     :ivar workers: GPU devices of each worker node of a cluster that is made; None where the cluster exists.
     :ivar tenants: all that are listed; ``only``, the names of those to act on, empty for all of them.
     :ivar shared_scheduler: the host cluster's KAI Scheduler; None where none is wanted.
+    :ivar rehearsal: what a change of KAI Scheduler needs, as role kai_scheduler takes it; empty where it needs no verdict.
     :ivar accepted_hazards: those that touch what is asked of KAI Schedulers and were accepted, by tenant, of the shared one by the
         name of its variable; ``unsupported`` alike, the end of support that nobody accepted.
     """
@@ -150,6 +151,7 @@ class Cluster:
     unlisted: str
     accept_unenforced_network_policies: bool
     accept_lost_pods: bool
+    rehearsal: Data
     accepted_hazards: dict[str, list[str]]
     unsupported: dict[str, list[str]]
 

@@ -72,14 +72,13 @@ def desired_state(
     name = _cluster_name(variables.get("nvkind_cluster_name", facts.CLUSTER_NAME), problems) if made else ""
     if not made and not kubeconfig:
         problems.add("kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is.")
-    shared = given[SHARED_SCHEDULER]
-    gpus = _lab_gpus(variables.get("lab_gpus"), problems)
     tenants = _tenants(given[TENANTS], problems)
-    scheduler = _shared_scheduler(tenants, shared, problems)
+    scheduler = _shared_scheduler(tenants, given[SHARED_SCHEDULER], problems)
     layout = _layout(variables.get(WORKERS) or [], problems) if made else None
-    _check_layout(tenants, layout, gpus, problems)
+    _check_layout(tenants, layout, _lab_gpus(variables.get("lab_gpus"), problems), problems)
     only = _only(given["kubegpu_only"], problems)
     _check_proxy(given["kubegpu_kubeconfig_proxy"], problems)
+    _check_rehearsal(given, problems)
     accepted, unsupported = _hazards(tenants, scheduler, only, today, running, problems) if installs else ({}, {})
     problems.raise_if_any("the desired state")
     return Cluster(
@@ -96,9 +95,25 @@ def desired_state(
         unlisted=given["kubegpu_unlisted"],
         accept_unenforced_network_policies=given["kubegpu_accept_unenforced_network_policies"],
         accept_lost_pods=given["kubegpu_accept_lost_pods"],
+        rehearsal=_rehearsal(given),
         accepted_hazards=accepted,
         unsupported=unsupported,
     )
+
+
+def _rehearsal(given: Data) -> Data:
+    """Return what a change of KAI Scheduler needs; empty where it needs nothing."""
+    keys = ("verdicts", "max_age")
+    needs = {key: given[f"kubegpu_rehearsal_{key}"] for key in keys} | {"accept_holds": given["kubegpu_accept_holds"]}
+    return needs if given["kubegpu_rehearsal"] == facts.REQUIRED else {}
+
+
+def _check_rehearsal(given: Data, problems: Problems) -> None:
+    """Refuse verdicts that are required, and cannot be there."""
+    if given["kubegpu_rehearsal"] == facts.REQUIRED and not given["kubegpu_rehearsal_verdicts"]:
+        problems.add("kubegpu_rehearsal_verdicts", "is missing: say in which folder the verdicts of rehearsals are.")
+    if (most := given["kubegpu_rehearsal_max_age"]) < 1:
+        problems.add("kubegpu_rehearsal_max_age", f"is {most}; it is one day at least.")
 
 
 def _variables(variables: Data, problems: Problems) -> Data:

@@ -65,6 +65,11 @@ def migrates_topologies(values: Values, release: Release) -> bool:
     return release.topology_migration and _at(values, _TOPOLOGY_MIGRATION) is not False
 
 
+def without_migration(values: Values) -> Values:
+    """Return values without those that only that hook reads, which no pod notices."""
+    return {key: value for key, value in values.items() if key != _TOPOLOGY_MIGRATION.partition(".")[0]}
+
+
 def parse_manifests(manifests: str) -> list[Object]:
     """Return the objects in what helm renders, hooks among them."""
     return [item for item in yaml.safe_load_all(manifests) if isinstance(item, dict)]

@@ -22,6 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts impo
     AMOUNTS,
     API_VERSION,
     DEFAULT_PRIORITY,
+    DEFAULTS,
     KIND,
     RESOURCES,
     TEXTS,
@@ -107,6 +108,21 @@ def fields(spec: Object) -> Object:
             shown[f"{resource}.{key}"] = to_users(unit, amounts.get(field))
     # An empty text says as little as none.
     return {key: None if value == "" else value for key, value in shown.items()}
+
+
+def written(queue: Queue) -> Object:
+    """Return a queue as the module kai_queues takes it, with its parent, without what is as by default."""
+    shown = fields(queue.spec)
+    row: Object = {"name": queue.name} | {key: shown[key] for key in ("parent", *TEXTS) if shown[key] is not None}
+    if shown["priority"] != DEFAULT_PRIORITY:
+        row["priority"] = shown["priority"]
+    for resource in RESOURCES:
+        # To the API, an omitted amount is nothing.
+        amounts = {key: shown[f"{resource}.{key}"] or 0 for key in DEFAULTS}
+        usual = {key: UNLIMITED if default == -1 else default for key, default in DEFAULTS.items()}
+        if differing := {key: value for key, value in amounts.items() if value != usual[key]}:
+            row[resource] = differing
+    return row
 
 
 # --- units ---------------------------------------------------------------------------------------------------------

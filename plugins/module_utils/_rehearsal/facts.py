@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
 
-# Of the format; a trace of another one is refused.
+# Of the formats; a trace or a verdict of another one is refused.
 FORMAT = 1
+# Verdicts.
+PROMOTE, HOLD, REJECT = "promote", "hold", "reject"
 
 NODES: Fields = {
     "count": Field(int, "Number of nodes that are alike.", 1),
@@ -50,6 +52,26 @@ TRACE: Fields = {
     "queues": Field(list, "Tree of queues, as the module kai_queues takes it.", required=True),
     "priority_classes": Field(dict, "Value of each PriorityClass that workloads name, beside KAI Scheduler's own.", {}),
     "workloads": Field(list, "What has to be scheduled.", required=True, fields=WORKLOAD),
+}
+
+SCHEDULER: Fields = {
+    "version": Field(str, "Version, such as v0.16.8.", required=True),
+    "gpu_sharing": Field(bool, "Whether pods may ask for fractions of a GPU.", True),
+    "values": Field(dict, "Values for the chart.", {}),
+    "accept_hazards": Field(list, "Names of hazards of the release that are accepted.", []),
+    "queues": Field(list, "Tree of queues, as the module kai_queues takes it; the trace's own where it is left out.", []),
+}
+CHANGE: Fields = {
+    "name": Field(str, "Its name, which begins with both versions.", required=True),
+    "from": Field(dict, "KAI Scheduler as it was: version, values of its chart, queues by name.", required=True),
+    "to": Field(dict, "KAI Scheduler as it was to be, alike.", required=True),
+}
+VERDICT: Fields = {
+    "format": Field(int, f"Version of this format: {FORMAT}.", required=True),
+    "result": Field(str, "What came of the rehearsal.", required=True, choices=(PROMOTE, HOLD, REJECT)),
+    "reasons": Field(list, "What it rests on, a sentence each.", required=True),
+    "at": Field(str, "When, with a time zone.", required=True),
+    "change": Field(dict, "What was rehearsed.", required=True, fields=CHANGE),
 }
 
 # Where a rehearsal puts its pods, and what plays the kubelets of its nodes.
@@ -102,5 +124,3 @@ THRESHOLDS: dict[str, dict[str, float]] = {
     # Lines of KAI Scheduler's own logs that report an error.
     "log_errors": {"ratio": 0.5, "amount": 10.0},
 }
-
-PROMOTE, HOLD, REJECT = "promote", "hold", "reject"

@@ -27,16 +27,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import (
-    DEFAULT_PRIORITY,
-    DEFAULT_QUEUE,
-    DEFAULTS,
-    QUEUE_LABEL,
-    RESOURCES,
-    TEXTS,
-    UNLIMITED,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, fields, from_live
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, from_live, written
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import model
 
 Object = dict[str, t.Any]
@@ -87,7 +79,7 @@ class Recorder:
         return model.Trace(
             (end - start).total_seconds(),
             _shapes(nodes, selected),
-            _as_written(tree),
+            [written(queue) for _name, queue in sorted(tree.items())],
             {
                 item["metadata"]["name"]: int(item["value"])
                 for item in sorted(priority_classes, key=_key)
@@ -205,28 +197,6 @@ def _shapes(nodes: t.Iterable[Object], selected: t.Container[str]) -> tuple[mode
         }
         counts[json.dumps(shape, sort_keys=True)] += 1
     return tuple(model.nodes(count=count, **json.loads(shape)) for shape, count in sorted(counts.items()))
-
-
-def _as_written(tree: t.Mapping[str, Queue]) -> list[Object]:
-    """Return live queues as the module kai_queues takes them: a flat list, without what is as by default."""
-    return [{"name": queue.name} | _written(fields(queue.spec)) for _name, queue in sorted(tree.items())]
-
-
-def _written(shown: Object) -> Object:
-    """Return what a queue's fields say beyond the defaults."""
-    row = {key: shown[key] for key in ("parent", *TEXTS) if shown[key] is not None}
-    if shown["priority"] != DEFAULT_PRIORITY:
-        row["priority"] = shown["priority"]
-    for resource in RESOURCES:
-        amounts = {}
-        for key, default in DEFAULTS.items():
-            # To the API, an omitted amount is nothing.
-            value = shown[f"{resource}.{key}"] or 0
-            if value != (UNLIMITED if default == -1 else default):
-                amounts[key] = value
-        if amounts:
-            row[resource] = amounts
-    return row
 
 
 def _group(pod: Object) -> Key:

@@ -7,16 +7,24 @@ from __future__ import annotations
 import datetime
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     rehearsal_cluster,
+    rehearsal_gate,
     rehearsal_record,
     rehearsal_rounds,
     rehearsal_trace,
     rehearsal_verdict,
 )
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 
@@ -85,16 +93,20 @@ ROUND = {
 }
 
 
+def verdict(candidate, **given):
+    releases = {"from": {"version": "v0.12.0"}, "to": {"version": "v0.13.1"}}
+    given = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [candidate]} | releases | given
+    return run(rehearsal_verdict, **given)
+
+
 def test_a_verdict():
-    trace = made()["trace"]
     worse = ROUND | {"measures": {"bind_p50": 9.0}}
-    assert run(rehearsal_verdict, trace=trace, baseline=[ROUND], candidate=[ROUND])["result"] == "promote"
-    held = run(rehearsal_verdict, trace=trace, baseline=[ROUND], candidate=[worse])
+    assert verdict(ROUND)["result"] == "promote"
+    held = verdict(worse)
     assert (held["changed"], held["result"]) == (False, "hold")
-    allowed = {"bind_p50": {"amount": 9}}
-    assert run(rehearsal_verdict, trace=trace, baseline=[ROUND], candidate=[worse], thresholds=allowed)["result"] == "promote"
+    assert verdict(worse, thresholds={"bind_p50": {"amount": 9}})["result"] == "promote"
     lost = ROUND | {"violations": [{"invariant": "reserved", "at": 3.0, "message": "a"}]}
-    assert run(rehearsal_verdict, trace=trace, baseline=[ROUND], candidate=[lost])["result"] == "reject"
+    assert verdict(lost)["result"] == "reject"
 
 
 @pytest.mark.parametrize(
@@ -107,4 +119,131 @@ def test_a_verdict():
 )
 def test_rounds_that_are_none(rounds, said):
     with pytest.raises(TenancyError, match=said):
-        run(rehearsal_verdict, trace=made()["trace"], baseline=rounds, candidate=[ROUND])
+        verdict(ROUND, baseline=rounds)
+
+
+# --- the gate ------------------------------------------------------------------------------------------------------
+
+QUEUES = [{"name": "research", "gpu": {"limit": 8}, "children": [{"name": "training", "gpu": {"quota": 4}}]}]
+WIDER = [{"name": "research", "gpu": {"limit": 16}, "children": [{"name": "training", "gpu": {"quota": 4}}]}]
+NOW = datetime.datetime(2026, 11, 23, 10, tzinfo=datetime.UTC)
+
+
+def cluster(version="v0.12.0", queues=QUEUES, sharing=True):
+    """A cluster with KAI Scheduler and queues, as this collection makes them."""
+    kube = InMemoryApi([manifest(queue) for queue in parse(queues).values()])
+    helm = InMemoryHelm(kube)
+    known = release(version)
+    values = chart_values(known, sharing)
+    helm.record(Release(kai.RELEASE_NAME, kai.NAMESPACE, "deployed", 1, kai.CHART, known.chart_version, values))
+    return kube, helm
+
+
+def gate(world, now=NOW, **given):
+    params = {name: option.get("default") for name, option in rehearsal_gate.ARGUMENT_SPEC.items()}
+    asked = {"version": "v0.13.1", "gpu_sharing": True, "queues": QUEUES}
+    kube, helm = world
+    return rehearsal_gate.reconcile(make_run(params | asked | given, kube, helm), now)
+
+
+def rehearsed(result=ROUND, at=NOW, **to):
+    """The verdict on an upgrade from v0.12.0 to v0.13.1."""
+    params = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [result], "thresholds": {}}
+    releases = {"from": {"version": "v0.12.0", "queues": QUEUES}, "to": {"version": "v0.13.1", "queues": QUEUES} | to}
+    made_of_it = rehearsal_verdict.reconcile(make_run(params | releases), at)
+    return {key: made_of_it[key] for key in ("format", "at", "change", "result", "reasons")}
+
+
+WORSE = ROUND | {"measures": {"bind_p50": 9.0}}
+LOST = ROUND | {"violations": [{"invariant": "reserved", "at": 3.0, "message": "a"}]}
+
+
+def test_a_change_needs_a_verdict_that_promotes_it():
+    passed = gate(cluster(), verdicts=[rehearsed()])
+    assert passed["differences"][0] == "version"
+    assert passed["verdict"] == f"{passed['change']}: promote, 2026-11-23T10:00:00+00:00"
+    with pytest.raises(
+        TenancyError, match=r"^KAI Scheduler would change from v0.12.0 to v0.13.1 \(version, .*None of 0 verdicts"
+    ):
+        gate(cluster())
+    with pytest.raises(TenancyError, match=r"is reject: The candidate violates reserved .*"):
+        gate(cluster(), verdicts=[rehearsed(LOST)])
+
+
+def test_a_later_verdict_replaces_an_earlier_one():
+    later = NOW + datetime.timedelta(hours=1)
+    assert gate(cluster(), verdicts=[rehearsed(at=later), rehearsed(LOST)])["verdict"].endswith("11:00:00+00:00")
+    with pytest.raises(TenancyError, match="is reject"):
+        gate(cluster(), verdicts=[rehearsed(), rehearsed(LOST, at=later)])
+
+
+def test_a_hold_is_accepted_by_the_name_of_the_change():
+    held = rehearsed(WORSE)
+    name = held["change"]["name"]
+    with pytest.raises(TenancyError, match=rf"is hold: bind_p50 is 9 .* kubegpu_accept_holds: \[{name}\] accepts that\."):
+        gate(cluster(), verdicts=[held], accept_holds=["another"])
+    assert gate(cluster(), verdicts=[held], accept_holds=[name])["verdict"].endswith("hold, 2026-11-23T10:00:00+00:00, accepted")
+    with pytest.raises(TenancyError, match="is reject"):
+        gate(cluster(), verdicts=[rehearsed(LOST)], accept_holds=[name])
+
+
+def test_verdicts_grow_old():
+    days = datetime.timedelta(days=1)
+    assert gate(cluster(), NOW + 30 * days, verdicts=[rehearsed()])["change"]
+    with pytest.raises(TenancyError, match=r"promote, is of 2026-11-23T10:00:00\+00:00, and verdicts are good for 30 days\."):
+        gate(cluster(), NOW + 31 * days, verdicts=[rehearsed()])
+
+
+def test_a_verdict_is_about_one_change():
+    with pytest.raises(
+        TenancyError, match=r"None of 1 verdicts is about this change\. The nearest, v0.12.0-to-v0.13.1-.*, differs in "
+    ):
+        gate(cluster(), verdicts=[rehearsed()], queues=WIDER)
+    with pytest.raises(TenancyError, match=r"differs in from.values.global.gpuSharing\."):
+        gate(cluster(sharing=False), verdicts=[rehearsed()])
+    with pytest.raises(TenancyError, match=r"differs in from.queues.research.gpu.limit\."):
+        gate(cluster(queues=WIDER), verdicts=[rehearsed()])
+
+
+def test_queues_and_values_alone_are_changes_too():
+    for asked, path in (
+        ({"queues": WIDER}, "queues.research.gpu.limit"),
+        ({"values": {"operator": {"qps": 7}}}, "values.operator"),
+    ):
+        with pytest.raises(TenancyError, match=rf"from v0.12.0 to v0.12.0 \({path}.*None of 0 verdicts"):
+            gate(cluster(), version="v0.12.0", **asked)
+
+
+def test_without_a_change_or_a_scheduler_there_is_nothing_to_refuse():
+    assert gate(cluster("v0.13.1"))["differences"] == []
+    empty = InMemoryApi()
+    assert gate((empty, InMemoryHelm(empty)))["change"] == ""
+
+
+def test_a_change_that_was_ended_in_the_middle_may_be_finished():
+    promoted = rehearsed(queues=WIDER)
+    # The release is there, the queues are not.
+    result = gate(cluster("v0.13.1"), verdicts=[promoted], queues=WIDER)
+    assert result["differences"] == ["queues.research.gpu.limit"]
+    assert result["verdict"].startswith(promoted["change"]["name"])
+
+
+def test_queues_of_others_are_a_part_of_it():
+    kube, helm = cluster()
+    kube.put({"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "theirs"}, "spec": {}})
+    with pytest.raises(TenancyError, match=r"differs in from.queues.theirs, to.queues.theirs\."):
+        gate((kube, helm), verdicts=[rehearsed()])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"format": 2}, r"verdicts\[0\].format: is 2; this release reads 1\."),
+        ({"at": "2026-11-23"}, r"verdicts\[0\].at: '2026-11-23' is not a moment"),
+        ({"change": {"name": "a", "from": {}, "to": {}}}, r"verdicts\[0\].change.from: has other keys than"),
+        ({"result": "promoted"}, r"verdicts\[0\].result: 'promoted' is not one of promote, hold, reject"),
+    ],
+)
+def test_files_that_are_no_verdicts(wrong, said):
+    with pytest.raises(TenancyError, match=said):
+        gate(cluster(), verdicts=[rehearsed() | wrong])

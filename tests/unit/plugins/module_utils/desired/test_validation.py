@@ -608,6 +608,16 @@ def test_booleans_of_the_command_line():
     assert refused(kubegpu_accept_lost_pods="yes") == ["kubegpu_accept_lost_pods: must be true or false, not 'yes'."]
 
 
+def test_a_required_rehearsal_has_verdicts():
+    assert desired_state({"kubegpu_accept_holds": ["a"]}, "dc1", TODAY).rehearsal == {}
+    required = {"kubegpu_rehearsal": "required", "kubegpu_rehearsal_verdicts": "rehearsals"}
+    assert desired_state(required, "dc1", TODAY).rehearsal == {"verdicts": "rehearsals", "max_age": 30, "accept_holds": []}
+    assert refused(kubegpu_rehearsal="required", kubegpu_rehearsal_max_age=0) == [
+        "kubegpu_rehearsal_verdicts: is missing: say in which folder the verdicts of rehearsals are.",
+        "kubegpu_rehearsal_max_age: is 0; it is one day at least.",
+    ]
+
+
 def test_a_proxy_is_one_that_clients_speak_to():
     (problem,) = refused(kubegpu_kubeconfig_proxy="socks5://127.0.0.1:1080")
     assert problem.startswith("kubegpu_kubeconfig_proxy: 'socks5://127.0.0.1:1080' is a SOCKS proxy")

@@ -1,0 +1,202 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""A change of KAI Scheduler: what a rehearsal is about, and whether its verdict covers a change that is to be made. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change as Difference
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge, differences
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, without_migration
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, written
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
+    CHANGE,
+    FORMAT,
+    HOLD,
+    PROMOTE,
+    SCHEDULER,
+    VERDICT,
+)
+
+Data = dict[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """KAI Scheduler as a rehearsal is about it.
+
+    :ivar values: all that its chart is given.
+    :ivar queues: by name, each as the module kai_queues takes it, without what is as by default.
+    """
+
+    version: str
+    values: Values
+    queues: dict[str, Data]
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """What changes from one configuration to another."""
+
+    before: Configuration
+    after: Configuration
+
+    @property
+    def name(self) -> str:
+        """A name that no other change has, such as v0.12.0-to-v0.13.1-3f2a9c01d4."""
+        digest = hashlib.sha256(json.dumps(dataclasses.asdict(self), sort_keys=True).encode()).hexdigest()
+        return f"{self.before.version}-to-{self.after.version}-{digest[:10]}"
+
+    @property
+    def differences(self) -> list[Difference]:
+        """What differs, by its path."""
+        return _differences(self.before, self.after)
+
+    def data(self) -> Data:
+        """Return it as plain data, as facts.CHANGE has it."""
+        return {"name": self.name, "from": dataclasses.asdict(self.before), "to": dataclasses.asdict(self.after)}
+
+
+def wanted(given: t.Any, path: str, queues: t.Sequence[Data]) -> Configuration:
+    """Return a configuration as users write it, by the keys of facts.SCHEDULER.
+
+    :arg queues: those that it has where it names none.
+    :raises TenancyError: with all ``problems``.
+    """
+    problems = Problems()
+    found = problems.mapping(plain(given), SCHEDULER, path)
+    problems.raise_if_any("the change")
+    known, tree = release(found["version"]), parse(found.get("queues") or plain(queues))
+    sharing = found.get("gpu_sharing", SCHEDULER["gpu_sharing"].default)
+    values = deep_merge(chart_values(known, sharing), found.get("values", {}))
+    rows = {name: written(queue) for name, queue in tree.items()}
+    return Configuration(known.version, without_migration(values), rows)
+
+
+def live(version: str, values: Values, queues: t.Iterable[Data]) -> Configuration:
+    """Return what a cluster has.
+
+    :arg queues: Queue objects of the cluster.
+    """
+    rows = {name: written(queue) for name, queue in from_live(queues).items()}
+    return Configuration(version, without_migration(values), rows)
+
+
+def kept(queues: t.Iterable[Data]) -> dict[str, Data]:
+    """Return the queues of a cluster that stay whatever is asked for, because they are somebody else's."""
+    return {name: written(queue) for name, queue in from_live(item for item in queues if not is_owned(item)).items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Gate:
+    """What lets a change through.
+
+    :ivar verdicts: as rehearsal_verdict returned them.
+    :ivar most: how old a verdict may be.
+    :ivar accepted: names of changes that may be made although their verdict is hold.
+    """
+
+    verdicts: t.Sequence[Data]
+    most: datetime.timedelta
+    accepted: t.Collection[str]
+
+    def judge(self, change: Change, now: datetime.datetime) -> tuple[str, str]:
+        """Return why a change is let through, and why it is refused; one of them is empty."""
+        about = [item for item in self.verdicts if covers(item["change"], change)]
+        if not about:
+            return "", self._missing(change)
+        verdict = max(about, key=moment)
+        name, result, at = verdict["change"]["name"], verdict["result"], verdict["at"]
+        if now - moment(verdict) > self.most:
+            return "", f"The verdict {name}, {result}, is of {at}, and verdicts are good for {self.most.days} days."
+        if result == PROMOTE or (result == HOLD and name in self.accepted):
+            return f"{name}: {result}, {at}" + (", accepted" if result == HOLD else ""), ""
+        way = f" kubegpu_accept_holds: [{name}] accepts that." if result == HOLD else ""
+        return "", f"The verdict {name} of {at} is {result}: {' '.join(verdict['reasons'])}{way}"
+
+    def _missing(self, change: Change) -> str:
+        """Return that no verdict is about a change, and how the nearest one differs."""
+        text = f"None of {len(self.verdicts)} verdicts is about this change."
+        if not self.verdicts:
+            return text
+        nearest, paths = min(
+            ((item["change"]["name"], _apart(item["change"], change)) for item in self.verdicts), key=lambda one: len(one[1])
+        )
+        more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""
+        return f"{text} The nearest, {nearest}, differs in {', '.join(paths[:5])}{more}."
+
+
+def covers(rehearsed: Data, change: Change) -> bool:
+    """Tell whether a rehearsed change leads to the same, from where the cluster is.
+
+    A run that was ended in the middle leaves parts of a cluster as they are to be: those are covered, too.
+
+    :arg rehearsed: as facts.CHANGE has it.
+    """
+    before, after = Configuration(**rehearsed["from"]), Configuration(**rehearsed["to"])
+    if _differences(after, change.after):
+        return False
+    names = before.queues.keys() | after.queues.keys() | change.before.queues.keys()
+    pairs = [
+        (change.before.version, (before.version, after.version)),
+        (change.before.values, (before.values, after.values)),
+        *((change.before.queues.get(name), (before.queues.get(name), after.queues.get(name))) for name in names),
+    ]
+    return all(here in either for here, either in pairs)
+
+
+def parse_verdict(given: t.Any, path: str) -> Data:
+    """Return a verdict from a file.
+
+    :raises TenancyError: with all ``problems``.
+    """
+    problems = Problems()
+    verdict = problems.mapping(plain(given), VERDICT, path)
+    if verdict.get("format", FORMAT) != FORMAT:
+        problems.add(f"{path}.format", f"is {verdict['format']}; this release reads {FORMAT}.")
+    if "change" in verdict:
+        change = problems.mapping(verdict["change"], CHANGE, f"{path}.change")
+        for side in ("from", "to"):
+            if side in change and change[side].keys() != {"version", "values", "queues"}:
+                problems.add(f"{path}.change.{side}", "has other keys than version, values and queues.")
+    try:
+        if "at" in verdict:
+            moment(verdict)
+    except ValueError:
+        problems.add(f"{path}.at", f"{verdict['at']!r} is not a moment such as 2026-11-23T10:00:00+00:00.")
+    problems.raise_if_any("a verdict")
+    return verdict
+
+
+def moment(verdict: Data) -> datetime.datetime:
+    """Return when a verdict was made.
+
+    :raises ValueError: where that is no moment, or one without a time zone.
+    """
+    at = datetime.datetime.fromisoformat(verdict["at"])
+    if at.tzinfo is None:
+        raise ValueError(verdict["at"])
+    return at
+
+
+def _apart(rehearsed: Data, change: Change) -> list[str]:
+    """Return the paths in which a change differs from one that was rehearsed."""
+    sides = ((rehearsed["from"], change.before, "from"), (rehearsed["to"], change.after, "to"))
+    return [f"{side}.{path}" for data, own, side in sides for path, _there, _here in _differences(Configuration(**data), own)]
+
+
+def _differences(before: Configuration, after: Configuration) -> list[Difference]:
+    version: list[Difference] = [("version", before.version, after.version)] if before.version != after.version else []
+    return [*version, *differences(before.values, after.values), *differences(before.queues, after.queues, "queues")]

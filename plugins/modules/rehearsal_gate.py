@@ -1,0 +1,168 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.rehearsal_gate."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rehearsal_gate
+short_description: Refuse a change of KAI Scheduler that no rehearsal promoted
+version_added: 0.1.0
+description:
+  - Compares KAI Scheduler and the queues of a cluster with what is asked for. Fails where they differ, unless one of O(verdicts) is about
+    exactly that change, is not too old, and is V(promote).
+  - A change that was ended in the middle may be finished by its verdict.
+  - Where no KAI Scheduler is installed, or nothing changes, there is nothing to refuse.
+  - Only reads from the cluster.
+author: kubegpu.tenancy contributors (@kubegpu)
+options:
+  version:
+    description:
+      - Version of KAI Scheduler that is asked for.
+    type: str
+    required: true
+  gpu_sharing:
+    description:
+      - Whether pods may ask for fractions of a GPU.
+    type: bool
+    default: false
+  values:
+    description:
+      - Values for its chart.
+    type: dict
+    default: {}
+  queues:
+    description:
+      - Tree of queues that is asked for, as M(kubegpu.tenancy.kai_queues) takes it.
+    type: list
+    elements: dict
+    default: []
+  verdicts:
+    description:
+      - What M(kubegpu.tenancy.rehearsal_verdict) returned, of any rehearsals.
+    type: list
+    elements: dict
+    default: []
+  max_age:
+    description:
+      - How many days a verdict is good for.
+    type: int
+    default: 30
+  accept_holds:
+    description:
+      - Names of changes that may be made although their verdict is V(hold).
+    type: list
+    elements: str
+    default: []
+  helm_binary:
+    description:
+      - Name or path of the C(helm) program.
+    type: str
+    default: helm
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+attributes:
+  diff_mode:
+    support: none
+    details: The module changes nothing.
+notes:
+  - O(kubeconfig) has to be the path of a file on the host where the module runs, because C(helm) reads it too.
+seealso:
+  - module: kubegpu.tenancy.rehearsal_verdict
+  - module: kubegpu.tenancy.kai_scheduler
+"""
+
+EXAMPLES = r"""
+- name: Upgrade only as it was rehearsed
+  kubegpu.tenancy.rehearsal_gate:
+    kubeconfig: /etc/kubegpu/dc1/tenants/team-ml.yml
+    version: v0.16.8
+    queues: "{{ queues }}"
+    verdicts: ["{{ lookup('ansible.builtin.file', 'rehearsals/verdict-v0.13.1-to-v0.16.8-3f2a9c01d4.json') | from_json }}"]
+"""
+
+RETURN = r"""
+change:
+  description: Name of the change. Empty where there is none.
+  returned: success
+  type: str
+  sample: v0.13.1-to-v0.16.8-3f2a9c01d4
+differences:
+  description: What changes, by its path.
+  returned: success
+  type: list
+  elements: str
+  sample: [version, queues.training.gpu.limit]
+verdict:
+  description: The verdict by which it may be made. Empty where there is no change.
+  returned: success
+  type: str
+  sample: "v0.13.1-to-v0.16.8-3f2a9c01d4: promote, 2026-11-23T10:00:00+00:00"
+"""
+
+import dataclasses
+import datetime
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import helm_release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import (
+    Change,
+    Gate,
+    kept,
+    live,
+    parse_verdict,
+    wanted,
+)
+
+ARGUMENT_SPEC = {
+    "version": {"type": "str", "required": True},
+    "gpu_sharing": {"type": "bool", "default": False},
+    "values": {"type": "dict", "default": {}},
+    "queues": {"type": "list", "elements": "dict", "default": []},
+    "verdicts": {"type": "list", "elements": "dict", "default": []},
+    "max_age": {"type": "int", "default": 30},
+    "accept_holds": {"type": "list", "elements": "str", "default": []},
+    "helm_binary": {"type": "str", "default": "helm"},
+}
+
+
+def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
+    """Compare the cluster with what is asked for, and refuse a change without a verdict; ``now`` decides how old verdicts are."""
+    params = run.params
+    verdicts = [parse_verdict(item, f"verdicts[{number}]") for number, item in enumerate(params["verdicts"])]
+    asked = {key: params[key] for key in ("version", "gpu_sharing", "values", "queues")}
+    installed = helm_release(run).inspect()
+    after = wanted(asked, "the change", [])
+    unchanged = {"changed": False, "change": "", "differences": [], "verdict": ""}
+    if installed is None:
+        return unchanged
+    queues = run.kube.list(API_VERSION, KIND)
+    after = dataclasses.replace(after, queues=kept(queues) | after.queues)
+    change = Change(live(release(installed.chart_version).version, installed.values, queues), after)
+    paths = [path for path, _before, _after in change.differences]
+    if not paths:
+        return unchanged
+    gate = Gate(verdicts, datetime.timedelta(days=params["max_age"]), params["accept_holds"])
+    allowed, refused = gate.judge(change, now or datetime.datetime.now(datetime.UTC))
+    if refused:
+        raise TenancyError(
+            f"KAI Scheduler would change from {change.before.version} to {change.after.version} ({', '.join(paths)}), and has to be "
+            f"rehearsed before. {refused}",
+            change=change.data(),
+        )
+    return {"changed": False, "change": change.name, "differences": paths, "verdict": allowed}
+
+
+def main() -> None:
+    run_module(reconcile, ARGUMENT_SPEC, helm=True)
+
+
+if __name__ == "__main__":
+    main()
