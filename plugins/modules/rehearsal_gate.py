@@ -96,11 +96,12 @@ differences:
   type: list
   elements: str
   sample: [version, queues.training.gpu.limit]
-verdict:
-  description: The verdict by which it may be made. Empty where there is no change.
+steps:
+  description: That it may be made, and by which verdict. Empty where there is no change.
   returned: success
-  type: str
-  sample: "v0.13.1-to-v0.16.8-3f2a9c01d4: promote, 2026-11-23T10:00:00+00:00"
+  type: list
+  elements: dict
+  sample: [{step: let the change through, why: "v0.13.1-to-v0.16.8-3f2a9c01d4: promote, 2026-11-23T10:00:00+00:00"}]
 """
 
 import dataclasses
@@ -140,7 +141,7 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
     asked = {key: params[key] for key in ("version", "gpu_sharing", "values", "queues")}
     installed = helm_release(run).inspect()
     after = wanted(asked, "the change", [])
-    unchanged = {"changed": False, "change": "", "differences": [], "verdict": ""}
+    unchanged = {"changed": False, "change": "", "differences": [], "steps": []}
     if installed is None:
         return unchanged
     queues = run.kube.list(API_VERSION, KIND)
@@ -157,11 +158,15 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
             f"rehearsed before. {refused}",
             change=change.data(),
         )
-    return {"changed": False, "change": change.name, "differences": paths, "verdict": allowed}
+    return unchanged | {
+        "change": change.name,
+        "differences": paths,
+        "steps": [{"step": "let the change through", "why": allowed}],
+    }
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC, helm=True)
+    run_module(reconcile, ARGUMENT_SPEC)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ short_description: Record what a cluster has to schedule, as a trace for rehears
 version_added: 0.1.0
 description:
   - Observes a cluster for O(seconds), and returns what KAI Scheduler has to schedule there, for M(kubegpu.tenancy.rehearsal_rounds) to play.
-  - It only reads. Nodes, pods, queues, priority classes and KAI Scheduler's groups of pods are listed, nothing else.
+  - It only reads. Nodes, pods, queues, priority classes and KAI Scheduler's groups of pods are listed, and its Helm release is read.
   - Of a pod it keeps its queue, requests, node selector, tolerations and priority class, when it came, for how long it ran, and with which
     others it starts. Names become digests. Images, commands, variables and volumes are not kept. Names of queues and priority classes, and
     labels of nodes, are.
@@ -34,6 +34,11 @@ options:
       - Name by which pods ask for KAI Scheduler. Other pods are left out.
     type: str
     default: kai-scheduler
+  helm_binary:
+    description:
+      - Name or path of the C(helm) program.
+    type: str
+    default: helm
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
@@ -41,6 +46,8 @@ attributes:
   diff_mode:
     support: none
     details: The module changes nothing.
+notes:
+  - O(kubeconfig) has to be the path of a file on the host where the module runs, because C(helm) reads it too.
 seealso:
   - module: kubegpu.tenancy.rehearsal_trace
 """
@@ -79,10 +86,26 @@ pods:
   returned: success
   type: int
   sample: 4
+scheduler:
+  description:
+    - KAI Scheduler as it is, as role P(kubegpu.tenancy.rehearsal#role) takes it for C(rehearsal_baseline), with what is known to go wrong with it
+      accepted. Empty where Helm knows no release of it.
+  returned: success
+  type: dict
+  sample:
+    version: v0.13.1
+    gpu_sharing: true
+    values: {global: {registry: ghcr.io/nvidia/kai-scheduler, gpuSharing: true}}
+    accept_hazards: ["#1103"]
 """
+
+import datetime
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import helm_release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import hazards_on, release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
 
@@ -90,13 +113,30 @@ ARGUMENT_SPEC = {
     "seconds": {"type": "int", "default": 0},
     "interval": {"type": "int", "default": 15},
     "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "helm_binary": {"type": "str", "default": "helm"},
 }
 
 
 def reconcile(run: Run) -> Result:
-    """Observe the cluster, and return its trace."""
+    """Observe the cluster, and return its trace and its scheduler."""
     trace = record(run, run.params["scheduler_name"], run.params["seconds"], run.params["interval"])
-    return {"changed": False, "trace": trace.data(), "pods": sum(workload.pods for workload in trace.workloads)}
+    pods = sum(workload.pods for workload in trace.workloads)
+    return {"changed": False, "trace": trace.data(), "pods": pods, "scheduler": _scheduler(run)}
+
+
+def _scheduler(run: Run) -> Result:
+    """Return KAI Scheduler as it is; empty where Helm knows no release of it."""
+    installed = helm_release(run).inspect()
+    if installed is None:
+        return {}
+    known = release(installed.chart_version)
+    today = datetime.datetime.now(datetime.UTC).date()
+    return {
+        "version": known.version,
+        "gpu_sharing": shares_gpus(installed.values, known),
+        "values": installed.values,
+        "accept_hazards": [hazard.name for hazard in hazards_on(known, today)],
+    }
 
 
 def main() -> None:

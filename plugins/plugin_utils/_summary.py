@@ -29,7 +29,7 @@ _FAILURES = ("_kubegpu_failure", "_kubegpu_shared_failure")
 _NOT_REACHED = "it was not reached, see the output above"
 
 # What a run of each role registers, in the order in which they run.
-_REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_release")
+_REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_gate", "_kai_scheduler_release")
 
 
 # --- collected ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation im
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import VERDICT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     rehearsal_cluster,
@@ -48,12 +49,27 @@ def test_a_trace_is_made_and_checked():
 
 
 def test_a_cluster_is_recorded_by_reading_it():
-    kube = InMemoryApi([{"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "a"}, "spec": {}}])
-    result = run(rehearsal_record, kube)
+    kube, helm = cluster()
+    kube.writes.clear()
+    result = rehearsal_record.reconcile(make_run({"seconds": 0, "interval": 15, "scheduler_name": "kai-scheduler"}, kube, helm))
     assert result["pods"] == 0
-    assert [queue["name"] for queue in result["trace"]["queues"]] == ["a"]
+    assert [queue["name"] for queue in result["trace"]["queues"]] == ["research", "training"]
+    # It is what the gate compares with.
+    asked = {"version": "v0.13.1", "gpu_sharing": True, "queues": QUEUES}
+    promoted = verdict(
+        ROUND, **{"from": result["scheduler"], "to": asked, "trace": made()["trace"] | {"queues": QUEUES, "workloads": []}}
+    )
+    assert gate((kube, helm), verdicts=[{key: promoted[key] for key in VERDICT}])["change"] == promoted["change"]["name"]
+    assert "#1103" in result["scheduler"]["accept_hazards"]
     assert kube.writes == []
-    assert {read[0] for read in kube.reads} == {"list"}
+
+
+def test_a_cluster_without_kai_scheduler_is_recorded():
+    kube = InMemoryApi()
+    result = rehearsal_record.reconcile(
+        make_run({"seconds": 0, "interval": 15, "scheduler_name": "kai-scheduler"}, kube, InMemoryHelm(kube))
+    )
+    assert result["scheduler"] == {}
 
 
 def test_a_record_takes_as_long_as_it_is_to():
@@ -151,7 +167,7 @@ def rehearsed(result=ROUND, at=NOW, **to):
     params = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [result], "thresholds": {}}
     releases = {"from": {"version": "v0.12.0", "queues": QUEUES}, "to": {"version": "v0.13.1", "queues": QUEUES} | to}
     made_of_it = rehearsal_verdict.reconcile(make_run(params | releases), at)
-    return {key: made_of_it[key] for key in ("format", "at", "change", "result", "reasons")}
+    return {key: made_of_it[key] for key in VERDICT}
 
 
 WORSE = ROUND | {"measures": {"bind_p50": 9.0}}
@@ -161,7 +177,8 @@ LOST = ROUND | {"violations": [{"invariant": "reserved", "at": 3.0, "message": "
 def test_a_change_needs_a_verdict_that_promotes_it():
     passed = gate(cluster(), verdicts=[rehearsed()])
     assert passed["differences"][0] == "version"
-    assert passed["verdict"] == f"{passed['change']}: promote, 2026-11-23T10:00:00+00:00"
+    why = f"{passed['change']}: promote, 2026-11-23T10:00:00+00:00"
+    assert passed["steps"] == [{"step": "let the change through", "why": why}]
     with pytest.raises(
         TenancyError, match=r"^KAI Scheduler would change from v0.12.0 to v0.13.1 \(version, .*None of 0 verdicts"
     ):
@@ -172,7 +189,7 @@ def test_a_change_needs_a_verdict_that_promotes_it():
 
 def test_a_later_verdict_replaces_an_earlier_one():
     later = NOW + datetime.timedelta(hours=1)
-    assert gate(cluster(), verdicts=[rehearsed(at=later), rehearsed(LOST)])["verdict"].endswith("11:00:00+00:00")
+    assert gate(cluster(), verdicts=[rehearsed(at=later), rehearsed(LOST)])["steps"][0]["why"].endswith("11:00:00+00:00")
     with pytest.raises(TenancyError, match="is reject"):
         gate(cluster(), verdicts=[rehearsed(), rehearsed(LOST, at=later)])
 
@@ -182,7 +199,9 @@ def test_a_hold_is_accepted_by_the_name_of_the_change():
     name = held["change"]["name"]
     with pytest.raises(TenancyError, match=rf"is hold: bind_p50 is 9 .* kubegpu_accept_holds: \[{name}\] accepts that\."):
         gate(cluster(), verdicts=[held], accept_holds=["another"])
-    assert gate(cluster(), verdicts=[held], accept_holds=[name])["verdict"].endswith("hold, 2026-11-23T10:00:00+00:00, accepted")
+    assert gate(cluster(), verdicts=[held], accept_holds=[name])["steps"][0]["why"].endswith(
+        "hold, 2026-11-23T10:00:00+00:00, accepted"
+    )
     with pytest.raises(TenancyError, match="is reject"):
         gate(cluster(), verdicts=[rehearsed(LOST)], accept_holds=[name])
 
@@ -225,7 +244,7 @@ def test_a_change_that_was_ended_in_the_middle_may_be_finished():
     # The release is there, the queues are not.
     result = gate(cluster("v0.13.1"), verdicts=[promoted], queues=WIDER)
     assert result["differences"] == ["queues.research.gpu.limit"]
-    assert result["verdict"].startswith(promoted["change"]["name"])
+    assert result["steps"][0]["why"].startswith(promoted["change"]["name"])
 
 
 def test_queues_of_others_are_a_part_of_it():

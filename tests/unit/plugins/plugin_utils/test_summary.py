@@ -461,10 +461,15 @@ def test_what_was_accepted_stands_there_whether_or_not_a_role_ran():
 
 
 def test_steps_stand_in_the_order_in_which_they_were_taken():
-    steps = [{"step": text, "why": "w"} for text in ("start the control plane", "apply the CRDs")]
+    texts = ("start the control plane", "let the change through", "apply the CRDs")
+    steps = [{"step": text, "why": "w"} for text in texts]
     inventory = Inventory().cluster()
-    inventory.worked(_kai_scheduler_release={"steps": steps[1:]}, _vcluster_tenant_cluster={"steps": steps[:1]})
-    assert inventory.notes() == ["ml: step: start the control plane (w)", "ml: step: apply the CRDs (w)"]
+    inventory.worked(
+        _kai_scheduler_release={"steps": steps[2:]},
+        _kai_scheduler_gate={"steps": steps[1:2]},
+        _vcluster_tenant_cluster={"steps": steps[:1]},
+    )
+    assert inventory.notes() == [f"ml: step: {text} (w)" for text in texts]
 
 
 def test_a_role_that_did_not_run_says_nothing():
