@@ -119,7 +119,7 @@ reasons:
     - "The candidate violates reserved (every GPU that pods share is reserved) in 1 of 3 rounds: burst-0-4-0 has part of a GPU of
       simulated-0-1 that is not reserved: others can get it, too (12 s)."
 notes:
-  description: What only the baseline violates, and what the trace did not exercise.
+  description: What only the baseline violates, what was not measured, and what the trace did not exercise.
   returned: success
   type: list
   elements: str

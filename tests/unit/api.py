@@ -108,6 +108,7 @@ class InMemoryApi:
     :arg strict: whether a namespace has to exist before something can be created in it, as on a real server.
     :ivar writes: (verb, kind, name) of every write, in order; ``reads`` alike.
     :ivar pod_logs: by the name of the pod; a pod without an entry has written nothing yet.
+    :ivar pod_metrics: alike; a pod without an entry does not answer.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class InMemoryApi:
         self.writes: list[tuple[str, str, str]] = []
         self.reads: list[tuple[str, str, str | None]] = []
         self.pod_logs: dict[str, str] = {}
+        self.pod_metrics: dict[str, str] = {}
         self.tokens: list[str] = []
         self._version = version
         self._counter = itertools.count(1)
@@ -386,6 +388,13 @@ class InMemoryApi:
         self._enter("logs", "Pod")
         self._require("Reading the log of", "v1", "Pod", name, namespace)
         return "\n".join(self.pod_logs.get(name, "").splitlines()[-lines:])
+
+    def metrics(self, pod: str, namespace: str, port: int) -> str:
+        self._enter("metrics", "Pod")
+        self._require("Reading the metrics of", "v1", "Pod", pod, namespace)
+        if pod not in self.pod_metrics:
+            raise TenancyError(f"Reading the metrics of Pod {pod}: error trying to reach service", status=503)
+        return self.pod_metrics[pod]
 
 
 def _now() -> str:

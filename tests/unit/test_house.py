@@ -29,8 +29,8 @@ FURTHER_FILES = {
     "_desired": {"model"},  # the types of the desired state
     "_kai": {"removal", "stand_in"},
     "_pending": {"cluster"},  # what is judged
-    # The change, the trace, where that comes from, and what is made of its rounds.
-    "_rehearsal": {"change", "model", "patterns", "recording", "verdict"},
+    # The change, the trace, where that comes from, what a scheduler costs, and what is made of the rounds.
+    "_rehearsal": {"change", "metrics", "model", "patterns", "recording", "verdict"},
     "_vcluster": {"classes", "control_plane", "inventory"},
 }
 

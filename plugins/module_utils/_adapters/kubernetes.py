@@ -404,6 +404,14 @@ class Kube:
                 return ""
             raise
 
+    def metrics(self, pod: str, namespace: str, port: int) -> str:
+        """Return what a pod serves at /metrics, by way of the API server.
+
+        :raises TenancyError: where it does not answer, too.
+        """
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy/metrics"
+        return self._get(f"Reading the metrics of Pod {pod}", path)
+
     def version(self) -> str:
         """Return the API server's version, such as v1.35.4; on hardened servers only authenticated callers get it."""
         what = "Reading the API server's version"

@@ -123,4 +123,8 @@ THRESHOLDS: dict[str, dict[str, float]] = {
     "unfairness": {"ratio": 0.2, "amount": 0.5},
     # Lines of KAI Scheduler's own logs that report an error.
     "log_errors": {"ratio": 0.5, "amount": 10.0},
+    # Of KAI's scheduler: milliseconds of its cycles, 95 of 100 of them; cores on average; MiB at most.
+    "cycle_p95": {"ratio": 0.5, "amount": 200.0},
+    "scheduler_cpu": {"ratio": 0.5, "amount": 0.2},
+    "scheduler_memory": {"ratio": 0.5, "amount": 200.0},
 }

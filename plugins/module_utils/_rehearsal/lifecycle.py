@@ -13,11 +13,12 @@ import functools
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, is_owned, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problems
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE as KAI_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULERS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, plain_lines
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import empty_namespace
@@ -32,6 +33,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts i
     RUNS_NOTE,
     SIMULATED,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.metrics import PORT, Meter
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.recording import Recorder
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import ENDED, Round, Watch
@@ -135,6 +137,7 @@ class _Play:
         self._due = collections.deque(sorted(trace.workloads, key=lambda item: item.arrives))
         self._submitted: dict[str, Object] = {}
         self._watch = Watch(trace, parse_queues(trace.queues), nodes)
+        self._meter = Meter()
 
     def result(self) -> Round:
         clock, sleep = self._run.deadline.clock, self._run.deadline.sleep
@@ -146,8 +149,9 @@ class _Play:
                 self._submit(at)
                 pods = self._run.kube.list("v1", "Pod")
                 self._watch.observe(clock() - start, pods)
+                self._measure(clock() - start, pods)
                 if not self._due and (self._all_ended(pods) or at > self._end + SETTLE):
-                    return self._watch.result({"log_errors": self._log_errors(pods, at)})
+                    return self._watch.result({"log_errors": self._log_errors(pods, at)} | self._meter.measures())
                 if self._run.deadline.left(0) <= 0:
                     raise TenancyError(
                         f"The round is not over after {at:.0f} s, and the time is: allow more, or raise the speed."
@@ -156,6 +160,16 @@ class _Play:
                 sleep(max(0.0, INTERVAL - (clock() - start - at)))
         finally:
             _clear(self._run)
+
+    def _measure(self, at: float, pods: t.Iterable[Object]) -> None:
+        """Read what KAI's scheduler reports of itself, if there is one that does."""
+        for pod in pods:
+            if pod["metadata"]["namespace"] == KAI_NAMESPACE and labels_of(pod).get("app") in SCHEDULERS and is_ready(pod):
+                try:
+                    self._meter.observe(at, self._run.kube.metrics(pod["metadata"]["name"], KAI_NAMESPACE, PORT))
+                except TenancyError as exc:
+                    # One reading of many, and a verdict says what was not measured.
+                    self._run.warn(f"{exc.message}")
 
     def _log_errors(self, pods: t.Iterable[Object], seconds: float) -> float:
         """Return how many errors KAI Scheduler's own pods logged in the last seconds."""

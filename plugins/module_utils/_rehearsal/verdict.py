@@ -41,7 +41,7 @@ class Verdict:
 
     :ivar result: promote, hold or reject.
     :ivar reasons: a sentence each, with the pods, queues and seconds it rests on.
-    :ivar notes: what only the baseline violates, and what the trace did not exercise.
+    :ivar notes: what only the baseline violates, what was not measured, and what the trace did not exercise.
     """
 
     result: str
@@ -70,8 +70,10 @@ def judge(trace: Trace, baseline: t.Sequence[Round], candidate: t.Sequence[Round
             rejections.append(f"The candidate violates {invariant} ({MEANINGS[invariant]}) {after}.{also}")
         elif before:
             notes.append(f"Only the baseline violates {invariant} ({MEANINGS[invariant]}) {before}.")
-    compared = tuple(_compare(name, baseline, candidate, thresholds[name]) for name in thresholds)
+    measured = [name for name in thresholds if all(name in each.measures for each in (*baseline, *candidate))]
+    compared = tuple(_compare(name, baseline, candidate, thresholds[name]) for name in measured)
     worse = [_sentence(one) for one in compared if one.worse]
+    notes += [f"Not measured in every round: {name}." for name in thresholds if name not in measured]
     notes += [f"Not exercised by the trace: {what}." for what in not_exercised(trace, [*baseline, *candidate])]
     result = REJECT if rejections else HOLD if worse else PROMOTE
     reasons = (*rejections, *worse) or ("Everything holds, and no measure is worse than thresholds allow.",)
@@ -92,7 +94,7 @@ def _violations(invariant: str, rounds: t.Sequence[Round]) -> str:
 def _compare(
     name: str, baseline: t.Sequence[Round], candidate: t.Sequence[Round], threshold: t.Mapping[str, float]
 ) -> Comparison:
-    before, after = (tuple(each.measures.get(name, 0.0) for each in rounds) for rounds in (baseline, candidate))
+    before, after = (tuple(each.measures[name] for each in rounds) for rounds in (baseline, candidate))
     allowed = statistics.median(before) * (1 + threshold["ratio"]) + threshold["amount"]
     # Within what the baseline's own rounds show, nothing is known to be worse.
     worse = statistics.median(after) > allowed and min(after) > max(before)

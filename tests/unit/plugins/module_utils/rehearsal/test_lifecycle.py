@@ -193,6 +193,23 @@ def test_errors_that_the_scheduler_logs_are_counted(cluster):
     assert found.measures["log_errors"] == 1
 
 
+def scheduler(name):
+    metadata = {"name": name, "namespace": "kai-scheduler", "labels": {"app": "kai-scheduler-default"}}
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": ready}
+
+
+def test_what_the_scheduler_costs_is_measured(cluster):
+    made(cluster)
+    cluster.put(scheduler("kai-1"))
+    trace = Trace(30.0, TRACE.nodes, QUEUES, {}, (WORK[0], WORK[1]))
+    (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=5)
+    assert "cycle_p95" not in found.measures
+    cluster.pod_metrics["kai-1"] = "e2e_scheduling_latency_milliseconds 40\nprocess_cpu_seconds_total 7.5\n"
+    (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=5)
+    assert (found.measures["cycle_p95"], found.measures["scheduler_cpu"]) == (40, 0)
+
+
 def test_what_is_evicted_comes_back(cluster):
     made(cluster)
     evicted = []

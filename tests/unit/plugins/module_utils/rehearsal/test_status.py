@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, THRESHOLDS
@@ -316,6 +318,13 @@ def test_what_is_worse_than_allowed_is_held():
 def test_what_is_not_known_to_be_worse_is_promoted(before, after):
     rounds = [[played(bind_p95=float(value)) for value in values] for values in (before, after)]
     assert verdict(*rounds).result == "promote"
+
+
+def test_what_was_not_measured_is_said():
+    without = dataclasses.replace(played(), measures={"unbound": 0.0, "evicted": 0.0})
+    found = verdict([played()], [without])
+    assert [one.name for one in found.comparisons] == ["unbound", "evicted"]
+    assert "Not measured in every round: cycle_p95." in found.notes
 
 
 def test_data_is_plain():
