@@ -145,9 +145,9 @@ WIDER = [{"name": "research", "gpu": {"limit": 16}, "children": [{"name": "train
 NOW = datetime.datetime(2026, 11, 23, 10, tzinfo=datetime.UTC)
 
 
-def cluster(version="v0.12.0", queues=QUEUES, sharing=True):
+def cluster(version="v0.12.0", queues=None, sharing=True):
     """A cluster with KAI Scheduler and queues, as this collection makes them."""
-    kube = InMemoryApi([manifest(queue) for queue in parse(queues).values()])
+    kube = InMemoryApi([manifest(queue) for queue in parse(queues or QUEUES).values()])
     helm = InMemoryHelm(kube)
     known = release(version)
     values = chart_values(known, sharing)
@@ -162,9 +162,9 @@ def gate(world, now=NOW, **given):
     return rehearsal_gate.reconcile(make_run(params | asked | given, kube, helm), now)
 
 
-def rehearsed(result=ROUND, at=NOW, **to):
+def rehearsed(result=None, at=NOW, **to):
     """The verdict on an upgrade from v0.12.0 to v0.13.1."""
-    params = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [result], "thresholds": {}}
+    params = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [result or ROUND], "thresholds": {}}
     releases = {"from": {"version": "v0.12.0", "queues": QUEUES}, "to": {"version": "v0.13.1", "queues": QUEUES} | to}
     made_of_it = rehearsal_verdict.reconcile(make_run(params | releases), at)
     return {key: made_of_it[key] for key in VERDICT}
