@@ -37,6 +37,9 @@ WORKLOAD: Fields = {
     "group": Field(
         str, "Name of the group that its pods start with, for workloads that start together; its own where it is empty.", ""
     ),
+    "topology": Field(str, "Name of the topology by which its pods are near each other, where they start together.", ""),
+    "topology_required": Field(str, "Label of nodes, a level of that topology, of which all of its nodes have the same value.", ""),
+    "topology_preferred": Field(str, "Alike, where KAI Scheduler finds room for that.", ""),
     "gpus": Field(float, "GPU devices of each pod: whole ones, or a part of one, such as 0.5.", 0),
     "gpu_memory": Field(int, "Memory of a GPU that each pod asks for in place of gpus, in MiB.", 0),
     "cpu": Field(str, "Cores that each pod asks for.", "100m"),
@@ -51,6 +54,7 @@ TRACE: Fields = {
     "nodes": Field(list, "Shapes of the nodes.", required=True, fields=NODES),
     "queues": Field(list, "Tree of queues, as the module kai_queues takes it.", required=True),
     "priority_classes": Field(dict, "Value of each PriorityClass that workloads name, beside KAI Scheduler's own.", {}),
+    "topologies": Field(dict, "Of each Topology of KAI Scheduler the labels of nodes that are its levels, the widest first.", {}),
     "workloads": Field(list, "What has to be scheduled.", required=True, fields=WORKLOAD),
 }
 

@@ -23,6 +23,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import empty_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import TOPOLOGY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
@@ -73,7 +74,8 @@ def record(run: Run, scheduler: str, seconds: float, interval: float, now: t.Cal
         run.deadline.sleep(min(interval, left))
     nodes, queues = run.kube.list("v1", "Node"), run.kube.list(API_VERSION, KIND)
     classes = run.kube.list("scheduling.k8s.io/v1", "PriorityClass")
-    return recorder.trace(start, max(end, start + LEAST_SPAN), nodes, queues, classes)
+    topologies = run.kube.list(*TOPOLOGY)
+    return recorder.trace(start, max(end, start + LEAST_SPAN), nodes, queues, classes, topologies)
 
 
 def have_cluster(run: Run, trace: Trace, image: str) -> None:
@@ -122,7 +124,21 @@ def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float) -> l
     nodes = run.kube.list("v1", "Node", None, f"{SIMULATED}=true")
     if not nodes:
         raise TenancyError("The cluster has no simulated nodes. Module rehearsal_cluster makes them.")
+    _have_topologies(run, trace)
     return [_Play(run, trace, scheduler, speed, nodes).result() for _number in range(rounds)]
+
+
+def _have_topologies(run: Run, trace: Trace) -> None:
+    """Have the Topologies of a trace, and no other ones of a rehearsal."""
+    wanted = plan.topologies(trace)
+    if wanted and not run.kube.served(*TOPOLOGY):
+        raise TenancyError("The trace has topologies, and this release of KAI Scheduler has none of its own: they came with v0.12.")
+    names = {item["metadata"]["name"] for item in wanted}
+    for item in run.kube.list(*TOPOLOGY):
+        if is_owned(item) and item["metadata"]["name"] not in names:
+            run.kube.delete(*TOPOLOGY, item["metadata"]["name"])
+    for item in wanted:
+        run.kube.apply(item)
 
 
 class _Play:

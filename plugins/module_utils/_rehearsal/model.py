@@ -41,6 +41,9 @@ class Workload:
     pods: int
     together: int
     group: str
+    topology: str
+    topology_required: str
+    topology_preferred: str
     gpus: float
     gpu_memory: int
     cpu: str
@@ -75,6 +78,7 @@ class Trace:
     queues: list[Data]
     priority_classes: dict[str, int]
     workloads: tuple[Workload, ...]
+    topologies: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     @property
     def gpus(self) -> int:
@@ -91,12 +95,14 @@ class Trace:
 
     def data(self) -> Data:
         """Return it as plain data, without what is as by default; validation.parse reads that again."""
+        topologies = {"topologies": self.topologies} if self.topologies else {}
         return {
             "format": FORMAT,
             "span": self.span,
             "nodes": [_said(shape, NODES) for shape in self.nodes],
             "queues": self.queues,
             "priority_classes": self.priority_classes,
+            **topologies,
             "workloads": [_said(workload, WORKLOAD) for workload in self.workloads],
         }
 

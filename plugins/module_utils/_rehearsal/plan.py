@@ -24,6 +24,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
     RESERVED_GPU_NOTE,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import TOPOLOGY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
     KWOK_NAMESPACE,
@@ -226,6 +227,15 @@ def nodes(trace: Trace) -> list[Object]:
     return found
 
 
+def topologies(trace: Trace) -> list[Object]:
+    """Return the trace's Topologies."""
+    found = []
+    for name, labels in trace.topologies.items():
+        levels = [{"nodeLabel": label} for label in labels]
+        found.append(_owned(*TOPOLOGY, name) | {"spec": {"levels": levels}})
+    return found
+
+
 def group(workload: Workload, together: int) -> Object | None:
     """Return the PodGroup of a workload; None for one whose pods start by themselves, which KAI Scheduler groups itself.
 
@@ -236,6 +246,9 @@ def group(workload: Workload, together: int) -> Object | None:
     api_version, kind = POD_GROUP
     spec: Object = {"minMember": together, "queue": workload.queue}
     spec |= {"priorityClassName": workload.priority_class} if workload.priority_class else {}
+    if workload.topology:
+        levels = {"requiredTopologyLevel": workload.topology_required, "preferredTopologyLevel": workload.topology_preferred}
+        spec["topologyConstraint"] = {"topology": workload.topology} | {key: level for key, level in levels.items() if level}
     return {
         "apiVersion": api_version,
         "kind": kind,

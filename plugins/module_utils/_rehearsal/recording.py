@@ -66,6 +66,7 @@ class Recorder:
         nodes: t.Iterable[Object],
         queues: t.Iterable[Object],
         priority_classes: t.Iterable[Object],
+        topologies: t.Iterable[Object] = (),
     ) -> model.Trace:
         """Return what was there to be scheduled between two moments.
 
@@ -76,6 +77,8 @@ class Recorder:
         workloads = self._workloads(pods, tree, start)
         selected = {key for pod in pods for key in pod["spec"].get("nodeSelector") or {}}
         named = {workload.priority_class for workload in workloads}
+        levels = {item["metadata"]["name"]: [level["nodeLabel"] for level in item["spec"]["levels"]] for item in topologies}
+        selected |= {label for labels in levels.values() for label in labels}
         return model.Trace(
             (end - start).total_seconds(),
             _shapes(nodes, selected),
@@ -86,6 +89,7 @@ class Recorder:
                 if item["metadata"]["name"] in named
             },
             tuple(workloads),
+            levels,
         )
 
     def _workloads(self, pods: t.Sequence[Object], tree: t.Mapping[str, Queue], start: datetime.datetime) -> list[model.Workload]:
@@ -112,7 +116,7 @@ class Recorder:
                 "pods": len(members),
                 "together": 1 + more,
                 "group": digest if kinds[group] > 1 else "",
-            }
+            } | self._topology(group)
             name = digest if kinds[group] == 1 else f"{digest}-{numbers[group]}"
             found.append(model.workload(name, self._queue(members[0], tree), **given, **_asked(members[0])))
         return found
@@ -120,6 +124,13 @@ class Recorder:
     def _least(self, group: Key) -> int:
         """Return how many pods of a group start together."""
         return ((self._groups.get(group) or {}).get("spec") or {}).get("minMember") or 1
+
+    def _topology(self, group: Key) -> dict[str, str]:
+        """Return what a group asks for by a Topology."""
+        constraint = ((self._groups.get(group) or {}).get("spec") or {}).get("topologyConstraint") or {}
+        keys = ("topology", "requiredTopologyLevel", "preferredTopologyLevel")
+        names = ("topology", "topology_required", "topology_preferred")
+        return {name: constraint.get(key) or "" for key, name in zip(keys, names, strict=True)}
 
     def _queue(self, pod: Object, tree: t.Mapping[str, Queue]) -> str:
         """Return a pod's queue; KAI Scheduler's default one where it names none, or one that does not exist."""

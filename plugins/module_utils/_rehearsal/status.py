@@ -131,7 +131,7 @@ class Watch:
                 known.gone, known.evicted = True, known.evicted + 1
         placed = [pod for pod in mine if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ENDED]
         wrong = {*self._owners(placed, reservations), *self._unreserved(placed, reservations), *self._split(mine)}
-        wrong |= {*self._above_limits(placed), *self._misplaced(placed)}
+        wrong |= {*self._above_limits(placed), *self._misplaced(placed), *self._apart(placed)}
         self._note(at, wrong)
         self._measure(at, mine, placed)
 
@@ -148,7 +148,7 @@ class Watch:
             Violation(EXPLAINED, end, f"{name} waits, and nothing says why") for name, why in sorted(unbound.items()) if not why
         ]
         ordered = sorted(waits.values())
-        measures = {f"bind_p{part}": _percentile(ordered, part) for part in (50, 95, 99)}
+        measures = {f"bind_p{part}": _percentile(ordered, part) for part in (50, 95, 99) if ordered}
         measures |= {"unbound": float(len(unbound)), "evicted": float(sum(pod.evicted for pod in self._pods.values()))}
         measures |= {"idle_gpus": self._mean(1), "fragmented_gpus": self._mean(2)}
         measures["unfairness"] = sum(self._unfair) / len(self._unfair) if self._unfair else 0.0
@@ -258,6 +258,17 @@ class Watch:
             for taint in untolerated(node, pod["spec"].get("tolerations") or []):
                 yield PLACEMENT, f"{name} is on {node['metadata']['name']}, whose taint {taint} it does not tolerate"
 
+    def _apart(self, placed: list[Object]) -> t.Iterator[tuple[str, str]]:
+        """Yield groups that have to be within one part of a topology, and are in several."""
+        parts: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+        for pod in placed:
+            workload = self._workloads[labels_of(pod)[WORKLOAD_LABEL]]
+            if level := workload.topology_required:
+                parts[workload.starts_with, level].add(labels_of(self._nodes.get(pod["spec"]["nodeName"])).get(level, "none"))
+        for (name, level), values in sorted(parts.items()):
+            if len(values) > 1:
+                yield PLACEMENT, f"{name} has to be within one {level}, and is in {', '.join(sorted(values))}"
+
     # --- what is measured --------------------------------------------------------------------------------------------
 
     def _measure(self, at: float, mine: list[Object], placed: list[Object]) -> None:
@@ -351,8 +362,8 @@ def _gpus(pod: Object, gpu_memory: str) -> float:
 
 
 def _percentile(ordered: t.Sequence[float], part: int) -> float:
-    """Return the smallest value that so many percent of all do not exceed; 0 without any."""
-    return round(ordered[max(0, -(-len(ordered) * part // 100) - 1)], 3) if ordered else 0.0
+    """Return the smallest value that so many percent of all do not exceed; there is one at least."""
+    return round(ordered[-(-len(ordered) * part // 100) - 1], 3)
 
 
 def _why(pod: Object) -> str:

@@ -27,6 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status 
 
 Data = dict[str, t.Any]
 
+_TOPOLOGY = ("topology", "topology_required", "topology_preferred")
 # Pods are called after it, with a number.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
@@ -47,6 +48,7 @@ def parse(given: t.Any) -> model.Trace:
     workloads = [_workload(item, f"trace.workloads[{n}]", known, problems) for n, item in enumerate(trace.get("workloads", []))]
     _check_names(workloads, problems)
     _check_groups(workloads, problems)
+    _check_topologies(trace.get("topologies", {}), workloads, problems)
     classes = trace.get("priority_classes", {})
     for name, value in classes.items():
         problems.typed(value, int, f"trace.priority_classes.{name}")
@@ -59,6 +61,7 @@ def parse(given: t.Any) -> model.Trace:
         trace["queues"],
         classes,
         tuple(item for item in workloads if item),
+        trace.get("topologies", {}),
     )
 
 
@@ -139,9 +142,23 @@ def _check_groups(workloads: t.Iterable[model.Workload | None], problems: Proble
     firsts: dict[str, model.Workload] = {}
     for workload in filter(None, workloads):
         first = firsts.setdefault(workload.starts_with, workload)
-        for key in ("arrives", "queue", "priority_class"):
+        for key in ("arrives", "queue", "priority_class", *_TOPOLOGY):
             if getattr(workload, key) != getattr(first, key):
                 problems.add("trace.workloads", f"{first.name} and {workload.name} are one group, and differ in {key}.")
+
+
+def _check_topologies(topologies: Data, workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:
+    """Refuse topologies without levels, and workloads that name one, or a level, that is not there."""
+    for name, levels in topologies.items():
+        if not isinstance(levels, list) or not levels or not all(isinstance(level, str) for level in levels):
+            problems.add(f"trace.topologies.{name}", "must be a list of the labels of nodes that are its levels, the widest first.")
+    for workload in filter(None, workloads):
+        named = [level for level in (workload.topology_required, workload.topology_preferred) if level]
+        if named and workload.topology not in topologies:
+            problems.add("trace.workloads", f"{workload.name} asks for topology {workload.topology!r}, which the trace does not have.")
+        for level in named:
+            if level not in topologies.get(workload.topology, [level]):
+                problems.add("trace.workloads", f"{workload.name}: {level} is no level of topology {workload.topology}.")
 
 
 def _check_names(workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:
