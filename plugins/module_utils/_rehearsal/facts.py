@@ -38,7 +38,9 @@ WORKLOAD: Fields = {
         str, "Name of the group that its pods start with, for workloads that start together; its own where it is empty.", ""
     ),
     "topology": Field(str, "Name of the topology by which its pods are near each other, where they start together.", ""),
-    "topology_required": Field(str, "Label of nodes, a level of that topology, of which all of its nodes have the same value.", ""),
+    "topology_required": Field(
+        str, "Label of nodes, a level of that topology, of which all of its nodes have the same value.", ""
+    ),
     "topology_preferred": Field(str, "Alike, where KAI Scheduler finds room for that.", ""),
     "gpus": Field(float, "GPU devices of each pod: whole ones, or a part of one, such as 0.5.", 0),
     "gpu_memory": Field(int, "Memory of a GPU that each pod asks for in place of gpus, in MiB.", 0),

@@ -132,7 +132,9 @@ def _have_topologies(run: Run, trace: Trace) -> None:
     """Have the Topologies of a trace, and no other ones of a rehearsal."""
     wanted = plan.topologies(trace)
     if wanted and not run.kube.served(*TOPOLOGY):
-        raise TenancyError("The trace has topologies, and this release of KAI Scheduler has none of its own: they came with v0.12.")
+        raise TenancyError(
+            "The trace has topologies, and this release of KAI Scheduler has none of its own: they came with v0.12."
+        )
     names = {item["metadata"]["name"] for item in wanted}
     for item in run.kube.list(*TOPOLOGY):
         if is_owned(item) and item["metadata"]["name"] not in names:

@@ -44,6 +44,11 @@ def generate(pattern: str, nodes: t.Sequence[Nodes], span: float, seed: int) -> 
     return Trace(span, tuple(nodes), queues, {}, tuple(ordered))
 
 
+def _tree(cluster: Cluster, *leaves: Data) -> list[Data]:
+    """Return queues below one root: before v0.13, KAI Scheduler schedules only in queues on the second level."""
+    return [_queue("all", cluster.gpus, children=list(leaves))]
+
+
 def _queue(name: str, quota: float, weight: int = 1, limit: float | None = None, **more: t.Any) -> Data:
     gpu = {"quota": quota, "over_quota_weight": weight} | ({} if limit is None else {"limit": limit})
     return {"name": name, "gpu": gpu} | more
@@ -70,7 +75,7 @@ def _load(cluster: Cluster, gpus: float, seconds: float, share: float) -> float:
 def _research(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
     """A research team's mix: notebooks on parts of GPUs, trials with one GPU, now and then a training with a node's GPUs."""
     half = cluster.gpus / 2
-    queues = [_queue("research", cluster.gpus, children=[_queue("training", half, 2), _queue("notebooks", half / 2, limit=half)])]
+    queues = _tree(cluster, _queue("training", half, 2), _queue("notebooks", half / 2, limit=half))
     seconds = cluster.span / 5
     work = [
         *(
@@ -100,7 +105,7 @@ def _fractions(cluster: Cluster, chance: random.Random) -> tuple[list[Data], lis
             work.append(
                 workload(f"burst-{burst}-{number}", "notebooks", arrives=arrives, runs=_lasting(chance, seconds), gpus=part)
             )
-    return [_queue("notebooks", cluster.gpus)], work
+    return _tree(cluster, _queue("notebooks", cluster.gpus)), work
 
 
 def _gangs(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
@@ -115,7 +120,7 @@ def _gangs(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Wo
             given = {"pods": pods, "together": pods, "gpus": min(gpus, cluster.a_node)}
             work.append(workload(f"{team}-{number}", team, arrives=at, runs=_lasting(chance, seconds), **given))
     half = cluster.gpus / 2
-    return [_queue("vision", half), _queue("speech", half)], work
+    return _tree(cluster, _queue("vision", half), _queue("speech", half)), work
 
 
 def _inference(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
@@ -127,7 +132,7 @@ def _inference(cluster: Cluster, chance: random.Random) -> tuple[list[Data], lis
         workload(f"trial-{n}", "trials", arrives=at, runs=_lasting(chance, seconds), gpus=1)
         for n, at in enumerate(_arrivals(chance, cluster.span, _load(cluster, 1, seconds, 0.7)))
     ]
-    return [_queue("serving", third, limit=third), _queue("trials", cluster.gpus - third)], [*services, *trials]
+    return _tree(cluster, _queue("serving", third, limit=third), _queue("trials", cluster.gpus - third)), [*services, *trials]
 
 
 def _reclaim(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
@@ -141,7 +146,7 @@ def _reclaim(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[
         workload(f"owner-{n}", "owners", arrives=round(cluster.span / 3 + chance.uniform(0, cluster.span / 10), 1), gpus=1)
         for n in range(half)
     ]
-    return [_queue("guests", cluster.gpus - half), _queue("owners", half)], [*early, *late]
+    return _tree(cluster, _queue("guests", cluster.gpus - half), _queue("owners", half)), [*early, *late]
 
 
 def _nearly_full(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
@@ -154,7 +159,7 @@ def _nearly_full(cluster: Cluster, chance: random.Random) -> tuple[list[Data], l
         workload(f"job-{n}", "jobs", arrives=at, runs=_lasting(chance, seconds), gpus=chance.choice(sizes))
         for n, at in enumerate(_arrivals(chance, cluster.span, _load(cluster, sum(sizes) / len(sizes), seconds, 0.3)))
     ]
-    return [_queue("long", full), _queue("jobs", cluster.gpus - full)], [*filling, *jobs]
+    return _tree(cluster, _queue("long", full), _queue("jobs", cluster.gpus - full)), [*filling, *jobs]
 
 
 PATTERNS: dict[str, t.Callable[[Cluster, random.Random], tuple[list[Data], list[Workload]]]] = {

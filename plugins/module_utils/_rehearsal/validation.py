@@ -151,11 +151,15 @@ def _check_topologies(topologies: Data, workloads: t.Iterable[model.Workload | N
     """Refuse topologies without levels, and workloads that name one, or a level, that is not there."""
     for name, levels in topologies.items():
         if not isinstance(levels, list) or not levels or not all(isinstance(level, str) for level in levels):
-            problems.add(f"trace.topologies.{name}", "must be a list of the labels of nodes that are its levels, the widest first.")
+            problems.add(
+                f"trace.topologies.{name}", "must be a list of the labels of nodes that are its levels, the widest first."
+            )
     for workload in filter(None, workloads):
         named = [level for level in (workload.topology_required, workload.topology_preferred) if level]
         if named and workload.topology not in topologies:
-            problems.add("trace.workloads", f"{workload.name} asks for topology {workload.topology!r}, which the trace does not have.")
+            problems.add(
+                "trace.workloads", f"{workload.name} asks for topology {workload.topology!r}, which the trace does not have."
+            )
         for level in named:
             if level not in topologies.get(workload.topology, [level]):
                 problems.add("trace.workloads", f"{workload.name}: {level} is no level of topology {workload.topology}.")

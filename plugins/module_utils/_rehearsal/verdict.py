@@ -58,7 +58,8 @@ def judge(trace: Trace, baseline: t.Sequence[Round], candidate: t.Sequence[Round
     """Return the verdict on a candidate.
 
     A candidate that violates an invariant is rejected, also where the baseline violates it, too. One that is
-    worse than thresholds allow, by more than the rounds differ among themselves, is held. Any other one is promoted.
+    worse than thresholds allow, by more than the rounds differ among themselves, is held, and so is one whose baseline
+    places nothing at all. Any other one is promoted.
 
     :arg baseline: its rounds, one at least; ``candidate``, alike.
     """
@@ -73,6 +74,8 @@ def judge(trace: Trace, baseline: t.Sequence[Round], candidate: t.Sequence[Round
     measured = [name for name in thresholds if all(name in each.measures for each in (*baseline, *candidate))]
     compared = tuple(_compare(name, baseline, candidate, thresholds[name]) for name in measured)
     worse = [_sentence(one) for one in compared if one.worse]
+    if not any(each.waits for each in baseline):
+        worse.insert(0, "No pod got a node under the baseline, so that there is nothing to compare with.")
     notes += [f"Not measured in every round: {name}." for name in thresholds if name not in measured]
     notes += [f"Not exercised by the trace: {what}." for what in not_exercised(trace, [*baseline, *candidate])]
     result = REJECT if rejections else HOLD if worse else PROMOTE

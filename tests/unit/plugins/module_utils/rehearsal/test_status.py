@@ -260,7 +260,8 @@ def test_nobody_gets_more_than_it_asks_for_or_may_have(rows):
 def played(*found, evicted=0.0, **measures):
     """A round with all measures at ten, or as given."""
     values = dict.fromkeys(THRESHOLDS, 10.0) | {"evicted": evicted} | measures
-    return Round(tuple(Violation(invariant, 7.0, what) for invariant, what in found), values, (Sample(0.0, {}, 1, 1),), {}, {})
+    violations = tuple(Violation(invariant, 7.0, what) for invariant, what in found)
+    return Round(violations, values, (Sample(0.0, {}, 1, 1),), {"a-0": 1.0}, {})
 
 
 def verdict(baseline, candidate):
@@ -318,6 +319,16 @@ def test_what_is_worse_than_allowed_is_held():
 def test_what_is_not_known_to_be_worse_is_promoted(before, after):
     rounds = [[played(bind_p95=float(value)) for value in values] for values in (before, after)]
     assert verdict(*rounds).result == "promote"
+
+
+def test_a_baseline_that_places_nothing_is_no_measure():
+    nothing = dataclasses.replace(played(), waits={})
+    found = verdict([nothing], [played()])
+    assert (found.result, found.reasons[0]) == (
+        "hold",
+        "No pod got a node under the baseline, so that there is nothing to compare with.",
+    )
+    assert verdict([nothing, played()], [played()]).result == "promote"
 
 
 def test_what_was_not_measured_is_said():

@@ -7,6 +7,8 @@ from __future__ import annotations
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import THRESHOLDS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import nodes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.patterns import PATTERNS, generate
@@ -123,6 +125,8 @@ def test_patterns_are_traces_the_same_for_the_same_seed(pattern, shape):
     assert made.workloads
     assert all(0 <= workload.arrives < 600 and workload.gpus <= shape["gpus"] for workload in made.workloads)
     assert generate(pattern, [nodes(**shape)], 600, seed=2) != made
+    for version in ("v0.12.0", "v0.16.8"):
+        assert parse_queues(made.queues, release(version).queue_levels)
 
 
 def test_each_pattern_has_what_it_is_named_for():
