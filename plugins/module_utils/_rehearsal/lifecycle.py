@@ -44,6 +44,7 @@ if t.TYPE_CHECKING:
 
 Object = dict[str, t.Any]
 KINDS = (POD_GROUP, ("v1", "Pod"))
+SHARED_KINDS = (TOPOLOGY, plan.PRIORITY_CLASS)
 
 # Seconds between two observations of a round, and that a round has after its last submission for what still waits.
 INTERVAL, SETTLE = 1.0, 30.0
@@ -73,7 +74,7 @@ def record(run: Run, scheduler: str, seconds: float, interval: float, now: t.Cal
             break
         run.deadline.sleep(min(interval, left))
     nodes, queues = run.kube.list("v1", "Node"), run.kube.list(API_VERSION, KIND)
-    classes = run.kube.list("scheduling.k8s.io/v1", "PriorityClass")
+    classes = run.kube.list(*plan.PRIORITY_CLASS)
     topologies = run.kube.list(*TOPOLOGY)
     return recorder.trace(start, max(end, start + LEAST_SPAN), nodes, queues, classes, topologies)
 
@@ -106,6 +107,8 @@ def remove_cluster(run: Run) -> None:
         # Nodes that are gone end no pods.
         run.take("end the pods of the rehearsal", "their nodes go", lambda: _clear(run))
     _take_nodes(run, "remove", nodes, lambda name: run.kube.delete("v1", "Node", name))
+    if not run.check_mode:
+        _remove_shared_objects(run, {})
     for item in reversed(plan.simulator()):
         ref = (item["apiVersion"], item["kind"], item["metadata"]["name"], item["metadata"].get("namespace"))
         if run.kube.get(*ref):
@@ -124,23 +127,36 @@ def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float) -> l
     nodes = run.kube.list("v1", "Node", None, f"{SIMULATED}=true")
     if not nodes:
         raise TenancyError("The cluster has no simulated nodes. Module rehearsal_cluster makes them.")
-    _have_topologies(run, trace)
+    _have_shared_objects(run, trace)
     return [_Play(run, trace, scheduler, speed, nodes).result() for _number in range(rounds)]
 
 
-def _have_topologies(run: Run, trace: Trace) -> None:
-    """Have the Topologies of a trace, and no other ones of a rehearsal."""
-    wanted = plan.topologies(trace)
-    if wanted and not run.kube.served(*TOPOLOGY):
+def _have_shared_objects(run: Run, trace: Trace) -> None:
+    """Have what the trace's workloads refer to, and nothing of that kind from another trace.
+
+    :raises TenancyError: where the release of KAI Scheduler has no Topologies, or somebody else's object is in the way.
+    """
+    wanted = {(item["kind"], item["metadata"]["name"]): item for item in plan.shared_objects(trace)}
+    if trace.topologies and not run.kube.served(*TOPOLOGY):
         raise TenancyError(
             "The trace has topologies, and this release of KAI Scheduler has none of its own: they came with v0.12."
         )
-    names = {item["metadata"]["name"] for item in wanted}
-    for item in run.kube.list(*TOPOLOGY):
-        if is_owned(item) and item["metadata"]["name"] not in names:
-            run.kube.delete(*TOPOLOGY, item["metadata"]["name"])
-    for item in wanted:
-        run.kube.apply(item)
+    _remove_shared_objects(run, wanted)
+    for (kind, name), item in wanted.items():
+        live = run.kube.get(item["apiVersion"], kind, name)
+        if live is None:
+            run.kube.create(item)
+        elif not _is_as(item, live):
+            raise TenancyError(f"{kind} {name} exists and is not as in the trace. It is not a rehearsal's, and stays.")
+
+
+def _remove_shared_objects(run: Run, wanted: t.Mapping[tuple[str, str], Object]) -> None:
+    """Remove what rehearsals made for workloads to refer to, unless it is as wanted: it cannot be changed."""
+    for api_version, kind in SHARED_KINDS:
+        for live in run.kube.list(api_version, kind, None, f"{SIMULATED}=true"):
+            item = wanted.get((kind, live["metadata"]["name"]))
+            if item is None or not _is_as(item, live):
+                run.kube.delete(api_version, kind, live["metadata"]["name"])
 
 
 class _Play:
@@ -251,10 +267,15 @@ def _check_namespaces(run: Run) -> None:
 def _have(run: Run, item: Object) -> None:
     name, namespace = item["metadata"]["name"], item["metadata"].get("namespace")
     live = run.kube.get(item["apiVersion"], item["kind"], name, namespace)
-    if live is not None and all(_holds(live.get(key), value) for key, value in item.items() if key != "metadata"):
+    if live is not None and _is_as(item, live):
         return
     run.change(f"{item['kind']} {name}", None if live is None else "something else", "present")
     run.take(f"apply {item['kind']} {name}", "it simulates nodes", lambda: run.kube.apply(item))
+
+
+def _is_as(wanted: Object, live: Object) -> bool:
+    """Tell whether a live object is as wanted, its metadata aside."""
+    return all(_holds(live.get(key), value) for key, value in wanted.items() if key != "metadata")
 
 
 def _holds(live: t.Any, wanted: t.Any) -> bool:

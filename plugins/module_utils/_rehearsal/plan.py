@@ -36,6 +36,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts i
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
 
+PRIORITY_CLASS = ("scheduling.k8s.io/v1", "PriorityClass")
 Object = dict[str, t.Any]
 
 NAME = "kwok"
@@ -227,12 +228,16 @@ def nodes(trace: Trace) -> list[Object]:
     return found
 
 
-def topologies(trace: Trace) -> list[Object]:
-    """Return the trace's Topologies."""
+def shared_objects(trace: Trace) -> list[Object]:
+    """Return what the trace's workloads refer to: its Topologies and PriorityClasses."""
     found = []
     for name, labels in trace.topologies.items():
         levels = [{"nodeLabel": label} for label in labels]
         found.append(_owned(*TOPOLOGY, name) | {"spec": {"levels": levels}})
+    for name, value in trace.priority_classes.items():
+        found.append(_owned(*PRIORITY_CLASS, name) | {"value": value})
+    for item in found:
+        item["metadata"]["labels"][SIMULATED] = "true"
     return found
 
 

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import TOPOLOGY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import KWOK_NAMESPACE, NAMESPACE, SIMULATED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import have_cluster, play, remove_cluster
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.plan import PRIORITY_CLASS
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
@@ -191,6 +194,34 @@ def test_errors_that_the_scheduler_logs_are_counted(cluster):
     trace = Trace(30.0, TRACE.nodes, QUEUES, {}, (WORK[0],))
     (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=5)
     assert found.measures["log_errors"] == 1
+
+
+def named(cluster, kind):
+    return {item["metadata"]["name"]: item for item in cluster.list(*kind)}
+
+
+def test_workloads_have_what_they_refer_to(cluster):
+    made(cluster)
+    theirs = {"apiVersion": PRIORITY_CLASS[0], "kind": "PriorityClass", "metadata": {"name": "train"}, "value": 50}
+    cluster.put(theirs)
+    near = workload("near", "ml", gpus=1, pods=2, together=2, topology="racks", topology_required="rack", priority_class="urgent")
+    trace = Trace(30.0, TRACE.nodes, QUEUES, {"urgent": 90, "train": 50}, (near,), {"racks": ["rack", "host"]})
+    for other in (trace, trace, dataclasses.replace(trace, priority_classes={"urgent": 91})):
+        play(run(cluster), other, "kai-scheduler", rounds=1, speed=5)
+    assert named(cluster, TOPOLOGY)["racks"]["spec"] == {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "host"}]}
+    assert {name: item["value"] for name, item in named(cluster, PRIORITY_CLASS).items()} == {"train": 50, "urgent": 91}
+    assert plan.group(near, 2)["spec"]["topologyConstraint"] == {"topology": "racks", "requiredTopologyLevel": "rack"}
+    with pytest.raises(TenancyError, match="PriorityClass train exists and is not as in the trace"):
+        play(run(cluster), dataclasses.replace(trace, priority_classes={"train": 1}), "kai-scheduler", rounds=1, speed=5)
+    remove_cluster(run(cluster))
+    assert (set(named(cluster, TOPOLOGY)), set(named(cluster, PRIORITY_CLASS))) == (set(), {"train"})
+
+
+def test_releases_without_topologies_are_refused(cluster):
+    made(cluster)
+    cluster.unserved.add(TOPOLOGY)
+    with pytest.raises(TenancyError, match=r"has none of its own: they came with v0\.12"):
+        play(run(cluster), dataclasses.replace(TRACE, topologies={"a": ["b"]}), "kai-scheduler", rounds=1, speed=5)
 
 
 def scheduler(name):

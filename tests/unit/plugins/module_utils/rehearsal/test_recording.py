@@ -97,6 +97,25 @@ def test_what_a_pod_asks_for_is_kept_and_nothing_else():
     assert parse(found.data()) == found
 
 
+def test_topologies_are_kept_with_what_they_look_at():
+    here = {"pod-group-name": "train"}
+    constraint = {"topology": "racks", "requiredTopologyLevel": "rack", "preferredTopologyLevel": None}
+    group = {
+        "metadata": {"name": "train", "namespace": "secret-team"},
+        "spec": {"minMember": 2, "topologyConstraint": constraint},
+    }
+    recorder = Recorder("kai-scheduler")
+    recorder.observe(START, [pod("a", notes=here), pod("b", notes=here)], [group])
+    topologies = [{"metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "disk"}]}}]
+    end = START + datetime.timedelta(seconds=60)
+    found = recorder.trace(START, end, [node("n1", 8, rack="r1")], QUEUES, CLASSES, topologies)
+    assert found.topologies == {"racks": ["rack", "disk"]}
+    assert found.nodes[0].labels == {"rack": "r1", "disk": "ssd", "nvidia.com/gpu.memory": "81920"}
+    (workload,) = found.workloads
+    assert (workload.topology, workload.topology_required, workload.topology_preferred) == ("racks", "rack", "")
+    assert parse(found.data()) == found
+
+
 def test_parts_of_gpus():
     half, memory = pod("a", notes={"gpu-fraction": "0.5"}), pod("b", notes={"gpu-memory": "2000"})
     odd = pod("c", notes={"gpu-fraction": "many"})

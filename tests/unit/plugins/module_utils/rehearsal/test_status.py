@@ -29,12 +29,13 @@ WORK = (
     workload("part", "b", gpus=0.5, pods=3),
     workload("memory", "b", gpu_memory=500),
     workload("gang", "a", gpus=1, pods=3, together=3),
+    workload("near", "b", pods=2, together=2, topology="racks", topology_required="rack"),
     workload("picky", "a", node_selector={"zone": "x"}, tolerations=[{"key": "gpu", "operator": "Exists"}]),
 )
 TRACE = Trace(60.0, (nodes(gpus=4),), QUEUES, {}, WORK)
 NODES = [
     {
-        "metadata": {"name": "n1", "labels": {"zone": "x", "nvidia.com/gpu.memory": "1000"}},
+        "metadata": {"name": "n1", "labels": {"zone": "x", "rack": "r1", "nvidia.com/gpu.memory": "1000"}},
         "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]},
         "status": {"allocatable": {"nvidia.com/gpu": "4"}},
     },
@@ -154,6 +155,12 @@ def test_a_node_that_a_pod_did_not_ask_for():
     bare = pod("whole-0", "whole", "n1")
     bare["spec"]["tolerations"] = [{"key": "gpu", "value": "x"}, {"key": "gpu", "operator": "Exists", "effect": "NoExecute"}]
     assert violations(bare) == [("placement", "whole-0 is on n1, whose taint gpu:NoSchedule it does not tolerate")]
+
+
+def test_a_group_that_leaves_its_part_of_the_topology():
+    apart = [pod("near-0", "near", "n1"), pod("near-1", "near", "n2")]
+    assert violations(*apart) == [("placement", "near has to be within one rack, and is in none, r1")]
+    assert violations(pod("near-0", "near", "n1"), pod("near-1", "near", "n1")) == []
 
 
 def test_a_pod_that_waits_has_to_say_why():

@@ -92,6 +92,17 @@ def test_two_pods_of_one_name_are_refused():
     assert problems(trace(workloads=twice)) == ["trace.workloads: a and a would both have a pod a-0."]
 
 
+def test_workloads_name_levels_of_topologies():
+    near = {"name": "a", "queue": "training", "pods": 2, "together": 2, "topology": "racks", "topology_required": "rack"}
+    topologies = {"racks": ["rack", "kubernetes.io/hostname"]}
+    assert parse(trace(workloads=[near], topologies=topologies)).topologies == topologies
+    assert problems(trace(workloads=[near])) == ["trace.workloads: a asks for topology 'racks', which the trace does not have."]
+    assert problems(trace(workloads=[near | {"topology_preferred": "row"}], topologies=topologies)) == [
+        "trace.workloads: a: row is no level of topology racks."
+    ]
+    assert problems(trace(topologies={"racks": []}))[0].startswith("trace.topologies.racks: must be a list of the labels")
+
+
 def test_a_group_arrives_as_one():
     group = {"queue": "training", "group": "job"}
     assert problems(trace(workloads=[{"name": "a", **group}, {"name": "b", **group, "arrives": 1}])) == [
