@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import typing as t
 import xml.etree.ElementTree as ET
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, MEANINGS, PROMOTE, REJECT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse
@@ -37,6 +39,8 @@ def page(report: Data) -> str:
         [
             _page.element("h1", _page.element("span", report["result"], css=report["result"]), f" {' → '.join(names)}"),
             _page.listing(report["reasons"]),
+            _page.element("h2", "What changes"),
+            _changes(report, names),
             *_charts(report, names),
             _page.element("h2", "Measures"),
             _measures(report, names),
@@ -47,6 +51,18 @@ def page(report: Data) -> str:
             _page.listing(report["notes"]),
         ],
     )
+
+
+def _changes(report: Data, names: tuple[str, str]) -> _page.Markup:
+    change = Change.of(report["change"])
+    rows = [(path, _shown(before), _shown(after)) for path, before, after in change.differences]
+    if not rows:
+        return _page.element("p", "Nothing: the same was rehearsed twice.")
+    return _page.table(["", *names], rows, f"{change.name}, rehearsed {report['at']}")
+
+
+def _shown(value: t.Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def _charts(report: Data, names: tuple[str, str]) -> list[_page.Markup]:

@@ -64,6 +64,11 @@ class Change:
         """What differs, by its path."""
         return _differences(self.before, self.after)
 
+    @classmethod
+    def of(cls, data: Data) -> Change:
+        """Return what facts.CHANGE says."""
+        return cls(Configuration(**data["from"]), Configuration(**data["to"]))
+
     def data(self) -> Data:
         """Return it as plain data, as facts.CHANGE has it."""
         return {"name": self.name, "from": dataclasses.asdict(self.before), "to": dataclasses.asdict(self.after)}
@@ -145,7 +150,8 @@ def covers(rehearsed: Data, change: Change) -> bool:
 
     :arg rehearsed: as facts.CHANGE has it.
     """
-    before, after = Configuration(**rehearsed["from"]), Configuration(**rehearsed["to"])
+    tried = Change.of(rehearsed)
+    before, after = tried.before, tried.after
     if _differences(after, change.after):
         return False
     names = before.queues.keys() | after.queues.keys() | change.before.queues.keys()
@@ -193,8 +199,9 @@ def moment(verdict: Data) -> datetime.datetime:
 
 def _apart(rehearsed: Data, change: Change) -> list[str]:
     """Return the paths in which a change differs from one that was rehearsed."""
-    sides = ((rehearsed["from"], change.before, "from"), (rehearsed["to"], change.after, "to"))
-    return [f"{side}.{path}" for data, own, side in sides for path, _there, _here in _differences(Configuration(**data), own)]
+    tried = Change.of(rehearsed)
+    sides = ((tried.before, change.before, "from"), (tried.after, change.after, "to"))
+    return [f"{side}.{path}" for there, here, side in sides for path, _there, _here in _differences(there, here)]
 
 
 def _differences(before: Configuration, after: Configuration) -> list[Difference]:

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, THRESHOLDS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import nodes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.patterns import generate
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Sample, Violation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._rehearsal_page import junit, page
@@ -29,7 +30,10 @@ def report(baseline, candidate):
     verdict = judge(TRACE, baseline, candidate, THRESHOLDS).data()
     rounds = {"baseline": [each.data() for each in baseline], "candidate": [each.data() for each in candidate]}
     given = {"baseline": {"version": "v0.13.1"}, "candidate": {"version": "v0.16.8"}, "speed": 4.0}
-    return {"format": 1, "trace": TRACE.data(), "rounds": rounds} | given | verdict
+    wider = [{"name": "all", "gpu": {"limit": 16}, "children": [{"name": "training"}, {"name": "notebooks"}]}]
+    change = Change(wanted(given["baseline"], "from", TRACE.queues), wanted(given["candidate"] | {"queues": wider}, "to", []))
+    about = {"format": 1, "at": "2026-11-23T10:00:00+00:00", "change": change.data()}
+    return about | {"trace": TRACE.data(), "rounds": rounds} | given | verdict
 
 
 class Page(html.parser.HTMLParser):
@@ -68,6 +72,8 @@ def test_a_page_has_the_verdict_first_and_a_line_for_each_round():
     assert [tag for tag, _attributes in shown.found].count("rect") == 2 * 2
     assert "2 nodes with 8 GPUs" in shown.said
     assert "No violation in any round." in shown.said
+    assert "queues.all.gpu.limit" in shown.said
+    assert "2026-11-23T10:00:00+00:00" in shown.said
 
 
 def test_a_page_needs_no_network_and_no_script():
@@ -96,7 +102,7 @@ def test_what_did_not_hold_is_listed_up_to_a_bound():
 
 def test_a_report_without_samples_has_a_page():
     empty = Round((), {}, (), {}, {})
-    assert "promote" in page(report([empty], [empty]))
+    assert "there is nothing to compare with" in page(report([empty], [empty]))
 
 
 @pytest.mark.parametrize(
