@@ -90,13 +90,17 @@ class Lab:
         return said
 
     def kill_site_at(self, task: str, seconds: float, alone: bool = False) -> None:
-        """Start site.yml and kill it without a warning, some seconds into a task.
+        """Start site.yml and kill it as kill_at does."""
+        self.kill_at("site", task, seconds, alone)
+
+    def kill_at(self, book: str, task: str, seconds: float, alone: bool = False) -> None:
+        """Start a playbook and kill it without a warning, some seconds into a task.
 
         :arg alone: only ansible-playbook itself, as a person's kill -9 does; its workers go on for a while.
         """
         said = ""
         with subprocess.Popen(
-            self.command("site"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            self.command(book), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             assert process.stdout
             for line in process.stdout:
@@ -108,7 +112,7 @@ class Lab:
                     else:
                         kill_tree(process.pid)
                     return
-        raise AssertionError(f"site.yml never came to the task {task}: {said[-6000:]}")
+        raise AssertionError(f"{book}.yml never came to the task {task}: {said[-6000:]}")
 
     def run(self, *command: str) -> str:
         """Run a program on the simulated host."""

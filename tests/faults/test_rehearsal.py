@@ -1,0 +1,78 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rehearsal that is killed: the next one comes to its verdict and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab
+
+# A short one: what it says does not matter here.
+SHORT = {"rehearsal_rounds": 1, "rehearsal_span": 40, "rehearsal_pattern": "gangs"}
+# Where a rehearsal could leave something, but for what is of one moment, such as events.
+KINDS = (
+    ("v1", "Namespace"),
+    ("v1", "Node"),
+    ("v1", "Pod"),
+    ("v1", "ConfigMap"),
+    ("v1", "Secret"),
+    ("v1", "ServiceAccount"),
+    ("apps/v1", "Deployment"),
+    ("coordination.k8s.io/v1", "Lease"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+)
+
+
+class RehearsalLab(Lab):
+    """A lab without tenants, on which nothing depends."""
+
+    def everything_in_the_cluster(self) -> set[tuple[str, str, str]]:
+        kube = Cluster(self, Path(os.environ["KUBEGPU_CACHE"])).kube
+        return {
+            (kind, item["metadata"].get("namespace", ""), item["metadata"]["name"])
+            for api_version, kind in KINDS
+            for item in kube.list(api_version, kind)
+        }
+
+
+@pytest.fixture(scope="module", name="rehearsal_lab")
+def _rehearsal_lab() -> Iterator[RehearsalLab]:
+    made = RehearsalLab("kubegpu-faults-rehearsal", "--inventory=inventories/rehearsal", f"--extra-vars={json.dumps(SHORT)}")
+    try:
+        made.site()
+        yield made
+    finally:
+        said = made.play("cleanup")
+        assert (made.code, made.everything()) == (0, []), said[-4000:]
+
+
+@pytest.mark.parametrize(
+    ("task", "seconds"),
+    [
+        ("Have the nodes of the trace", 3),
+        ("Have KAI Scheduler as it says", 15),
+        ("Have its queues", 1),
+        ("Play the rounds", 10),
+        ("Remove KAI Scheduler", 5),
+    ],
+)
+def test_a_rehearsal_is_killed(rehearsal_lab: RehearsalLab, task: str, seconds: float, tmp_path: Path) -> None:
+    before = rehearsal_lab.everything_in_the_cluster()
+    rehearsal_lab.kill_at("rehearse", task, seconds)
+    said = rehearsal_lab.play("rehearse", f"--extra-vars=rehearsal_evidence={tmp_path}")
+    (verdict,) = tmp_path.glob("verdict-v0.12.0-to-v0.13.1-*.json")
+    result = json.loads(verdict.read_text())["result"]
+    assert result in ("promote", "hold"), said[-6000:]
+    assert rehearsal_lab.code == (0 if result == "promote" else 2)
+    assert rehearsal_lab.everything_in_the_cluster() == before
