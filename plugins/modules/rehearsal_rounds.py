@@ -126,8 +126,8 @@ ARGUMENT_SPEC = {
 def reconcile(run: Run) -> Result:
     params = run.params
     trace = parse(params["trace"])
-    rounds = 0 if run.check_mode else params["rounds"]
-    played = play(run, trace, params["scheduler_name"], rounds, params["speed"])
+    # Before a cluster was made, check mode has none to look at.
+    played = [] if run.check_mode else play(run, trace, params["scheduler_name"], params["rounds"], params["speed"])
     return {"changed": False, "rounds": [each.data() for each in played], "seconds": run.deadline.elapsed()}
 
 

@@ -124,9 +124,11 @@ def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float) -> l
     :arg scheduler: the name by which pods ask for KAI Scheduler.
     :arg speed: how many seconds of the trace pass in one.
     """
-    nodes = run.kube.list("v1", "Node", None, f"{SIMULATED}=true")
-    if not nodes:
-        raise TenancyError("The cluster has no simulated nodes. Module rehearsal_cluster makes them.")
+    # As the trace has them: live ones carry taints of the moment, too.
+    nodes = plan.nodes(trace)
+    live = {node["metadata"]["name"] for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")}
+    if live != {node["metadata"]["name"] for node in nodes}:
+        raise TenancyError("The cluster does not have the trace's simulated nodes. Module rehearsal_cluster makes them.")
     _have_shared_objects(run, trace)
     return [_Play(run, trace, scheduler, speed, nodes).result() for _number in range(rounds)]
 

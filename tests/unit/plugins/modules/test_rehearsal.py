@@ -87,9 +87,6 @@ def test_nothing_is_played_in_check_mode():
     trace = made()["trace"]
     steps = run(rehearsal_cluster, kube, check_mode=True, trace=trace)["steps"]
     assert steps[-1]["step"] == "create 2 simulated nodes"
-    kube.put(
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"rehearsal.kubegpu.tenancy/simulated": "true"}}}
-    )
     assert run(rehearsal_rounds, kube, check_mode=True, trace=trace)["rounds"] == []
     assert kube.writes == []
 
