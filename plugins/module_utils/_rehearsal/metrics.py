@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import typing as t
 
@@ -56,6 +57,6 @@ def _spent(readings: t.Sequence[tuple[float, float]]) -> float | None:
         return None
     seconds = sum(
         after - before if after >= before else after
-        for (_at, before), (_later, after) in zip(readings, readings[1:], strict=False)
+        for (_at, before), (_later, after) in itertools.pairwise(readings)
     )
     return round(seconds / (readings[-1][0] - readings[0][0]), 3)

@@ -9,10 +9,10 @@ import html.parser
 import xml.etree.ElementTree as ET
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, THRESHOLDS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import nodes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.patterns import generate
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Sample, Violation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._rehearsal_page import junit, page
