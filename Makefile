@@ -1,7 +1,7 @@
 # make site     a simulated GPU host on this machine, with verified tenants
 # make cleanup  takes it away again
 # make test     proves that all of it works; make check is the quick part of it
-# make faults   proves that it goes on after kills, stops and what else goes wrong; takes two hours
+# make faults   proves that it goes on after kills, stops and what else goes wrong; takes two and a half hours
 # make docs     writes the generated part of docs/inventory.md
 # make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, and re-runs; takes an hour
 # make matrix   installs, upgrades, takes back and removes releases of KAI Scheduler, and writes docs/kai_matrix.md; --releases and a
