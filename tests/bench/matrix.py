@@ -96,13 +96,6 @@ class Matrix(Scheduler):
         accepted = {"accept_hazards": list(HAZARD_NAMES), "chart_source": self.source, "timeout": 300}
         return super().scheduler(version, check_mode, **(accepted | changes))
 
-    def objects(self) -> set[tuple[str, str, str]]:
-        return {
-            (kind, item["metadata"].get("namespace", ""), item["metadata"]["name"])
-            for api_version, kind in KINDS
-            for item in self.kube.list(api_version, kind)
-        }
-
     def change(self, start: str, end: str) -> bool:
         """Go from one release, or from none, to another; return whether that came to its end."""
         row = Row(start or "none", end, date=f"{now():%Y-%m-%d}")
@@ -170,7 +163,7 @@ class Matrix(Scheduler):
         row = self.rows[-1]
         try:
             self.scheduler("", state="absent", purge=True)
-            left = self.objects() - before
+            left = self.objects(KINDS) - before
             # A control plane notes who leads, and the like, in objects of its own.
             row.residue = ", ".join(" ".join(filter(None, one)) for one in sorted(left) if one[1] != "kube-system") or "nothing"
         except TenancyError as exc:
@@ -181,7 +174,7 @@ class Matrix(Scheduler):
 
     def way(self, releases: list[str], back: bool) -> None:
         """Install the first release, upgrade to each that follows and, where asked, go back the same way; then remove it."""
-        before = self.objects()
+        before = self.objects(KINDS)
         there = list(itertools.pairwise(["", *releases]))
         steps = there + [(end, start) for start, end in reversed(there[1:])] if back else there
         for start, end in steps:

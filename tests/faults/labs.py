@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,14 @@ class Cluster:
     def on_node(self, node: str, *command: str) -> str:
         """Run a program on a node."""
         return self.lab.run("docker", "exec", node, *command)
+
+    def objects(self, kinds: Iterable[tuple[str, str]]) -> set[tuple[str, str, str]]:
+        """Kind, namespace and name of all objects of some kinds, each an API version and a kind."""
+        return {
+            (kind, item["metadata"].get("namespace", ""), item["metadata"]["name"])
+            for api_version, kind in kinds
+            for item in self.kube.list(api_version, kind)
+        }
 
     def restart_api_server(self, seconds: float) -> threading.Timer:
         """End the API server in so many seconds; the kubelet starts it again."""

@@ -34,21 +34,9 @@ KINDS = (
 )
 
 
-class RehearsalLab(Lab):
-    """A lab without tenants, on which nothing depends."""
-
-    def everything_in_the_cluster(self) -> set[tuple[str, str, str]]:
-        kube = Cluster(self, Path(os.environ["KUBEGPU_CACHE"])).kube
-        return {
-            (kind, item["metadata"].get("namespace", ""), item["metadata"]["name"])
-            for api_version, kind in KINDS
-            for item in kube.list(api_version, kind)
-        }
-
-
 @pytest.fixture(scope="module", name="rehearsal_lab")
-def _rehearsal_lab() -> Iterator[RehearsalLab]:
-    made = RehearsalLab("kubegpu-faults-rehearsal", "--inventory=inventories/rehearsal", f"--extra-vars={json.dumps(SHORT)}")
+def _rehearsal_lab() -> Iterator[Lab]:
+    made = Lab("kubegpu-faults-rehearsal", "--inventory=inventories/rehearsal", f"--extra-vars={json.dumps(SHORT)}")
     try:
         made.site()
         yield made
@@ -67,12 +55,13 @@ def _rehearsal_lab() -> Iterator[RehearsalLab]:
         ("Remove KAI Scheduler", 5),
     ],
 )
-def test_a_rehearsal_is_killed(rehearsal_lab: RehearsalLab, task: str, seconds: float, tmp_path: Path) -> None:
-    before = rehearsal_lab.everything_in_the_cluster()
+def test_a_rehearsal_is_killed(rehearsal_lab: Lab, task: str, seconds: float, tmp_path: Path) -> None:
+    cluster = Cluster(rehearsal_lab, Path(os.environ["KUBEGPU_CACHE"]))
+    before = cluster.objects(KINDS)
     rehearsal_lab.kill_at("rehearse", task, seconds)
     said = rehearsal_lab.play("rehearse", f"--extra-vars=rehearsal_evidence={tmp_path}")
     (verdict,) = tmp_path.glob("verdict-v0.12.0-to-v0.13.1-*.json")
     result = json.loads(verdict.read_text())["result"]
     assert result in ("promote", "hold"), said[-6000:]
     assert rehearsal_lab.code == (0 if result == "promote" else 2)
-    assert rehearsal_lab.everything_in_the_cluster() == before
+    assert cluster.objects(KINDS) == before

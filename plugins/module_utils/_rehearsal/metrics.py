@@ -11,6 +11,8 @@ import itertools
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import percentile
+
 # Where the scheduler serves them: --listen-address (cmd/scheduler/app/options/options.go).
 PORT = 8080
 # The duration of its last cycle (pkg/scheduler/metrics/metrics.go), behind a prefix in some releases; those of the process are by
@@ -39,7 +41,7 @@ class Meter:
         """Return what was measured: only what the scheduler reported."""
         found = {}
         if self._cycles:
-            found["cycle_p95"] = sorted(self._cycles)[max(0, round(0.95 * len(self._cycles)) - 1)]
+            found["cycle_p95"] = percentile(sorted(self._cycles), 95)
         if self._memory:
             found["scheduler_memory"] = round(max(self._memory) / 2**20, 1)
         spent = _spent(self._cpu)

@@ -148,7 +148,7 @@ class Watch:
             Violation(EXPLAINED, end, f"{name} waits, and nothing says why") for name, why in sorted(unbound.items()) if not why
         ]
         ordered = sorted(waits.values())
-        measures = {f"bind_p{part}": _percentile(ordered, part) for part in (50, 95, 99) if ordered}
+        measures = {f"bind_p{part}": percentile(ordered, part) for part in (50, 95, 99) if ordered}
         measures |= {"unbound": float(len(unbound)), "evicted": float(sum(pod.evicted for pod in self._pods.values()))}
         measures |= {"idle_gpus": self._mean(1), "fragmented_gpus": self._mean(2)}
         measures["unfairness"] = sum(self._unfair) / len(self._unfair) if self._unfair else 0.0
@@ -361,7 +361,7 @@ def _gpus(pod: Object, gpu_memory: str) -> float:
     return float(gpus_of(pod["spec"])) + float(part_of_gpu(pod, gpu_memory))
 
 
-def _percentile(ordered: t.Sequence[float], part: int) -> float:
+def percentile(ordered: t.Sequence[float], part: int) -> float:
     """Return the smallest value that so many percent of all do not exceed; there is one at least."""
     return round(ordered[-(-len(ordered) * part // 100) - 1], 3)
 
