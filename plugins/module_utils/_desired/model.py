@@ -10,11 +10,15 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION, HOST_SCHEDULER_LABEL
 
 Data = dict[str, t.Any]
+
+# The shared KAI Scheduler leaves the pods alone that tenants' own KAI Schedulers place.
+_SHARED_VALUES = {"global": {"namespaceLabelSelector": {HOST_SCHEDULER_LABEL: "kai"}}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,7 +186,12 @@ class Cluster:
             "tenants": [tenant.data() for tenant in self.tenants],
             "selected": [tenant.data() for tenant in self.selected],
             "only": list(self.only),
-            "shared_scheduler": dataclasses.asdict(self.shared_scheduler) if self.shared_scheduler else {},
+            "shared_scheduler": _shared(self.shared_scheduler) if self.shared_scheduler else {},
             "shared_queues": self.shared_queues,
             "shared_nodes": self.shared_nodes,
         }
+
+
+def _shared(scheduler: Scheduler) -> Data:
+    """Return the shared scheduler as plain data, with what its chart is told for tenants."""
+    return dataclasses.asdict(scheduler) | {"values": deep_merge(_SHARED_VALUES, scheduler.values)}

@@ -38,6 +38,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.metrics
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.recording import Recorder
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import ENDED, Round, Watch
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL
 
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
@@ -65,10 +66,13 @@ def record(run: Run, scheduler: str, seconds: float, interval: float, now: t.Cal
     :arg seconds: for how long; 0 for one observation. ``interval``, seconds between two.
     """
     recorder = Recorder(scheduler)
+    # A KAI Scheduler that tenants share looks at no other namespaces.
+    served = {item["metadata"]["name"] for item in run.kube.list("v1", "Namespace", None, f"{HOST_SCHEDULER_LABEL}=kai")}
     start = now()
     while True:
         end = now()
-        recorder.observe(end, run.kube.list("v1", "Pod"), run.kube.list(*POD_GROUP))
+        pods = [pod for pod in run.kube.list("v1", "Pod") if not served or pod["metadata"]["namespace"] in served]
+        recorder.observe(end, pods, run.kube.list(*POD_GROUP))
         left = seconds - (end - start).total_seconds()
         if left <= 0:
             break

@@ -12,6 +12,7 @@ templates are documented at kwok.sigs.k8s.io/docs/user/stages-configuration; the
 from __future__ import annotations
 
 import json
+import types
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
@@ -29,12 +30,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
     KWOK_NAMESPACE,
     NAMESPACE,
-    NAMESPACES,
     RUNS_NOTE,
     SIMULATED,
     WORKLOAD_LABEL,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL
 
 PRIORITY_CLASS = ("scheduling.k8s.io/v1", "PriorityClass")
 Object = dict[str, t.Any]
@@ -63,7 +64,9 @@ def simulator(image: str = IMAGE) -> list[Object]:
     ]
     stages_file = "\n---\n".join(json.dumps(stage) for stage in stages())
     return [
-        *(_owned("v1", "Namespace", name) for name in NAMESPACES),
+        # For a KAI Scheduler that tenants share, and that looks at such namespaces alone.
+        _owned("v1", "Namespace", NAMESPACE, labels={HOST_SCHEDULER_LABEL: "kai"}),
+        _owned("v1", "Namespace", KWOK_NAMESPACE),
         _owned("v1", "ServiceAccount", NAME, KWOK_NAMESPACE),
         _owned("rbac.authorization.k8s.io/v1", "ClusterRole", KWOK_NAMESPACE) | {"rules": rules},
         _owned("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", KWOK_NAMESPACE)
@@ -80,8 +83,10 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
 
 
-def _owned(api_version: str, kind: str, name: str, namespace: str | None = None) -> Object:
-    metadata: Object = {"name": name, "labels": dict(OWNED_LABELS)} | ({"namespace": namespace} if namespace else {})
+def _owned(
+    api_version: str, kind: str, name: str, namespace: str | None = None, labels: t.Mapping[str, str] = types.MappingProxyType({})
+) -> Object:
+    metadata: Object = {"name": name, "labels": {**OWNED_LABELS, **labels}} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 
 

@@ -16,6 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import VERDICT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     rehearsal_cluster,
     rehearsal_gate,
@@ -80,6 +81,19 @@ def test_a_record_takes_as_long_as_it_is_to():
     assert (here.deadline.clock(), trace.span) == (40, 60)
     reads = [kind for _verb, kind, _name in here.kube.reads]
     assert (reads.count("Pod"), reads.count("Node")) == (4, 1)
+
+
+def test_of_a_scheduler_that_tenants_share_only_their_pods_are_recorded():
+    kube = InMemoryApi()
+    for name in ("tenant-a", "tenant-b"):
+        metadata = {"name": "work", "namespace": name, "uid": name, "creationTimestamp": "2026-11-23T10:00:00Z"}
+        spec = {"schedulerName": "kai-scheduler", "containers": [{"name": "work", "resources": {}}]}
+        kube.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+        kube.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {}}})
+    now = datetime.datetime(2026, 11, 23, 11, tzinfo=datetime.UTC)
+    assert len(record(make_run({}, kube), "kai-scheduler", 0, 15, lambda: now).workloads) == 2
+    kube.patch("v1", "Namespace", "tenant-a", {"metadata": {"labels": {HOST_SCHEDULER_LABEL: "kai"}}})
+    assert len(record(make_run({}, kube), "kai-scheduler", 0, 15, lambda: now).workloads) == 1
 
 
 def test_nothing_is_played_in_check_mode():

@@ -639,3 +639,10 @@ def test_a_tenant_stays_the_same_on_its_way_to_the_modules():
     shared = {"name": "s", "trust": "partial", "gpu_nodes": {"names": ["n1"], "shared_gpus": 2}, "scheduler": SHARED}
     cluster = read([ML, WEB, zero, shared], None, KAI)
     assert tuple(tenants_from(cluster.data()["tenants"])) == cluster.tenants
+
+
+def test_the_shared_scheduler_looks_only_at_tenants_that_share_it():
+    selector = {"namespaceLabelSelector": {"kubegpu.tenancy/scheduler": "kai"}}
+    given = {"name": "kai", "version": "v0.16.8", "values": {"global": {"replicaCount": 2}}}
+    assert read([], shared_scheduler=given).data()["shared_scheduler"]["values"] == {"global": {"replicaCount": 2} | selector}
+    assert read([]).data()["shared_scheduler"] == {}

@@ -1,0 +1,284 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What KAI Scheduler, and our own modules, take on large clusters, with simulated nodes beside the lab's own.
+
+python tests/bench/scale.py [--upstream]
+
+With --upstream it plays the size of the sample that KAI Scheduler's developers published, too: 500 nodes and 4,000 jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import dataclasses
+import itertools
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
+from ansible_collections.kubegpu.tenancy.plugins.modules import (
+    gpu_ledger_info,
+    kai_pending_info,
+    kai_queues,
+    kai_queues_info,
+    kai_scheduler_info,
+    rehearsal_cluster,
+    rehearsal_rounds,
+    vcluster_info,
+)
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Lab, defaults
+from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, Scheduler
+from report import today, write_section
+from rerun import objects
+
+GPUS_EACH = 8
+# Of our own modules' measurement.
+TENANTS, NODES, PODS = 200, 500, 5000
+ROUNDS = 3
+# Seconds for a round of the largest size.
+TIMEOUT = 3600
+PARTS = {
+    "kube-apiserver": "API server",
+    "etcd": "etcd",
+    "kai-scheduler-default": "KAI's scheduler",
+    "binder": "its binder",
+    "pod-grouper": "its pod grouper",
+    "podgroup-controller": "its pod group controller",
+    "queue-controller": "its queue controller",
+    "admission": "its admission",
+    "kwok": "KWOK",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How large a cluster is.
+
+    :ivar pods: with a GPU or half a one each, all submitted at once; none of them ends.
+    :ivar halves: how many of five pods ask for half a GPU.
+    """
+
+    nodes: int
+    pods: int
+    queues: int
+    halves: int = 2
+
+    def trace(self) -> Trace:
+        names = [f"team-{number}" for number in range(self.queues)]
+        gpus = self.nodes * GPUS_EACH
+        leaves = [{"name": name, "gpu": {"quota": gpus // self.queues}} for name in names]
+        work = [
+            workload(f"job-{number}", names[number % self.queues], gpus=0.5 if number % 5 < self.halves else 1)
+            for number in range(self.pods)
+        ]
+        shapes = (nodes(count=self.nodes, gpus=GPUS_EACH, cpu="128", memory="1000Gi"),)
+        return Trace(60, shapes, [{"name": "all", "gpu": {"quota": gpus}, "children": leaves}], {}, tuple(work))
+
+
+# Each after the first has more of one thing.
+SIZES = (Size(25, 250, 5), Size(100, 250, 5), Size(100, 1000, 5), Size(100, 1000, 100))
+UPSTREAM = Size(500, 4000, 1, halves=0)
+
+
+class Bench(Scheduler):
+    """A lab's cluster with simulated nodes."""
+
+    def have(self, trace: Trace) -> float:
+        """Have the nodes and queues of a trace; the seconds that the nodes took."""
+        began = time.monotonic()
+        params = defaults(rehearsal_cluster, trace=trace.data(), timeout=600)
+        rehearsal_cluster.reconcile(Run(params, kube=self.kube))
+        took = time.monotonic() - began
+        self.queues(trace.queues)
+        return took
+
+    def remove(self) -> None:
+        rehearsal_cluster.reconcile(Run(defaults(rehearsal_cluster, state="absent", timeout=900), kube=self.kube))
+
+    def play(self, size: Size) -> str:
+        """Play a size; return its row."""
+        trace = size.trace()
+        self.have(trace)
+        before = self.spent()
+        params = defaults(rehearsal_rounds, trace=trace.data(), rounds=1, timeout=TIMEOUT)
+        (played,) = rehearsal_rounds.reconcile(Run(params, kube=self.kube))["rounds"]
+        print(
+            size, played["measures"], played["violations"][:3], dict(itertools.islice(played["unbound"].items(), 3)), flush=True
+        )
+        if not played["waits"]:
+            raise SystemExit(f"no pod was placed: {played['unbound']}")
+        last = max(played["waits"].values())
+        parts = ", ".join(
+            f"{name} {(after[0] - before.get(name, (0, 0))[0]):.0f} s, {after[1] / 2**20:.0f} MiB"
+            for name, after in sorted(self.spent().items(), key=lambda item: before.get(item[0], (0, 0))[0] - item[1][0])
+        )
+        measures = played["measures"]
+        cells = [
+            f"{size.nodes}",
+            f"{size.pods}",
+            f"{size.queues}",
+            f"{len(played['waits'])} in {last:.0f} s",
+            f"{measures['bind_p50']:.0f} s",
+            f"{measures.get('cycle_p95', 0) / 1000:.1f} s",
+            parts,
+        ]
+        return f"| {' | '.join(cells)} |"
+
+    def spent(self) -> dict[str, tuple[float, float]]:
+        """Seconds of a core until now, and bytes of memory, of each part, by the kubelet of the lab's own node."""
+        kubectl = next(Path(os.environ["KUBEGPU_CACHE"]).glob("programs/kubernetes-v*/kubectl"))
+        path = f"/api/v1/nodes/{CONTROL_PLANE}/proxy/stats/summary"
+        command = [str(kubectl), f"--kubeconfig={self.kubeconfig}", "get", "--raw", path]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        found: dict[str, tuple[float, float]] = {}
+        for pod in json.loads(said)["pods"]:
+            for start, name in PARTS.items():
+                if pod["podRef"]["name"].startswith(start):
+                    container = pod["containers"][0]
+                    found[name] = (container["cpu"]["usageCoreNanoSeconds"] / 1e9, container["memory"]["workingSetBytes"])
+        return found
+
+    def best(self, call: Callable[[], object]) -> float:
+        """The seconds of the fastest of some calls."""
+        took = []
+        for _round in range(ROUNDS):
+            began = time.monotonic()
+            call()
+            took.append(time.monotonic() - began)
+        return min(took)
+
+    def read(self, module: Any, **given: Any) -> Callable[[], dict[str, Any]]:
+        return lambda: module.reconcile(Run(defaults(module, **given), kube=self.kube, helm=self.helm))  # type: ignore[no-any-return]
+
+    def own(self) -> list[str]:
+        """Measure our own modules; return the rows."""
+        self.have(Size(NODES, 0, 1).trace())
+        self.fill()
+        ledger = self.read(gpu_ledger_info)()
+        with_gpus = [row for row in ledger["tenants"] if row["in_use"]]
+        if len(with_gpus) != TENANTS:
+            raise SystemExit(f"the ledger knows {len(with_gpus)} tenants with GPUs, not {TENANTS}")
+        tree = [{"name": f"team-{number}", "gpu": {"quota": 20, "limit": 20}} for number in range(TENANTS)]
+        create = self.read(kai_queues, state="exact", queues=tree, timeout=300)
+        began = time.monotonic()
+        create()
+        created = time.monotonic() - began
+        rows = [f"| kai_queues, makes {TENANTS} | {created:.1f} |"]
+        for name, call in {
+            "kai_queues, all as wanted": create,
+            "kai_queues_info": self.read(kai_queues_info),
+            "kai_scheduler_info": self.read(kai_scheduler_info),
+            "kai_pending_info": self.read(kai_pending_info),
+            "gpu_ledger_info": self.read(gpu_ledger_info),
+            "vcluster_info": self.read(vcluster_info),
+            "inventory plugin, with Ansible's start": self.inventory,
+        }.items():
+            rows.append(f"| {name} | {self.best(call):.1f} |")
+            print(rows[-1], flush=True)
+        return rows
+
+    def inventory(self) -> None:
+        """List the tenants by the inventory plugin."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "vclusters.yml"
+            given = {"plugin": "kubegpu.tenancy.vclusters", "kubeconfig": str(self.kubeconfig), "cluster": "lab"}
+            path.write_text(yaml.safe_dump(given))
+            command = ["ansible-inventory", f"--inventory={path}", "--list"]
+            listed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            if len(listed["kubegpu_tenants"]["hosts"]) != TENANTS:
+                raise SystemExit(f"the inventory has {len(listed['kubegpu_tenants']['hosts'])} hosts")
+
+    def fill(self) -> None:
+        """Have tenants, by the objects that show them, and pods of theirs on the simulated nodes."""
+        secret = {
+            key: base64.b64encode(key.encode()).decode() for key in ("certificate-authority", "client-certificate", "client-key")
+        }
+        tenants = [f"tenant-{number:03}" for number in range(TENANTS)]
+        concurrently(self.create_all, [objects(name, secret) for name in tenants])
+        labels = [(f"simulated-0-{number}", tenants[number % TENANTS]) for number in range(NODES)]
+        concurrently(lambda pair: self.label(*pair), labels)
+        concurrently(self.kube.create, [placed(number, tenants) for number in range(PODS)])
+
+    def create_all(self, made: Iterable[dict[str, Any]]) -> None:
+        for item in made:
+            self.kube.create(item)
+
+    def label(self, node: str, tenant: str) -> None:
+        self.kube.patch("v1", "Node", node, {"metadata": {"labels": {f"tenant.kubegpu.tenancy/{tenant}": "true"}}})
+
+    def empty(self) -> None:
+        """Remove the pods and tenants again, all at once."""
+        names = [item["metadata"]["name"] for item in self.kube.list("v1", "Namespace") if item["metadata"]["name"] != NAMESPACE]
+        ours = [name for name in names if name.startswith("tenant-tenant-")]
+        concurrently(lambda name: self.kube.delete("v1", "Namespace", name), ours)
+
+
+def placed(number: int, tenants: list[str]) -> dict[str, Any]:
+    """Return a pod that is placed already: of each node's ten pods, eight with a GPU."""
+    node = number // (PODS // NODES)
+    tenant = tenants[node % TENANTS]
+    limits = {"nvidia.com/gpu": "1"} if number % (PODS // NODES) < GPUS_EACH else {"cpu": "100m"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"work-{number}-x-default-x-{tenant}",
+            "namespace": f"tenant-{tenant}",
+            "labels": {"vcluster.loft.sh/managed-by": tenant},
+        },
+        "spec": {
+            "nodeName": f"simulated-0-{node}",
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "work", "image": "simulated", "resources": {"limits": limits}}],
+        },
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--upstream", action="store_true", help="play 500 nodes with 4,000 jobs, too")
+    sizes = [*SIZES, *([UPSTREAM] if parser.parse_args().upstream else [])]
+    lab = Lab("kubegpu-bench", "--inventory=inventories/rehearsal")
+    try:
+        said = lab.play("site")
+        if lab.code:
+            raise SystemExit(said[-6000:])
+        bench = Bench(lab, Path(os.environ["KUBEGPU_CACHE"]))
+        bench.scheduler(NEW)
+        rows = [bench.play(size) for size in sizes]
+        print(*rows, sep="\n", flush=True)
+        own = bench.own()
+        bench.empty()
+        bench.remove()
+    finally:
+        said = lab.play("cleanup")
+        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
+    write_section(
+        "Large clusters",
+        f"{today()}, KAI Scheduler {NEW} on the lab's cluster, which has one node of its own, beside simulated nodes with {GPUS_EACH} GPUs "
+        "each. All pods are submitted at once, two of five for half a GPU, which needs a pod more for each GPU, and stay. API server, etcd and "
+        "everything else share the two cores. In the last column, the seconds of a core that each part took, and its memory at the end.\n\n"
+        "| nodes | pods | queues | placed | half of them within | a cycle of the scheduler, 95 of 100 | parts |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |\n"
+        + "\n".join(rows)
+        + f"\n\nOur own modules with {NODES} nodes, {PODS} pods of {TENANTS} tenants that hold 4,000 GPUs, and {TENANTS} queues, the best of "
+        f"{ROUNDS}:\n\n| | seconds |\n| --- | --- |\n" + "\n".join(own),
+    )
+
+
+if __name__ == "__main__":
+    main()
