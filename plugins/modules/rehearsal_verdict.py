@@ -32,10 +32,15 @@ options:
     required: true
   candidate:
     description:
-      - Rounds under the scheduler as it is to be.
+      - Rounds under the scheduler as it is to be. Required without O(failure).
     type: list
     elements: dict
-    required: true
+    default: []
+  failure:
+    description:
+      - Why the candidate could not be installed or played, which rejects it. Empty where it was played.
+    type: str
+    default: ""
   from:
     description:
       - KAI Scheduler as the baseline's rounds had it.
@@ -206,7 +211,8 @@ SCHEDULER = {
 ARGUMENT_SPEC = {
     "trace": {"type": "dict", "required": True},
     "baseline": {"type": "list", "elements": "dict", "required": True},
-    "candidate": {"type": "list", "elements": "dict", "required": True},
+    "candidate": {"type": "list", "elements": "dict", "default": []},
+    "failure": {"type": "str", "default": ""},
     "from": {"type": "dict", "required": True, "options": SCHEDULER},
     "to": {"type": "dict", "required": True, "options": SCHEDULER},
     "thresholds": {"type": "dict", "default": {}},
@@ -217,11 +223,12 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
     """Judge the candidate; ``now`` is when."""
     params = run.params
     trace, allowed = parse(params["trace"]), thresholds(params["thresholds"])
-    baseline, candidate = (parse_rounds(params[which], which) for which in ("baseline", "candidate"))
+    baseline = parse_rounds(params["baseline"], "baseline")
+    candidate = [] if params["failure"] else parse_rounds(params["candidate"], "candidate")
     change = Change(*(wanted(params[which], which, trace.queues) for which in ("from", "to")))
     at = (now or datetime.datetime.now(datetime.UTC)).isoformat(timespec="seconds")
     made = {"changed": False, "format": FORMAT, "at": at, "change": change.data()}
-    return made | judge(trace, baseline, candidate, allowed).data()
+    return made | judge(trace, baseline, candidate, allowed, params["failure"]).data()
 
 
 def main() -> None:

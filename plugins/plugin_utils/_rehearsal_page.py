@@ -114,6 +114,8 @@ def _violations(report: Data) -> _page.Markup:
         for number, each in enumerate(report["rounds"][side], 1)
         for one in each["violations"]
     ]
+    if not report["rounds"]["candidate"]:
+        return _page.element("p", "The candidate was not played.")
     if not rows:
         return _page.element("p", "No violation in any round.")
     more = f"; the first {_MOST_ROWS} of {len(rows)}" if len(rows) > _MOST_ROWS else ""
@@ -138,8 +140,10 @@ def junit(report: Data) -> str:
     :arg report: as role rehearsal writes it.
     """
     suite = ET.Element("testsuite", name=f"rehearsal {report['baseline']['version']} to {report['candidate']['version']}")
-    seen = [one for each in report["rounds"]["candidate"] for one in each["violations"]]
-    for invariant in INVARIANTS:
+    played = report["rounds"]["candidate"]
+    seen = [one for each in played for one in each["violations"]]
+    # Of a candidate that could not be played, nothing is known.
+    for invariant in INVARIANTS if played else ():
         wrong = [one["message"] for one in seen if one["invariant"] == invariant]
         _case(suite, "invariants", MEANINGS[invariant], "; ".join(wrong[:_MOST_ROWS]))
     for one in report["comparisons"]:

@@ -54,15 +54,20 @@ class Verdict:
         return dataclasses.asdict(self)
 
 
-def judge(trace: Trace, baseline: t.Sequence[Round], candidate: t.Sequence[Round], thresholds: Thresholds) -> Verdict:
+def judge(
+    trace: Trace, baseline: t.Sequence[Round], candidate: t.Sequence[Round], thresholds: Thresholds, failure: str = ""
+) -> Verdict:
     """Return the verdict on a candidate.
 
-    A candidate that violates an invariant is rejected, also where the baseline violates it, too. One that is
-    worse than thresholds allow, by more than the rounds differ among themselves, is held, and so is one whose baseline
-    places nothing at all. Any other one is promoted.
+    A candidate that cannot be installed or played is rejected, and so is one that violates an invariant, also where the baseline violates
+    it, too. One that is worse than thresholds allow, by more than the rounds differ among themselves, is held, and so is one whose
+    baseline places nothing at all. Any other one is promoted.
 
-    :arg baseline: its rounds, one at least; ``candidate``, alike.
+    :arg baseline: its rounds, one at least; ``candidate``, alike, unless there is a failure.
+    :arg failure: why the candidate could not be played; empty where it was.
     """
+    if failure:
+        return Verdict(REJECT, (f"The candidate could not be played: {failure}",), (), ())
     violations = [(invariant, *(_violations(invariant, rounds) for rounds in (baseline, candidate))) for invariant in INVARIANTS]
     rejections, notes = [], []
     for invariant, before, after in violations:

@@ -122,7 +122,7 @@ ROUND = {
 
 def verdict(candidate, **given):
     releases = {"from": {"version": "v0.12.0"}, "to": {"version": "v0.13.1"}}
-    given = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [candidate]} | releases | given
+    given = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [candidate] if candidate else []} | releases | given
     return run(rehearsal_verdict, **given)
 
 
@@ -134,6 +134,13 @@ def test_a_verdict():
     assert verdict(worse, thresholds={"bind_p50": {"amount": 9}})["result"] == "promote"
     lost = ROUND | {"violations": [{"invariant": "reserved", "at": 3.0, "message": "a"}]}
     assert verdict(lost)["result"] == "reject"
+
+
+def test_a_candidate_that_cannot_be_installed_is_rejected():
+    result = verdict(None, failure="image not found")
+    assert (result["result"], result["reasons"]) == ("reject", ("The candidate could not be played: image not found",))
+    with pytest.raises(TenancyError, match="candidate: has no rounds"):
+        verdict(None)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +182,7 @@ def gate(world, now=NOW, **given):
 
 def rehearsed(result=None, at=NOW, **to):
     """The verdict on an upgrade from v0.12.0 to v0.13.1."""
-    params = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [result or ROUND], "thresholds": {}}
+    params = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [result or ROUND], "thresholds": {}, "failure": ""}
     releases = {"from": {"version": "v0.12.0", "queues": QUEUES}, "to": {"version": "v0.13.1", "queues": QUEUES} | to}
     made_of_it = rehearsal_verdict.reconcile(make_run(params | releases), at)
     return {key: made_of_it[key] for key in VERDICT}

@@ -26,8 +26,8 @@ def played(*violations, slower=0.0, queue="training"):
     return Round(violations, measures, samples, {"a-0": 1.0}, {})
 
 
-def report(baseline, candidate):
-    verdict = judge(TRACE, baseline, candidate, THRESHOLDS).data()
+def report(baseline, candidate, failure=""):
+    verdict = judge(TRACE, baseline, candidate, THRESHOLDS, failure).data()
     rounds = {"baseline": [each.data() for each in baseline], "candidate": [each.data() for each in candidate]}
     given = {"baseline": {"version": "v0.13.1"}, "candidate": {"version": "v0.16.8"}, "speed": 4.0}
     wider = [{"name": "all", "gpu": {"limit": 16}, "children": [{"name": "training"}, {"name": "notebooks"}]}]
@@ -103,6 +103,14 @@ def test_what_did_not_hold_is_listed_up_to_a_bound():
 def test_a_report_without_samples_has_a_page():
     empty = Round((), {}, (), {}, {})
     assert "there is nothing to compare with" in page(report([empty], [empty]))
+
+
+def test_of_a_candidate_that_was_not_played_nothing_is_said_to_hold():
+    unplayed = report([played()], [], "image not found")
+    assert "image not found" in Page(page(unplayed)).said
+    assert "No violation" not in Page(page(unplayed)).said
+    suite = ET.fromstring(junit(unplayed))  # noqa: S314 - made here
+    assert (suite.attrib["tests"], suite.attrib["errors"]) == ("1", "1")
 
 
 @pytest.mark.parametrize(
