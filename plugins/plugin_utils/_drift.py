@@ -1,0 +1,124 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this plugin util is PRIVATE to the collection: it may change in any release.
+"""How reality differs from the desired state, collected from what site.yml registers in check mode."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import reports
+
+Data = dict[str, t.Any]
+Mapping = t.Mapping[str, t.Any]
+
+# What the tasks of site.yml that can change something register, and what each of them is about. A task that is not here would change
+# what drift.yml does not report.
+REGISTERED = {
+    "_docker_nvidia_runtime_to_install": "packages of NVIDIA's container toolkit",
+    "_docker_nvidia_runtime_kept_limits": "kernel limits, over reboots",
+    "_docker_nvidia_runtime_limits": "kernel limits",
+    "_docker_nvidia_runtime_toolkit": "configuration of NVIDIA's container toolkit",
+    "_docker_nvidia_runtime_docker": "configuration of Docker",
+    "_nvkind_cluster": "cluster",
+    "_device_plugin_state": "device plugin",
+    "_kubegpu_nodes": "nodes of tenants",
+    "_vcluster_tenant_cluster": "virtual cluster",
+    "_vcluster_tenant_folder": "folder for kubeconfigs",
+    "_vcluster_tenant_kubeconfig": "kubeconfig",
+    "_vcluster_tenant_former_kai": "KAI Scheduler that is not wanted",
+    "_vcluster_tenant_former_releases": "scheduler that is not wanted",
+    "_vcluster_tenant_former_namespaces": "namespace of a scheduler that is not wanted",
+    "_vcluster_tenant_scheduler_namespace": "namespace of its scheduler",
+    "_vcluster_tenant_scheduler": "scheduler",
+    "_kai_scheduler_release": "KAI Scheduler",
+    "_kai_scheduler_queues": "queues",
+    "_kubegpu_kubeconfigs": "kubeconfigs on the controller",
+}
+# Characters of a value that a table shows.
+_SHOWN = 40
+
+
+def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
+    """Return how clusters and tenants differ from what is wanted.
+
+    :arg hostvars: Ansible's, after site.yml in check mode; ``groups``, Ansible's as well.
+    :returns: ``differences``, each with ``cluster``, ``tenant`` (empty for what is the cluster's), ``subject``, ``what``, ``real``,
+        ``wanted`` and ``since`` (when it was last verified as wanted, in UTC; empty where that is not known); ``steps`` that site.yml would
+        take, and ``unknown``, sentences about what could not be compared.
+    """
+    found = reports(hostvars, groups)
+    clusters = [(cluster, "", hostvars[cluster]) for cluster in groups.get("kubegpu_clusters", ())]
+    tenants = [
+        (hostvars[host]["kubegpu_cluster"], hostvars[host]["kubegpu_tenant"]["name"], hostvars[host])
+        for group in ("kubegpu_leaving", "kubegpu_due")
+        for host in groups.get(group, ())
+    ]
+    differences, steps = [], []
+    for cluster, tenant, variables in sorted([*clusters, *tenants], key=lambda place: place[:2]):
+        known = {one["name"]: one for one in (hostvars[cluster].get("_kubegpu_tenants") or {}).get("tenants") or []}
+        since = (known.get(tenant) or {}).get("verified_at") or ""
+        place = {"cluster": cluster, "tenant": tenant}
+        for name, subject in REGISTERED.items():
+            for result in _changed(variables.get(name) or {}):
+                differences += [place | {"subject": subject, "since": since} | row for row in _rows(result)]
+                steps += [place | {"step": step["step"], "why": step["why"]} for step in result.get("steps") or []]
+    for report in found:
+        place = {"cluster": report["cluster"], "subject": "tenant that is not listed", "since": "", "real": "there", "wanted": ""}
+        differences += [place | {"tenant": name, "what": name} for name in report["unlisted"]]
+    return {
+        "differences": differences,
+        "steps": steps,
+        "unknown": [failure for report in found for failure in report["failures"]],
+    }
+
+
+def _changed(result: Mapping) -> list[Mapping]:
+    """Return a task's results that tell of a change, one for each item of its loop."""
+    return [one for one in result.get("results", [result]) if one.get("changed")]
+
+
+def _rows(result: Mapping) -> list[Data]:
+    """Return the differences that a result tells of; one without details where it has none."""
+    diffs = result.get("diff") or {}
+    rows = [row for diff in (diffs if isinstance(diffs, list) else [diffs]) for row in _compared(diff)]
+    return rows or [{"what": "", "real": "", "wanted": ""}]
+
+
+def _compared(diff: Mapping) -> list[Data]:
+    before, after = diff.get("before"), diff.get("after")
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+        return [{"what": name, "real": before.get(name), "wanted": after.get(name)} for name in names]
+    # The content of a file.
+    return [{"what": diff.get("after_header", ""), "real": before, "wanted": after}] if before != after else []
+
+
+def lines(found: Data) -> list[str]:
+    """Return what drift found as sentences: each difference, the steps that site.yml would take, and what could not be compared."""
+    said = [f"{_place(row)}: {row['subject']}{_difference(row)}" for row in found["differences"]]
+    said += [f"{_place(row)}: step that site.yml would take: {row['step']} ({row['why']})" for row in found["steps"]]
+    said += [f"COULD NOT TELL {sentence}" for sentence in found["unknown"]]
+    return said or ["Everything is as wanted."]
+
+
+def _place(row: Data) -> str:
+    return f"{row['cluster']}/{row['tenant']}" if row["tenant"] else str(row["cluster"])
+
+
+def _difference(row: Data) -> str:
+    what = f", {row['what']}" if row["what"] else ""
+    values = "" if row["real"] == row["wanted"] == "" else f": {_shown(row['real'])}, wanted {_shown(row['wanted'])}"
+    since = f" (it was as wanted at {row['since']})" if row["since"] else ""
+    return f"{what}{values}{since}"
+
+
+def _shown(value: t.Any) -> str:
+    """Return a value on one line, and no longer than a reader takes in at once."""
+    if value is None or value == "":
+        return "nothing"
+    text = " ".join((value if isinstance(value, str) else json.dumps(value, sort_keys=True)).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

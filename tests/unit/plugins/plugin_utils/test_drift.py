@@ -1,0 +1,114 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drift, by the variables that site.yml leaves behind in check mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import REGISTERED, drift, lines
+from ansible_collections.kubegpu.tenancy.tests.unit.plugins.plugin_utils.test_summary import Inventory, live
+
+ROOT = Path(__file__).parents[4]
+# Where site.yml makes changes. Of the lab, which is made anew at will, nothing is compared.
+PLACES = [
+    *(ROOT / "playbooks/tasks").glob("*.yml"),
+    *(path for name in ("docker_nvidia_runtime", "nvkind", "device_plugin", "kai_scheduler", "vcluster_tenant")
+      for path in (ROOT / "roles" / name / "tasks").glob("*.yml")),
+]  # fmt: skip
+# Not on the way to what is present: removals are compared where the virtual cluster goes, and check mode installs no packages.
+APART = ("absent", "verify", "removal", "former_shared_scheduler", "_remove", "_limits_absent", "_packages", "_repository")
+READS = ("info", "probe", "gate", "plan", "record")
+BUILTIN = ("copy", "file", "template", "lineinfile", "helm", "k8s")
+UPGRADE = {
+    "changed": True,
+    "diff": {"before": {"version": "v0.12.0", "queues": 2}, "after": {"version": "v0.13.1", "queues": 2, "sharing": True}},
+    "steps": [{"step": "upgrade the chart", "why": "version"}],
+}
+
+
+def found(inventory):
+    return drift(inventory.hostvars, inventory.groups)
+
+
+def tasks(content: list[dict]) -> Iterator[dict]:
+    for task in content or []:
+        yield task
+        for part in ("block", "rescue", "always"):
+            yield from tasks(task.get(part, []))
+
+
+def changes(task: dict) -> bool:
+    modules = [key.split(".") for key in task if key.count(".") == 2]
+    return (
+        any(
+            (parts[:2] == ["kubegpu", "tenancy"] and parts[2].rpartition("_")[2] not in READS) or parts[2] in BUILTIN
+            for parts in modules
+        )
+        and task.get("changed_when") is not False
+    )
+
+
+def test_everything_that_site_can_change_is_compared():
+    registered = {
+        (path.relative_to(ROOT), task["name"]): task.get("register")
+        for path in PLACES
+        if path.stem not in APART
+        for task in tasks(yaml.safe_load(path.read_text()))
+        if changes(task)
+    }
+    # What is left of the host's own installation happens outside of check mode.
+    inside = {key: name for key, name in registered.items() if key[0].name != "_install.yml"}
+    assert len(inside) > 10
+    assert {key for key, name in inside.items() if name not in REGISTERED} == set()
+    everything = "".join(path.read_text() for path in PLACES)
+    assert [name for name in REGISTERED if f"register: {name}\n" not in everything] == []
+
+
+def test_nothing_differs():
+    result = found(Inventory().cluster(_nvkind_cluster={"changed": False}).worked(_kai_scheduler_release={"changed": False}))
+    assert result == {"differences": [], "steps": [], "unknown": []}
+    assert lines(result) == ["Everything is as wanted."]
+
+
+def test_each_difference_is_named_with_its_place_and_what_site_would_do():
+    inventory = Inventory().cluster(found=[live(verified_at="2026-11-23T10:00:00Z")]).worked(_kai_scheduler_release=UPGRADE)
+    assert lines(found(inventory)) == [
+        "gpu1/ml: KAI Scheduler, version: v0.12.0, wanted v0.13.1 (it was as wanted at 2026-11-23T10:00:00Z)",
+        "gpu1/ml: KAI Scheduler, sharing: nothing, wanted true (it was as wanted at 2026-11-23T10:00:00Z)",
+        "gpu1/ml: step that site.yml would take: upgrade the chart (version)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "said"),
+    [
+        ("_docker_nvidia_runtime_to_install", {"changed": True, "msg": ["x"]}, "packages of NVIDIA's container toolkit"),
+        (
+            "_docker_nvidia_runtime_limits",
+            {"changed": True, "results": [{"changed": False}, {"changed": True, "diff": {"before": "128\n", "after": "8192", "after_header": "/proc/x"}}]},
+            "kernel limits, /proc/x: 128, wanted 8192",
+        ),
+        ("_kubegpu_nodes", {"changed": True, "diff": {"before": {"n1 label": "a"}, "after": {}}}, 'nodes of tenants, n1 label: a, wanted nothing'),
+        ("_vcluster_tenant_scheduler", {"changed": True, "diff": [{"before": {"a": {"b": 1}}, "after": {"a": "c" * 50}}]}, 'scheduler, a: {"b": 1}, wanted ' + "c" * 40 + "…"),
+    ],
+)  # fmt: skip
+def test_results_of_every_form(name, result, said):
+    assert lines(found(Inventory().cluster(**{name: result}))) == [f"gpu1: {said}"]
+
+
+def test_tenants_that_are_not_listed_differ():
+    assert lines(found(Inventory().cluster(unlisted=["old"]))) == [
+        "gpu1/old: tenant that is not listed, old: there, wanted nothing"
+    ]
+
+
+def test_what_could_not_be_compared_is_no_agreement():
+    inventory = Inventory().cluster(_kubegpu_failure="Compare: timed out").cluster(name="gpu2").without("gpu2", "_kubegpu_ledger")
+    result = found(inventory)
+    assert result["unknown"] == ["gpu1: Compare: timed out", "gpu2: it was not reached, see the output above"]
+    assert lines(result)[0] == "COULD NOT TELL gpu1: Compare: timed out"
