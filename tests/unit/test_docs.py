@@ -25,7 +25,7 @@ INVENTORIES = [ROOT / "inventories/existing_cluster/hosts.yml", ROOT / "inventor
 
 # Groups of the inventory, and the example of a variable that is refused.
 NO_VARIABLES = {"kubegpu_clusters", "kubegpu_labs", "kubegpu_rehearsals", "kubegpu_tenats"}
-FOLDERS = "changelogs|docs|faults|inventories|meta|molecule|playbooks|plugins|requirements|roles|tests|tools"
+FOLDERS = "changelogs|docs|examples|faults|inventories|meta|molecule|playbooks|plugins|requirements|roles|tests|tools"
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]+|Makefile|pyproject.toml)(?:::\w+)?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
