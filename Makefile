@@ -22,11 +22,11 @@ INVENTORY ?= inventories/lab
 site:
 	tools/system up
 	. tools/activate go
-	ansible-playbook playbooks/site.yml -i $(INVENTORY) $(ARGS)
+	ansible-playbook site.yml -i $(INVENTORY) $(ARGS)
 
 cleanup:
 	. tools/activate
-	ansible-playbook playbooks/cleanup.yml -i $(INVENTORY) $(ARGS)
+	ansible-playbook cleanup.yml -i $(INVENTORY) $(ARGS)
 	tools/system down
 
 rehearse:
