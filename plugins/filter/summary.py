@@ -12,9 +12,14 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _summary
 
 
 def summary(clusters: list[dict[str, t.Any]]) -> list[str]:
-    """Return a table of all tenants and, below it, who has which GPUs and what else there is to know."""
+    """Return a table of all tenants and, below it, who has which GPUs, what else there is to know, and how to run a first job."""
     table, notes = text_table(_summary.rows(clusters)), _summary.notes(clusters)
-    blocks = [table or ([] if notes else ["No tenants are listed."]), _summary.picture(clusters), notes]
+    blocks = [
+        table or ([] if notes else ["No tenants are listed."]),
+        _summary.picture(clusters),
+        notes,
+        _summary.first_job(clusters),
+    ]
     return [line for block in blocks if block for line in ["", *block]][1:]
 
 

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import shlex
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
@@ -27,6 +29,9 @@ NOT_REACHED, NO_CLUSTER = "not reached", "no cluster yet"
 # Facts in which the playbooks note failures of a cluster, of all of the work on it first.
 _FAILURES = ("_kubegpu_failure", "_kubegpu_shared_failure")
 _NOT_REACHED = "it was not reached, see the output above"
+
+# A first job of a team, beside the code in a clone and in an installed collection, and the queue that it names.
+FIRST_JOB, FIRST_QUEUE = pathlib.Path(__file__).resolve().parents[2] / "examples/workloads/gpu.yaml", "training"
 
 # What a run of each role registers, in the order in which they run.
 _REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_gate", "_kai_scheduler_release")
@@ -130,7 +135,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
         | _hazards(desired, SHARED_SCHEDULER, shared)
         | {
             "version": (desired.get("shared_scheduler") or {}).get("version"),
-            "leaf_queues": _leaf_queues(desired.get("shared_queues") or []),
+            "leaf_queues": len(_leaf_queues(desired.get("shared_queues") or [])),
             "results": list(_registered(variables, "_kai_scheduler_probe").get("results") or []),
         },
         "picture": list(ledger.get("picture") or []),
@@ -210,11 +215,11 @@ def _scheduler(scheduler: Mapping, live: Mapping, shared: Mapping) -> str:
     return f"{scheduler['name']} {scheduler['version']}"
 
 
-def _leaf_queues(tree: t.Sequence[t.Any]) -> int:
+def _leaf_queues(tree: t.Sequence[t.Any]) -> list[str]:
     try:
-        return len(leaves(parse(list(tree))))
+        return [queue.name for queue in leaves(parse(list(tree)))]
     except TenancyError:
-        return 0
+        return []
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -248,7 +253,7 @@ def _cells(tenant: Data) -> Data:
         "nodes": " ".join(tenant["nodes"]),
         "GPUs": tenant["gpus"] if there else "",
         "in use": tenant["in_use"] if there else "",
-        "leaf queues": tenant["leaf_queues"] if there else "",
+        "leaf queues": len(tenant["leaf_queues"]) if there else "",
         "checks": _checks(tenant),
         "seconds": "" if tenant["seconds"] is None else tenant["seconds"],
         "kubeconfig": tenant["kubeconfig"] if tenant["state"] == "running" else "",
@@ -365,3 +370,20 @@ def _to_be(tenant: Data) -> str:
     )
     done = {"change": change, "verify": "verified"}
     return " and ".join(done[work] for work in tenant["due"])
+
+
+def first_job(clusters: t.Sequence[Data]) -> list[str]:
+    """Return the command with which a first job runs in the first tenant that KAI Scheduler gives GPUs; nothing where there is none."""
+    for tenant in (tenant for cluster in clusters for tenant in cluster["tenants"]):
+        running = (tenant["state"], tenant["wanted_state"]) == ("running", "present") and not tenant["failure"]
+        # Only KAI Scheduler has queues.
+        if running and tenant["gpus"] and tenant["leaf_queues"]:
+            return [f"First job, in {tenant['name']}: {_command(tenant['kubeconfig'], tenant['leaf_queues'])}"]
+    return []
+
+
+def _command(kubeconfig: str, queues: t.Sequence[str]) -> str:
+    example, apply = shlex.quote(str(FIRST_JOB)), f"kubectl --kubeconfig {kubeconfig} apply -f"
+    if FIRST_QUEUE in queues:
+        return f"{apply} {example}"
+    return f"sed 's/queue: {FIRST_QUEUE}/queue: {queues[0]}/' {example} | {apply} -"

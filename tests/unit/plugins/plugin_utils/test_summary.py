@@ -6,9 +6,17 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from ansible_collections.kubegpu.tenancy.plugins.filter.summary import FilterModule, summary
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import notes, reports, rows
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import (
+    FIRST_JOB,
+    FIRST_QUEUE,
+    first_job,
+    notes,
+    reports,
+    rows,
+)
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 
 KAI = {"name": "kai", "version": "v0.16.8"}
@@ -21,6 +29,7 @@ ML = {
 }
 WEB = {"name": "web", "trust": "partial"}
 ASKED = {"due": [], "reasons": []}
+APPLY = "kubectl --kubeconfig ~/.kube/kubegpu/gpu1/tenants/{}.yml apply -f"
 
 
 def check(name, verdict="passed", reason="", queue="training"):
@@ -92,6 +101,9 @@ class Inventory:
     def summary(self):
         return summary(self.reports())
 
+    def first_job(self):
+        return first_job(self.reports())
+
 
 def only(inventory):
     (row,) = inventory.rows()
@@ -149,6 +161,8 @@ def test_the_whole_of_it():
         "web: check web failed: no answer",
         "left: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
         "FAILED gpu1/web: Probe: no answer",
+        "",
+        f"First job, in ml: {APPLY.format('ml')} {FIRST_JOB}",
     ]
 
 
@@ -394,9 +408,9 @@ def test_who_has_which_gpus_of_several_clusters():
     for name, picture in lines.items():
         inventory.hostvars[name]["_kubegpu_ledger"]["picture"] = picture
     shown = ["gpu1/n1 [ml] [free]", "gpu1/n2, gpu1/n3 [free] [free]", "gpu2/n1 [ml 0.5]"]
-    assert inventory.summary()[4:] == ["", *shown]
+    assert inventory.summary()[4:-2] == ["", *shown]
     del inventory.groups["kubegpu_clusters"][1]
-    assert inventory.summary()[3:] == ["", "n1 [ml] [free]", "n2, n3 [free] [free]"]
+    assert inventory.summary()[3:-2] == ["", "n1 [ml] [free]", "n2, n3 [free] [free]"]
 
 
 def test_a_cluster_without_tenants():
@@ -423,6 +437,51 @@ def test_what_is_not_listed_any_more():
     assert removing.notes() == ["a: made by this collection, not listed any more, is to be removed."]
     wanted = Inventory().cluster(shared="v0.16.8", variables={"kubegpu_shared_scheduler": KAI})
     assert wanted.notes() == []
+
+
+# --- the first job -----------------------------------------------------------------------------------------------
+
+
+def test_the_first_job_of_the_first_tenant_that_kai_scheduler_gives_gpus():
+    tenants = [WEB, ML | {"name": "old", "state": "paused"}, ML, ML | {"name": "b"}]
+    found = [live("web", scheduler_version=None), live("old", state="paused"), live(), live("b")]
+    inventory = Inventory().cluster(tenants, found).cluster(name="gpu2")
+    assert inventory.first_job() == [f"First job, in ml: {APPLY.format('ml')} {FIRST_JOB}"]
+    assert inventory.summary()[-2:] == ["", *inventory.first_job()]
+
+
+def test_the_first_job_is_in_a_queue_that_the_tenant_has():
+    queues = [{"name": "research", "children": [{"name": "vision"}, {"name": "language"}]}]
+    inventory = Inventory().cluster([ML | {"queues": queues}])
+    changed = f"sed 's/queue: {FIRST_QUEUE}/queue: vision/' {FIRST_JOB}"
+    assert inventory.first_job() == [f"First job, in ml: {changed} | {APPLY.format('ml')} -"]
+    # That changes the label, and nothing else.
+    assert FIRST_JOB.read_text().count(f"queue: {FIRST_QUEUE}") == 1
+    (job,) = yaml.safe_load_all(FIRST_JOB.read_text())
+    assert job["spec"]["template"]["metadata"]["labels"]["kai.scheduler/queue"] == FIRST_QUEUE
+
+
+def test_a_tenant_that_shares_a_scheduler_has_a_first_job_too():
+    assert shared_by().first_job() == [
+        f"First job, in ml: sed 's/queue: {FIRST_QUEUE}/queue: a/' {FIRST_JOB} | {APPLY.format('ml')} -"
+    ]
+
+
+@pytest.mark.parametrize(
+    "inventory",
+    [
+        Inventory().cluster([WEB], [live("web", scheduler_version=None)]),
+        Inventory().cluster([ML | {"queues": []}]),
+        Inventory().cluster(nodes=[]),
+        Inventory().cluster(found=[live(state="crashing")]),
+        Inventory().cluster([ML | {"state": "absent"}], [live(due=["change"], reasons=["still there: its namespace"])]),
+        Inventory().cluster().worked(_kubegpu_failure="Install or upgrade KAI Scheduler: timed out"),
+        Inventory().cluster(_kubegpu_failure="Make the cluster: no GPU").without("gpu1", "_kubegpu_ledger"),
+    ],
+    ids=["none-with-kai", "no-queues", "no-gpus", "crashing", "leaving", "failed", "not-reached"],
+)
+def test_no_first_job_where_it_would_not_run(inventory):
+    assert inventory.first_job() == []
 
 
 # --- hazards, upgrade notes and steps ----------------------------------------------------------------------------
