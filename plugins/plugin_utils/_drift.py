@@ -29,6 +29,8 @@ REGISTERED = {
     "_vcluster_tenant_cluster": "virtual cluster",
     "_vcluster_tenant_folder": "folder for kubeconfigs",
     "_vcluster_tenant_kubeconfig": "kubeconfig",
+    "_vcluster_tenant_nodes": "nodes",
+    "_kubegpu_kubeconfig_copy": "copy of its kubeconfig on the controller",
     "_vcluster_tenant_former_kai": "KAI Scheduler that is not wanted",
     "_vcluster_tenant_former_releases": "scheduler that is not wanted",
     "_vcluster_tenant_former_namespaces": "namespace of a scheduler that is not wanted",
@@ -67,8 +69,12 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
                 differences += [place | {"subject": subject, "since": since} | row for row in _rows(result)]
                 steps += [place | {"step": step["step"], "why": step["why"]} for step in result.get("steps") or []]
     for report in found:
-        place = {"cluster": report["cluster"], "subject": "tenant that is not listed", "since": "", "real": "there", "wanted": ""}
-        differences += [place | {"tenant": name, "what": name} for name in report["unlisted"]]
+        place = {"cluster": report["cluster"], "tenant": "", "since": "", "wanted": None}
+        differences += [
+            place | {"subject": "tenant that is not listed", "what": name, "real": "there"} for name in report["unlisted"]
+        ]
+        if version := report["unlisted_scheduler"]:
+            differences.append(place | {"subject": "shared scheduler that is not wanted", "what": "kai", "real": version})
     return {
         "differences": differences,
         "steps": steps,

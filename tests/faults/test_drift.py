@@ -1,0 +1,195 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changes that are made by hand, each of which drift.yml names and site.yml takes back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab, changed
+from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD
+
+VCLUSTER = {"kubernetes_version": "v1.35.4"}
+ACCEPTED = ["#1103", "end-of-support"]
+VARIABLES: dict[str, Any] = {
+    "lab_gpus": 5,
+    "nvkind_workers": [{"gpus": [0, 1]}, {"gpus": [2, 3]}, {"gpus": [4]}],
+    "kubegpu_unlisted": "remove",
+    "kubegpu_shared_scheduler": {"name": "kai", "version": NEW, "accept_hazards": ACCEPTED},
+    "kubegpu_tenants": [
+        {
+            "name": "own",
+            "trust": "high",
+            "vcluster": VCLUSTER,
+            "gpu_nodes": {"names": ["kubegpu-worker"]},
+            "scheduler": {"name": "kai", "version": OLD, "accept_hazards": ACCEPTED},
+            "queues": [{"name": "work", "gpu": {"quota": 1, "limit": 2}}],
+        },
+        {
+            "name": "sharing",
+            "trust": "high",
+            "vcluster": VCLUSTER,
+            "gpu_nodes": {"names": ["kubegpu-worker2"], "shared_gpus": 2},
+            "scheduler": {"name": "kai", "shared": True},
+            "queues": [{"name": "sharing", "gpu": {"quota": 1, "limit": 2}}],
+        },
+        {"name": "strict", "trust": "zero", "vcluster": VCLUSTER, "gpu_nodes": {"names": ["kubegpu-worker3"]}},
+        {"name": "gone", "trust": "high", "state": "absent"},
+    ],
+}
+RUNTIMES = """
+import json
+path = "/etc/docker/daemon.json"
+with open(path) as file:
+    settings = json.load(file)
+del settings["runtimes"]
+with open(path, "w") as file:
+    json.dump(settings, file)
+"""
+
+
+class Hand:
+    """Somebody with all rights, and without the inventory."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.host = Cluster(lab, Path(os.environ["KUBEGPU_CACHE"]))
+
+    def tenant(self, name: str) -> Cluster:
+        return Cluster(self.lab, Path(os.environ["KUBEGPU_CACHE"]), str(self.host.kubeconfig.parent / f"tenants/{name}.yml"))
+
+    def docker(self) -> None:
+        self.lab.run("python3", "-c", RUNTIMES)
+
+    def limits(self) -> None:
+        self.lab.run("sysctl", "--write", "fs.inotify.max_user_instances=8191")
+
+    def label(self) -> None:
+        self.node("kubegpu-worker", {"metadata": {"labels": {"tenant.kubegpu.tenancy/own": None}}})
+
+    def taint(self) -> None:
+        self.node("kubegpu-worker3", {"spec": {"taints": None}})
+
+    def node(self, name: str, change: dict[str, Any]) -> None:
+        self.host.kube.patch("v1", "Node", name, change)
+
+    def queue(self) -> None:
+        self.tenant("own").kube.patch(API_VERSION, KIND, "work", {"spec": {"resources": {"gpu": {"limit": 1}}}})
+
+    def shared_queue(self) -> None:
+        self.host.kube.delete(API_VERSION, KIND, "sharing")
+
+    def plugin(self) -> None:
+        (chart,) = self.host.charts.glob("nvidia-device-plugin-*.tgz")
+        self.helm(self.host, "nvidia-device-plugin", "nvidia-device-plugin", chart, "--set", "deviceListStrategy=envvar")
+
+    def values(self) -> None:
+        chart = self.host.charts / f"kai-scheduler-{NEW}.tgz"
+        self.helm(self.host, "kai-scheduler", "kai-scheduler", chart, "--set", "scheduler.additionalArgs[0]=--v=4")
+
+    def version(self) -> None:
+        own = self.tenant("own")
+        self.helm(own, "kai-scheduler", "kai-scheduler", own.charts / f"kai-scheduler-{NEW}.tgz")
+
+    def helm(self, cluster: Cluster, name: str, namespace: str, chart: Path, *options: str) -> None:
+        command = [str(cluster.helm_binary), f"--kubeconfig={cluster.kubeconfig}", "upgrade", name, str(chart)]
+        code, _said, wrong = cluster.run_helm([*command, f"--namespace={namespace}", "--reset-then-reuse-values", *options])
+        assert code == 0, wrong
+
+    def webhook(self) -> None:
+        """End the operator, which would put it back at once."""
+        kube = self.host.kube
+        kube.patch("apps/v1", "Deployment", "kai-operator", {"spec": {"replicas": 0}}, "kai-scheduler")
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+            for item in kube.list("admissionregistration.k8s.io/v1", kind):
+                if "kai" in item["metadata"]["name"]:
+                    kube.delete("admissionregistration.k8s.io/v1", kind, item["metadata"]["name"])
+
+    def policy(self) -> None:
+        kind = ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding")
+        (name,) = [item["metadata"]["name"] for item in self.host.kube.list(*kind) if "sharing" in item["metadata"]["name"]]
+        self.host.kube.delete(*kind, name)
+
+    def namespace(self) -> None:
+        metadata = {"name": "tenant-old", "labels": OWNED_LABELS | {TENANT_LABEL: "old"}}
+        self.host.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+
+    def kubeconfig(self) -> None:
+        self.lab.run("sh", "-c", "umask 077; echo old > /etc/kubegpu/kubegpu/tenants/gone.yml")
+
+    def removal(self) -> None:
+        kube: Kube = self.host.kube
+        kube.delete("v1", "Namespace", "tenant-strict")
+
+
+# What is done, and what drift.yml says of it. Each stays until the end.
+CHANGES: list[tuple[Callable[[Hand], None], str]] = [
+    (Hand.docker, "lab: configuration of Docker, "),
+    (Hand.limits, "lab: kernel limits, /proc/sys/fs/inotify/max_user_instances: 8191, wanted 8192"),
+    (Hand.label, "lab: nodes of tenants, kubegpu-worker"),
+    (Hand.taint, "lab: nodes of tenants, kubegpu-worker3"),
+    (Hand.queue, "lab/own: queues, work"),
+    (Hand.shared_queue, "lab: queues, sharing"),
+    (Hand.plugin, "lab: device plugin, values"),
+    (Hand.values, "lab: KAI Scheduler, values"),
+    (Hand.version, f"lab/own: KAI Scheduler, version: {NEW}, wanted {OLD}"),
+    (Hand.policy, "lab/sharing: virtual cluster, "),
+    (Hand.namespace, "lab: tenant that is not listed, old"),
+    (Hand.kubeconfig, "lab/gone: kubeconfig"),
+    (Hand.removal, "lab/strict: virtual cluster, namespace: nothing"),
+]
+
+
+@pytest.fixture(scope="module", name="drifting")
+def _drifting() -> Iterator[Lab]:
+    lab = Lab("kubegpu-faults-drift", f"--extra-vars={json.dumps(VARIABLES)}")
+    try:
+        lab.site()
+        yield lab
+    finally:
+        said = lab.play("cleanup")
+        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
+
+
+def drift(lab: Lab) -> str:
+    """Return what drift.yml said; it changes nothing."""
+    said = lab.play("drift", "--check")
+    return said.partition("TASK [Show it]")[2].partition("PLAY ")[0] or said[-6000:]
+
+
+def test_nothing_differs_after_a_run(drifting: Lab) -> None:
+    said = drift(drifting)
+    assert (drifting.code, "Everything is as wanted." in said) == (0, True), said
+
+
+@pytest.mark.parametrize(("change", "sentence"), CHANGES, ids=[change.__name__ for change, _sentence in CHANGES])
+def test_a_change_by_hand_is_named(drifting: Lab, change: Callable[[Hand], None], sentence: str) -> None:
+    before = drift(drifting)
+    assert sentence not in before
+    change(Hand(drifting))
+    said = drift(drifting)
+    assert drifting.code == 2, said
+    assert sentence in said
+
+
+def test_what_cannot_be_told_is_no_agreement(drifting: Lab) -> None:
+    said = drifting.play("drift", "--check", "--extra-vars=kubegpu_kubeconfig=/nowhere/cluster.yml")
+    assert drifting.code == 4, said[-6000:]
+    drifting.play("drift")
+    assert drifting.code == 4, "it ran without check mode"
+
+
+def test_site_takes_all_of_it_back(drifting: Lab) -> None:
+    assert changed(drifting.site())
+    said = drift(drifting)
+    assert (drifting.code, "Everything is as wanted." in said) == (0, True), said
