@@ -27,7 +27,7 @@ _VERDICTS = (PASSED, "failed", "not_tried", "accepted")
 NOT_REACHED, NO_CLUSTER = "not reached", "no cluster yet"
 
 # Facts in which the playbooks note failures of a cluster, of all of the work on it first.
-_FAILURES = ("_kubegpu_failure", "_kubegpu_shared_failure")
+_FAILURES = ("_kubegpu_failure", "_kubegpu_shared_failure", "_kubegpu_host_failure", "_kubegpu_cluster_failure")
 _NOT_REACHED = "it was not reached, see the output above"
 
 # A first job of a team, beside the code in a clone and in an installed collection, and the queue that it names.

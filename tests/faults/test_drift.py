@@ -141,6 +141,7 @@ CHANGES: list[tuple[Callable[[Hand], None], str]] = [
     (Hand.queue, "lab/own: queues, work"),
     (Hand.shared_queue, "lab: queues, sharing"),
     (Hand.plugin, "lab: device plugin, values"),
+    (Hand.webhook, "lab: KAI Scheduler, parts: "),
     (Hand.values, "lab: KAI Scheduler, values"),
     (Hand.version, f"lab/own: KAI Scheduler, version: {NEW}, wanted {OLD}"),
     (Hand.policy, "lab/sharing: virtual cluster, "),
