@@ -114,13 +114,14 @@ seconds:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import POD_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.lifecycle import probe
 
 ARGUMENT_SPEC = POD_ARGUMENTS | {
     "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
-    "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
+    "image": {"type": "str", "default": IMAGE},
     "tolerations": {"type": "list", "elements": "dict", "default": []},
     "node_selector": {"type": "dict", "default": {}},
     "namespace": {"type": "str", "default": "kai-policy-probe"},

@@ -182,6 +182,7 @@ recorded:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import CHECKS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import POD_ARGUMENTS
@@ -190,7 +191,7 @@ ARGUMENT_SPEC = POD_ARGUMENTS | {
     "queues": {"type": "list", "elements": "dict", "default": []},
     "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
     "accept_hazards": {"type": "list", "elements": "str", "default": []},
-    "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
+    "image": {"type": "str", "default": IMAGE},
     "tolerations": {"type": "list", "elements": "dict", "default": []},
     "node_selector": {"type": "dict", "default": {}},
     "namespace": {"type": "str", "default": "kai-probe"},

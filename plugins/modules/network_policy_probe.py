@@ -99,10 +99,10 @@ seconds:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.lifecycle import probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import (
-    IMAGE,
     NAME,
     PATHS,
     POLICY_TIMEOUT,

@@ -122,6 +122,7 @@ seconds:
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import POD_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.lifecycle import probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import CHECKS
@@ -133,7 +134,7 @@ ARGUMENT_SPEC = POD_ARGUMENTS | {
     "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
     "accept_hazards": {"type": "list", "elements": "str", "default": []},
     "namespace": {"type": "str", "default": "kubegpu-shared-probe"},
-    "image": {"type": "str", "default": "docker.io/library/busybox:1.37.0"},
+    "image": {"type": "str", "default": IMAGE},
     "tolerations": {"type": "list", "elements": "dict", "default": []},
     "timeout": {"type": "int", "default": 120},
 }

@@ -99,9 +99,10 @@ seconds:
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded, record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.lifecycle import probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.plan import IMAGE, NAME, Settings, checks_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.plan import NAME, Settings, checks_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import NETWORK_ARGUMENT
 
 ARGUMENT_SPEC = {

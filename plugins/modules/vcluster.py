@@ -274,8 +274,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.lifecycle import probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import IMAGE, NAME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import Ask
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CHART, REPOSITORY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster

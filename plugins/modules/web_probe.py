@@ -95,9 +95,10 @@ seconds:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded, record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.lifecycle import CHECKS, probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import IMAGE, NAME, SCHEDULER, Settings
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import NAME, SCHEDULER, Settings
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
 

@@ -11,6 +11,9 @@ import typing as t
 
 Object = dict[str, t.Any]
 
+# Of pods that need a shell, a web server and its client, but no GPU.
+IMAGE = "docker.io/library/busybox:1.37.0"
+
 
 def pod_spec(image: str, script: str, **container: t.Any) -> Object:
     """Return the spec of a pod with one container that runs a shell script; ``container`` overrides the container's fields."""

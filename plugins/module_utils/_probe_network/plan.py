@@ -15,13 +15,12 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import page_spec, pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE, page_spec, pod_spec
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
 
 Object = dict[str, t.Any]
 
 NAME = "kubegpu-network-probe"
-IMAGE = "docker.io/library/busybox:1.37.0"
 # Seconds for the whole probe, and those of them that a policy gets to take effect.
 TIMEOUT, POLICY_TIMEOUT = 180, 30
 PORT = 8080

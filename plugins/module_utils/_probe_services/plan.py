@@ -15,12 +15,11 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE, pod_spec
 
 Object = dict[str, t.Any]
 
 NAME = "kubegpu-services-probe"
-IMAGE = "docker.io/library/busybox:1.37.0"
 EGRESS, INGRESS = "egress", "ingress"
 SERVER = "server"
 # Tries of a client, a second or more apart: what enforces policies learns of a new pod only after it runs.

@@ -10,13 +10,12 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import page_spec, pod_spec
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE, page_spec, pod_spec
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 
 Object = dict[str, t.Any]
 
 NAME = "kubegpu-web-probe"
-IMAGE = "docker.io/library/busybox:1.37.0"
 SCHEDULER = "default-scheduler"
 PORT = 8080
 
