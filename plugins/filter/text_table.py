@@ -11,12 +11,13 @@ import typing as t
 def text_table(rows: list[dict[str, t.Any]]) -> list[str]:
     """Return a heading of the first row's keys, a rule, then one line a row.
 
-    :arg rows: all with the same keys. A column of whole numbers stands to the right; cells of it may be empty text.
+    :arg rows: all with the same keys. A column of whole numbers stands to the right; cells of it may be empty text. A list is shown with
+        commas, true as yes; false and nothing as an empty cell.
     """
     if not rows:
         return []
     heads = list(rows[0])
-    cells = [[str(row[head]) for head in heads] for row in rows]
+    cells = [[_cell(row[head]) for head in heads] for row in rows]
     widths = [max(len(row[i]) for row in [heads, *cells]) for i in range(len(heads))]
     right = [_is_numeric([row[head] for row in rows]) for head in heads]
 
@@ -26,8 +27,15 @@ def text_table(rows: list[dict[str, t.Any]]) -> list[str]:
     return [line(heads), "  ".join("-" * width for width in widths), *(line(row) for row in cells)]
 
 
+def _cell(value: t.Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return {None: "", False: "", True: "yes"}[value] if value is None or isinstance(value, bool) else str(value)
+
+
 def _is_numeric(column: list[t.Any]) -> bool:
-    return all(isinstance(cell, int) or cell == "" for cell in column) and any(isinstance(cell, int) for cell in column)
+    numbers = [isinstance(cell, int) and not isinstance(cell, bool) for cell in column]
+    return any(numbers) and all(number or cell == "" for number, cell in zip(numbers, column, strict=True))
 
 
 class FilterModule:

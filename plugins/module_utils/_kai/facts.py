@@ -30,8 +30,19 @@ RESERVATION_NAMESPACE = "kai-resource-reservation"
 SCALE_ADJUST_NAMESPACE = "kai-scale-adjust"
 SCHEDULER_NAME = "kai-scheduler"
 CONFIG = ("kai.scheduler/v1", "Config", "kai-config")
-# Parts of the Config without which nothing is scheduled; others are off, or on by what else is there (pkg/apis/kai/v1).
-CONFIG_PARTS = ("admission", "binder", "podGroupController", "podGrouper", "queueController", "scheduler")
+# The image that the operator takes for a part where the Config names none (pkg/apis/kai/v1), and the variables of its own environment with
+# the repository and the tag for images that have none (pkg/apis/kai/v1/common/image.go), from 0.9 on.
+PART_IMAGES = {
+    "admission": "admission",
+    "binder": "binder",
+    "podGroupController": "podgroupcontroller",
+    "podGrouper": "podgrouper",
+    "queueController": "queuecontroller",
+    "scheduler": "scheduler",
+}
+# Parts without which nothing is scheduled; others are off, or on by what else is there.
+CONFIG_PARTS = tuple(PART_IMAGES)
+REPOSITORY_VARIABLE, TAG_VARIABLE = "MS_REPOSITORY", "MS_TAG"
 SHARD = ("kai.scheduler/v1", "SchedulingShard")
 # By which helm knows what it made, and takes nothing else for its own.
 HELM_LABELS = {"app.kubernetes.io/managed-by": "Helm"}

@@ -17,19 +17,23 @@ except ImportError:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import HOOK
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     CONFIG,
     CONFIG_PARTS,
     NAMESPACE,
+    OPERATOR,
+    PART_IMAGES,
     RENAMED,
+    REPOSITORY_VARIABLE,
+    TAG_VARIABLE,
     Object,
     Release,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
 
 _TOPOLOGY_MIGRATION = "topologyMigration.enabled"
-_HOOK = "helm.sh/hook"
 
 
 def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, kueue: bool = False) -> Values:
@@ -80,18 +84,46 @@ def config_in(manifests: t.Sequence[Object]) -> Object | None:
 
     Up to v0.12.21 the Config is such a hook itself; later releases have a Job apply it from a ConfigMap.
     """
-    hooks = [item for item in manifests if _HOOK in annotations_of(item)]
+    hooks = [item for item in manifests if HOOK in annotations_of(item)]
     data = [(item.get("data") or {}).items() for item in hooks if item["kind"] == "ConfigMap"]
     texts = [text for files in data for name, text in files if name.endswith(".yaml")]
     for item in [*hooks, *(item for text in texts for item in parse_manifests(text))]:
-        if (item.get("apiVersion"), item.get("kind")) == CONFIG[:2]:
+        if is_config(item):
             return {"apiVersion": CONFIG[0], "kind": CONFIG[1], "metadata": {"name": CONFIG[2]}, "spec": item["spec"]}
     return None
 
 
+def config_spec(manifests: t.Sequence[Object]) -> Values:
+    """Return the spec of the Config that a chart makes, in whatever way, with the images that the operator takes where it names none."""
+    config = config_in(manifests) or next((item for item in manifests if is_config(item)), None)
+    if config is None:
+        return {}
+    (operator,) = (item for item in manifests if item["kind"] == "Deployment" and item["metadata"]["name"] == OPERATOR)
+    (container,) = operator["spec"]["template"]["spec"]["containers"]
+    variables = {entry["name"]: entry.get("value") for entry in container["env"]}
+    defaults = {"repository": variables[REPOSITORY_VARIABLE], "tag": variables[TAG_VARIABLE]}
+    parts: Values = {part: {"service": {"image": {"name": name}}} for part, name in PART_IMAGES.items()}
+    return t.cast("Values", _with_whole_images(deep_merge(parts, config["spec"]), defaults))
+
+
+def _with_whole_images(node: t.Any, defaults: Values) -> t.Any:
+    if not isinstance(node, dict):
+        return node
+    below = {key: _with_whole_images(value, defaults) for key, value in node.items()}
+    return {
+        key: defaults | value if key.lower().endswith("image") and isinstance(value, dict) else value
+        for key, value in below.items()
+    }
+
+
+def is_config(item: Object) -> bool:
+    """Tell whether an object is the Config on which the operator acts."""
+    return (item.get("apiVersion"), item.get("kind")) == CONFIG[:2]
+
+
 def objects_in(manifests: t.Iterable[Object], kinds: t.Collection[str]) -> list[Object]:
     """Return the objects of some kinds that helm makes of a chart's manifests itself, not by a hook."""
-    return [item for item in manifests if item["kind"] in kinds and _HOOK not in annotations_of(item)]
+    return [item for item in manifests if item["kind"] in kinds and HOOK not in annotations_of(item)]
 
 
 def images_in(manifests: t.Sequence[Object], hooks: bool) -> list[str]:
@@ -101,7 +133,7 @@ def images_in(manifests: t.Sequence[Object], hooks: bool) -> list[str]:
     """
     images = []
     for item in manifests:
-        hook = annotations_of(item).get(_HOOK, "")
+        hook = annotations_of(item).get(HOOK, "")
         if not hook or (hooks and "delete" not in hook):
             template = (item.get("spec") or {}).get("template") or {}
             images += [container["image"] for container in (template.get("spec") or {}).get("containers") or []]

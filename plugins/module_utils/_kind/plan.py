@@ -174,10 +174,14 @@ def _containerd_patch(version: int, cgroup_v1: bool, user_namespace: bool) -> st
 def hosts_toml(mirror: str) -> str:
     """Return containerd's hosts.toml for one upstream registry, which is asked itself when the mirror does not answer."""
     lines = [f'[host."{mirror}"]', 'capabilities = ["pull", "resolve"]']
-    # containerd appends the API's /v2 to an address; one that holds it already leads into a part of the mirror.
-    if "v2" in urllib.parse.urlsplit(mirror).path.split("/"):
+    if holds_api(mirror):
         lines.append("override_path = true")
     return "\n".join(lines) + "\n"
+
+
+def holds_api(mirror: str) -> bool:
+    """Tell whether the path of a mirror's address holds the API's /v2, which is appended to others: it leads into a part of the mirror."""
+    return "v2" in urllib.parse.urlsplit(mirror).path.split("/")
 
 
 def nvkind_template(config: Object) -> str:

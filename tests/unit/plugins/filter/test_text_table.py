@@ -31,3 +31,11 @@ def test_cells_may_be_empty():
 
 def test_one_word_among_numbers_makes_it_text():
     assert text_table([{"a": 1, "long head": "x"}, {"a": "many", "long head": "y"}])[2:] == ["1     x", "many  y"]
+
+
+def test_lists_and_what_is_true_or_not_there():
+    rows = [
+        {"image": "a", "optional": False, "digest": None, "for": ["x", "y"]},
+        {"image": "b", "optional": True, "digest": None, "for": []},
+    ]
+    assert text_table(rows)[2:] == ["a                        x, y", "b      yes"]

@@ -13,12 +13,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation im
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import (
     chart_values,
     config_in,
+    config_spec,
     ignored_values,
     images_in,
     migrates_topologies,
     parse_manifests,
     shares_gpus,
 )
+from ansible_collections.kubegpu.tenancy.tests.unit.charts import kai_scheduler
 
 # The keys of values that the templates of each chart read, as found in upstream's repository at these tags.
 READ = json.loads((Path(__file__).parent / "values_keys.json").read_text())
@@ -162,3 +164,13 @@ def test_a_config_that_helm_itself_makes_is_no_hooks():
 def test_the_images_that_an_installation_needs(hooks, more):
     names = ["operator", *more, "binder", "reservation", "scheduler"]
     assert images_in(parse_manifests(chart()), hooks) == [f"registry.example/{name}:v1" for name in names]
+
+
+def test_images_that_a_config_leaves_open_are_those_that_its_operator_takes():
+    values = {"global": {"registry": "registry.example"}}
+    spec = config_spec(kai_scheduler("v0.12.0", values, config={"binder": {"cdiEnabled": True}}))
+    whole = {"repository": "registry.example", "tag": "v0.12.0"}
+    assert spec["podGrouper"] == {"service": {"image": whole | {"name": "podgrouper"}}}
+    assert spec["binder"]["resourceReservation"] == {"image": whole | {"name": "resourcereservation"}}
+    assert spec["binder"]["cdiEnabled"] is True
+    assert config_spec([]) == {}

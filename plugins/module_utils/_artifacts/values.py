@@ -1,0 +1,184 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Images in what charts make, and the names of images. Pure functions."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import re
+import typing as t
+import urllib.parse
+
+try:
+    import yaml
+except ImportError:
+    # The Helm adapter needs it, too.
+    pass
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.facts import (
+    DEFAULT_REGISTRY,
+    DEFAULT_REGISTRY_API,
+    SANDBOX_PARTS,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import HOOK
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CONFIG_PARTS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import config_spec, image_named, is_config
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import holds_api
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+    CONFIG_SECRET,
+    COREDNS,
+    COREDNS_REPOSITORY,
+    NEWEST_KUBERNETES,
+    parse_version,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import has_dns, value_at
+
+Object = dict[str, t.Any]
+# Images, and whether an installation starts each of them, or only something that may happen later does.
+Images = dict[str, bool]
+
+# How a container is told the image of pods that it makes, as KAI Scheduler's binder up to v0.8.
+_ARGUMENT = re.compile(r"--[\w-]*image=(\S+)")
+
+
+def images_named(manifests: t.Sequence[Object], hooks: bool = True) -> Images:
+    """Return the images that a chart's manifests name: of pods, and of what an operator makes of its configuration.
+
+    :arg hooks: whether the chart's hooks run when it is installed.
+    """
+    found: list[tuple[str, bool]] = []
+    for item in manifests:
+        if is_config(item):
+            continue
+        hook = annotations_of(item).get(HOOK, "")
+        starts = not hook or (hooks and "delete" not in hook)
+        found += [(image, starts) for image in _images(_without_sandbox(item))]
+    found += [(image, name in CONFIG_PARTS) for name, part in config_spec(manifests).items() for image in _images(part)]
+    return merged(found)
+
+
+def merged(found: t.Iterable[tuple[str, bool]]) -> Images:
+    """Return each image once, by its whole name; started where any says so."""
+    images: Images = {}
+    for image, starts in found:
+        name = str(Reference.parse(image))
+        images[name] = images.get(name, False) or starts
+    return images
+
+
+def _images(node: t.Any) -> t.Iterator[str]:
+    """Yield the images that a tree names, but for those of parts that are switched off."""
+    if isinstance(node, str):
+        if match := _ARGUMENT.fullmatch(node):
+            yield match[1]
+    elif isinstance(node, list):
+        for item in node:
+            yield from _images(item)
+    elif isinstance(node, dict) and not _is_off(node):
+        if image := _image_of(node):
+            yield image
+        for value in node.values():
+            yield from _images(value)
+
+
+def _is_off(node: Object) -> bool:
+    return any(isinstance(part, dict) and part.get("enabled") is False for part in (node, node.get("service")))
+
+
+def _image_of(node: Object) -> str:
+    """Return the image of a container, of a part of KAI's Config or of one of the GPU operator's ClusterPolicy; empty for none."""
+    image, repository, version = (node.get(key) for key in ("image", "repository", "version"))
+    if not isinstance(image, str):
+        return image_named(node)
+    if repository and version:
+        # internal/image/image.go of the GPU operator.
+        return f"{repository}/{image}{'@' if str(version).startswith('sha256:') else ':'}{version}"
+    return image if "name" in node else ""
+
+
+def _without_sandbox(item: Object) -> Object:
+    if item.get("kind") != "ClusterPolicy" or value_at(item, "spec.sandboxWorkloads.enabled") is True:
+        return item
+    return item | {"spec": {name: part for name, part in item["spec"].items() if name not in SANDBOX_PARTS}}
+
+
+# --- what a virtual cluster starts --------------------------------------------------------------------------------
+
+
+def syncer_images(manifests: t.Iterable[Object], version: str) -> Images:
+    """Return the images that vCluster's syncer starts, which no manifest of the chart names: by the configuration that it gets.
+
+    :arg version: of the chart.
+    """
+    (secret,) = (item for item in manifests if item["kind"] == "Secret" and item["metadata"]["name"].startswith(CONFIG_SECRET))
+    config: Values = yaml.safe_load(base64.b64decode(secret["data"]["config.yaml"]))
+    registry = str(value_at(config, "controlPlane.advanced.defaultImageRegistry") or "").rstrip("/")
+    found = []
+    if has_dns(config) and not value_at(config, "controlPlane.coredns.embedded"):
+        own = value_at(config, "controlPlane.coredns.deployment.image")
+        found.append(("/".join(filter(None, [registry, own or _coredns(config, version)])), True))
+    rewrite = value_at(config, "sync.toHost.pods.rewriteHosts") or {}
+    if rewrite.get("enabled"):
+        # Of an init container in pods of StatefulSets (pkg/controllers/resources/pods/translate/translator.go).
+        image = rewrite["initContainer"]["image"]
+        if isinstance(image, dict):
+            registry, image = registry or image.get("registry") or "", f"{image['repository']}:{image['tag']}"
+        found.append(("/".join(filter(None, [registry, image])), False))
+    return merged(found)
+
+
+def _coredns(config: Values, version: str) -> str:
+    """Return the image of CoreDNS, whose version follows from that of Kubernetes."""
+    distro = value_at(config, "controlPlane.distro.k8s") or {}
+    kubernetes = re.match(r"v?1\.(\d+)", str(distro.get("version") or value_at(distro, "image.tag")))
+    newest = [known for since, known in NEWEST_KUBERNETES.items() if since <= parse_version(version)[1]][-1]
+    minor = int(kubernetes[1]) if kubernetes else newest
+    return f"{COREDNS_REPOSITORY}:{COREDNS[minor if minor in COREDNS and minor <= newest else newest]}"
+
+
+# --- names of images ----------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """The whole name of an image.
+
+    :ivar version: its tag, or its digest with the algorithm in front.
+    """
+
+    registry: str
+    repository: str
+    version: str
+
+    @classmethod
+    def parse(cls, image: str) -> Reference:
+        """Return the whole name for one that may leave out registry, ``library/`` or tag (distribution/reference, normalize.go)."""
+        name, _at, digest = image.partition("@")
+        first, slash, rest = name.partition("/")
+        if not slash or not (set(".:") & set(first) or first == "localhost"):
+            first, rest = DEFAULT_REGISTRY, name if slash else f"library/{name}"
+        repository, _colon, tag = rest.partition(":")
+        return cls(first, repository, digest or tag or "latest")
+
+    def __str__(self) -> str:
+        return f"{self.registry}/{self.repository}{'@' if ':' in self.version else ':'}{self.version}"
+
+    def manifest_url(self, mirrors: t.Mapping[str, str]) -> str:
+        """Return the address of the manifest, at the mirror of the registry where it has one.
+
+        :arg mirrors: addresses by registry, as the nodes are given them.
+        """
+        if mirror := mirrors.get(self.registry):
+            api = mirror.rstrip("/") if holds_api(mirror) else f"{mirror.rstrip('/')}/v2"
+        else:
+            host = DEFAULT_REGISTRY_API if self.registry == DEFAULT_REGISTRY else self.registry
+            # As Docker and containerd do.
+            plain = urllib.parse.urlsplit(f"//{host}").hostname in ("localhost", "127.0.0.1")
+            api = f"{'http' if plain else 'https'}://{host}/v2"
+        return f"{api}/{self.repository}/manifests/{self.version}"
