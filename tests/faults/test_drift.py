@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,20 @@ def test_nothing_differs_after_a_run(drifting: Lab) -> None:
     assert (drifting.code, "Everything is as wanted." in said) == (0, True), said
 
 
+def test_everything_works(drifting: Lab) -> None:
+    said = drifting.play("verify")
+    assert (drifting.code, changed(said)) == (0, 0), said[-6000:]
+    # With a KAI Scheduler of its own, with the host cluster's, and with none.
+    rows = [line for line in said.splitlines() if re.match(r" *(own|sharing|strict) ", line)]
+    assert [re.search(r"(\d+) of \1 ", row) is not None for row in rows] == [True] * 3, rows
+    for part in (
+        "Start containers that ask for the first GPU",
+        "Probe that a pod on each node gets one GPU",
+        "Verify the shared",
+    ):
+        assert part in said
+
+
 @pytest.mark.parametrize(("change", "sentence"), CHANGES, ids=[change.__name__ for change, _sentence in CHANGES])
 def test_a_change_by_hand_is_named(drifting: Lab, change: Callable[[Hand], None], sentence: str) -> None:
     before = drift(drifting)
@@ -181,6 +196,11 @@ def test_a_change_by_hand_is_named(drifting: Lab, change: Callable[[Hand], None]
     said = drift(drifting)
     assert drifting.code == 2, said
     assert sentence in said
+
+
+def test_what_was_changed_is_found_by_what_it_does_too(drifting: Lab) -> None:
+    said = drifting.play("verify", "--tags=cluster,tenants")
+    assert drifting.code == 2, said[-6000:]
 
 
 def test_what_cannot_be_told_is_no_agreement(drifting: Lab) -> None:
