@@ -18,9 +18,17 @@ extends_documentation_fragment:
 attributes:
   diff_mode:
     support: none
-options: {}
+options:
+  devices:
+    description:
+      - Whether to tell as well which device each pod has, by its UUID. The API server does not know that. It is read from each node's
+        kubelet, from its file C(/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint), through the pod of the device plugin there.
+    type: bool
+    default: false
 requirements:
   - kubernetes >= 24.2.0
+notes:
+  - For O(devices), the right to create C(pods/exec) in the device plugin's namespace is needed, and its image has to have C(cat).
 """
 
 EXAMPLES = r"""
@@ -33,6 +41,16 @@ EXAMPLES = r"""
   ansible.builtin.assert:
     that: ledger.overlaps == []
     fail_msg: "{{ ledger.overlaps }}"
+
+- name: Read which pods have which GPUs
+  kubegpu.tenancy.gpu_ledger_info:
+    kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
+    devices: true
+  register: ledger
+
+- name: Show who has a GPU that failed
+  ansible.builtin.debug:
+    msg: "{{ ledger.devices | selectattr('device', 'eq', 'GPU-9f3e4c1a-0000-4000-8000-000000000003') }}"
 """
 
 RETURN = r"""
@@ -131,6 +149,37 @@ overlaps:
   type: list
   elements: str
   sample: ["pod default/old of no tenant holds 1 GPUs of node kubegpu-worker, which is team-ml's"]
+devices:
+  description:
+    - A row for each device and pod that has it or a part of it, and a row for each device that is free, by node and device. Devices of
+      Dynamic Resource Allocation are none of them.
+  returned: with O(devices)
+  type: list
+  elements: dict
+  contains:
+    node:
+      description: The node's name.
+      type: str
+    device:
+      description: The GPU's UUID, or that of a MIG device, as kubelet has it from the device plugin. Null where it is not known.
+      type: str
+    tenant:
+      description: The pod's tenant. Empty where it is of none, and for a free device.
+      type: str
+    pod:
+      description: Namespace and name of the pod, as its tenant knows them. Empty for a free device.
+      type: str
+    part:
+      description: The part of the device that the pod has, from 0 to 1. 0 where that is not known.
+      type: float
+  sample:
+    - {node: kubegpu-worker, device: GPU-9f3e4c1a-0000-4000-8000-000000000003, tenant: team-ml, pod: default/train-0, part: 1.0}
+unread:
+  description: A sentence for each node of which it could not be read which pod has which device, with the reason.
+  returned: with O(devices)
+  type: list
+  elements: str
+  sample: []
 picture:
   description: The same as text, a line for each node with GPUs.
   returned: success
@@ -141,19 +190,26 @@ picture:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import ledger
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import read_devices
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import devices, ledger
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
+
+ARGUMENT_SPEC = {"devices": {"type": "bool", "default": False}}
 
 
 def reconcile(run: Run) -> Result:
     kinds = ("Node", "Pod", "Namespace", "ResourceQuota")
     nodes, pods, namespaces, quotas = (run.kube.list("v1", kind) for kind in kinds)
     claims = run.kube.list("resource.k8s.io/v1", "ResourceClaim")
-    return run.result(**ledger(nodes, pods, namespaces, quotas, configs(run.kube), claims))
+    found = ledger(nodes, pods, namespaces, quotas, configs(run.kube), claims)
+    if run.params["devices"]:
+        known, unread = read_devices(run.kube, nodes, pods, namespaces)
+        found |= {"devices": devices(nodes, pods, namespaces, known), "unread": unread}
+    return run.result(**found)
 
 
 def main() -> None:
-    run_module(reconcile, {})
+    run_module(reconcile, ARGUMENT_SPEC)
 
 
 if __name__ == "__main__":

@@ -116,6 +116,12 @@ hazards:
   type: list
   elements: str
   sample: ["#104: its pod webhook stops every pod of the cluster while it does not answer"]
+touching_hazards:
+  description: Those that touch what is installed, alike, and V(open-gpus) where that does.
+  returned: when installed
+  type: list
+  elements: str
+  sample: []
 accepted_hazards:
   description: Names of those that touch what is installed, and were accepted when it was.
   returned: when installed
@@ -184,6 +190,7 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
         "missing": missing,
         "conditions": status.conditions(parts),
         "hazards": [str(hazard) for hazard in hazards_on(release, today)],
+        "touching_hazards": [str(hazard) for hazard in touched],
         "accepted_hazards": [hazard.name for hazard in touched if hazard.name in accepted],
         "long_term": release.long_term,
         "end_of_support": release.end_of_support,

@@ -90,7 +90,9 @@ vclusters:
       type: str
       returned: always
     scheduler:
-      description: The scheduler in it, with C(name) and, for KAI Scheduler, C(version). Empty where the host cluster's schedules.
+      description:
+        - The scheduler in it, with C(name) and, for KAI Scheduler, C(version). Empty where the host cluster's schedules.
+        - Null where it has one of its own but does not run, as when it is paused. Which one is not known then.
       type: dict
       returned: always
     nodes:

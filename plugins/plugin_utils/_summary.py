@@ -48,7 +48,7 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
     tenants = []
     for group in ("kubegpu_leaving", "kubegpu_due"):
         for host in groups.get(group, ()):
-            if _is_of_this_pass(hostvars[host], group, hostvars):
+            if is_of_this_pass(hostvars[host], group, hostvars):
                 tenants.append(_tenant_report(hostvars[host]))
     return [
         _cluster_report(cluster, hostvars[cluster], {one["name"]: one for one in tenants if one["cluster"] == cluster})
@@ -56,7 +56,7 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
     ]
 
 
-def _is_of_this_pass(variables: Mapping, group: str, hostvars: Mapping) -> bool:
+def is_of_this_pass(variables: Mapping, group: str, hostvars: Mapping) -> bool:
     """Tell whether a tenant was taken up by this pass of site.yml: its host stays in its groups for all that a run imports."""
     current = hostvars.get(str(variables.get("kubegpu_cluster", "")), {}).get("_kubegpu_pass", "")
     return bool(variables.get("_kubegpu_taken_up", "") == f"{current} {group}")
@@ -71,10 +71,10 @@ def _tenant_report(variables: Mapping) -> Data:
         "failure": variables.get("_kubegpu_failure"),
         "seconds": variables.get("_kubegpu_seconds"),
         "results": [*(probe.get("results") or []), *(_registered(variables, "_vcluster_tenant_shared").get("results") or [])],
-    } | _changes(variables)
+    } | changes(variables)
 
 
-def _changes(variables: Mapping) -> Data:
+def changes(variables: Mapping) -> Data:
     """Return what is to be known of the changes of a host's roles: hazards, upgrade notes and steps."""
     registered = [_registered(variables, name) for name in _REGISTERED]
     return {
@@ -111,7 +111,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     unnoted = [] if variables.get("_kubegpu_failure") else [f"{cluster}: {failure}" for failure in _unnoted_failure(variables)]
     # Without a ledger the run did not get to its end: what was read of the tenants before may not hold any more.
     missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger.get("nodes") is not None else NOT_REACHED
-    shared = _changes(variables)
+    shared = changes(variables)
     by_name = {} if missing else {item["name"]: item for item in live.get("tenants") or []}
     return {
         "cluster": cluster,
@@ -174,8 +174,8 @@ def _row(tenant: Mapping, live: Mapping, done: Mapping, variables: Mapping) -> D
         "due": list(live.get("due") or []),
         "reasons": list(live.get("reasons") or []),
         "trust": tenant["trust"] + (", network open" if live.get("network_policies") == "unenforced" else ""),
-        "vcluster": _version(live, "vcluster_version", tenant["vcluster"]["version"]),
-        "scheduler": _scheduler(tenant["scheduler"], live, desired.get("shared_scheduler") or {}),
+        "vcluster": shown_version(live, "vcluster_version", tenant["vcluster"]["version"]),
+        "scheduler": shown_scheduler(tenant["scheduler"], live, desired.get("shared_scheduler") or {}),
         "nodes": [node["node"] for node in nodes],
         "gpus": sum(node["allocatable"] for node in nodes),
         "in_use": sum(node["in_use"] for node in nodes),
@@ -196,7 +196,7 @@ def _results(tenant: Mapping, live: Mapping, done: Mapping) -> list[Data]:
     return list(results or []) if tenant["state"] == "present" else []
 
 
-def _version(live: Mapping, key: str, wanted: str) -> str:
+def shown_version(live: Mapping, key: str, wanted: str) -> str:
     """Return the version that runs and, where another one is wanted, that one behind an arrow."""
     running = live.get(key)
     if running == wanted or (not running and live["state"] == "paused"):
@@ -204,13 +204,13 @@ def _version(live: Mapping, key: str, wanted: str) -> str:
     return f"{running} -> {wanted}" if running else f"-> {wanted}"
 
 
-def _scheduler(scheduler: Mapping, live: Mapping, shared: Mapping) -> str:
+def shown_scheduler(scheduler: Mapping, live: Mapping, shared: Mapping) -> str:
     if not scheduler:
         return "cluster's own"
     if scheduler.get("shared"):
-        return f"kai {_version(live, 'scheduler_version', shared.get('version') or 'unknown')}, shared"
+        return f"kai {shown_version(live, 'scheduler_version', shared.get('version') or 'unknown')}, shared"
     if scheduler["name"] == "kai":
-        return f"kai {_version(live, 'scheduler_version', scheduler['version'])}"
+        return f"kai {shown_version(live, 'scheduler_version', scheduler['version'])}"
     # What runs of another one is not known.
     return f"{scheduler['name']} {scheduler['version']}"
 
@@ -318,8 +318,8 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     whose = {f"{prefix}{tenant['name']}": tenant for tenant in cluster["tenants"]}
     whose[f"shared scheduler{where}"] = cluster["shared_scheduler"]
     for kind in ("accepted hazard", "hazard", "upgrade note"):
-        lines += _grouped(kind, whose, f"{kind.replace(' ', '_')}s")
-    lines += [f"{name}: step: {_step(step)}" for name, one in whose.items() for step in one["steps"]]
+        lines += grouped(kind, whose, f"{kind.replace(' ', '_')}s")
+    lines += [f"{name}: step: {shown_step(step)}" for name, one in whose.items() for step in one["steps"]]
     lines += [f"{cluster['cluster']}: {overlap}" if several else overlap for overlap in cluster["overlaps"]]
     what = "is to be removed" if cluster["removes_unlisted"] else "stays; kubegpu_unlisted: remove takes it away"
     lines += [f"{prefix}{name}: made by this collection, not listed any more, {what}." for name in cluster["unlisted"]]
@@ -330,7 +330,7 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     return lines
 
 
-def _grouped(what: str, whose: t.Mapping[str, Data], key: str) -> list[str]:
+def grouped(what: str, whose: t.Mapping[str, Data], key: str) -> list[str]:
     """Return a line for each text, with everybody whom it is about."""
     about: dict[str, list[str]] = {}
     for name, one in whose.items():
@@ -339,7 +339,7 @@ def _grouped(what: str, whose: t.Mapping[str, Data], key: str) -> list[str]:
     return [f"{', '.join(dict.fromkeys(names))}: {what}: {text}" for text, names in about.items()]
 
 
-def _step(step: Data) -> str:
+def shown_step(step: Data) -> str:
     return f"{step['step']} ({step['why']}" + (f", {step['seconds']} s)" if "seconds" in step else ")")
 
 

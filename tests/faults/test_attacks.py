@@ -248,7 +248,7 @@ def test_two_tenants_at_once_share_no_gpu_and_keep_within_their_bounds(trust_lab
     with concurrent.futures.ThreadPoolExecutor(len(submitters)) as pool:
         at_work = [pool.submit(submitter.submit_until, deadline) for submitter in submitters]
         while not all(work.done() for work in at_work):
-            samples.append(gpu_ledger_info.reconcile(Run({}, kube=attackers[0].host)))
+            samples.append(gpu_ledger_info.reconcile(Run({"devices": False}, kube=attackers[0].host)))
             time.sleep(1)
         for work in at_work:
             work.result()

@@ -108,7 +108,7 @@ class InMemoryApi:
     :arg strict: whether a namespace has to exist before something can be created in it, as on a real server.
     :ivar writes: (verb, kind, name) of every write, in order; ``reads`` alike.
     :ivar pod_logs: by the name of the pod; a pod without an entry has written nothing yet.
-    :ivar pod_metrics: alike; a pod without an entry does not answer.
+    :ivar pod_metrics: alike; a pod without an entry does not answer. ``pod_files``: of each pod one file; without one, it has no such file.
     """
 
     def __init__(
@@ -127,6 +127,7 @@ class InMemoryApi:
         self.reads: list[tuple[str, str, str | None]] = []
         self.pod_logs: dict[str, str] = {}
         self.pod_metrics: dict[str, str] = {}
+        self.pod_files: dict[str, str] = {}
         self.tokens: list[str] = []
         self._version = version
         self._counter = itertools.count(1)
@@ -395,6 +396,13 @@ class InMemoryApi:
         if pod not in self.pod_metrics:
             raise TenancyError(f"Reading the metrics of Pod {pod}: error trying to reach service", status=503)
         return self.pod_metrics[pod]
+
+    def read_file(self, pod: str, namespace: str, container: str, path: str) -> str:
+        self._enter("read_file", "Pod")
+        self._require(f"Reading {path} in", "v1", "Pod", pod, namespace)
+        if pod not in self.pod_files:
+            raise TenancyError(f"Reading {path} in Pod {pod} failed: command terminated with exit code 1", status=None)
+        return self.pod_files[pod]
 
 
 def _now() -> str:

@@ -27,7 +27,12 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import An
 try:
     import urllib3
     import yaml
+    from kubernetes.client import ApiClient, CoreV1Api
+    from kubernetes.client.exceptions import ApiException
     from kubernetes.dynamic.exceptions import ResourceNotFoundError
+    from kubernetes.stream import stream
+    from kubernetes.stream.ws_client import ERROR_CHANNEL
+    from websocket import WebSocketException
 except ImportError:
     # AnsibleK8SModule reports the missing library before anything here is called.
     pass
@@ -411,6 +416,28 @@ class Kube:
         """
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy/metrics"
         return self._get(f"Reading the metrics of Pod {pod}", path)
+
+    def read_file(self, pod: str, namespace: str, container: str, path: str) -> str:
+        """Return the text of a file in a container, as ``cat`` prints it there.
+
+        :raises TenancyError: also where the container has no such file, or no ``cat``. It is not repeated.
+        """
+        what = f"Reading {path} in Pod {pod}"
+        given = self._client.client.client
+        # The library redirects a client's requests while it opens a stream, so that this one is not shared with other threads.
+        client = ApiClient(given.configuration)
+        client.default_headers = dict(given.default_headers)
+        execute = functools.partial(stream, CoreV1Api(client).connect_get_namespaced_pod_exec, pod, namespace)
+        try:
+            session = execute(container=container, command=["cat", path], stdout=True, stderr=True, _preload_content=False)
+            session.run_forever(timeout=REQUEST_TIMEOUT[1])
+            session.close()
+            text, status = session.read_stdout(), json.loads(session.read_channel(ERROR_CHANNEL) or "{}")
+        except (ApiException, WebSocketException, OSError, ValueError) as exc:
+            raise classify(exc).error(what) from exc
+        if status.get("status") != "Success":
+            raise Failure(status.get("message") or "it did not end in time").error(what)
+        return str(text)
 
     def version(self) -> str:
         """Return the API server's version, such as v1.35.4; on hardened servers only authenticated callers get it."""

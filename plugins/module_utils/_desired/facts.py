@@ -31,8 +31,8 @@ CLUSTER_NAME = "kubegpu"
 # On the controller, one sub-folder an inventory host.
 CONTROLLER_FOLDER = "~/.kube/kubegpu"
 
-# What the playbooks, and the inventory plugin, set themselves on the hosts that stand for tenants.
-INTERNAL = ("kubegpu_cluster", "kubegpu_tenant", "kubegpu_observed")
+# What the playbooks and the inventory plugin set themselves, on the hosts that stand for tenants but for kubegpu_info.
+INTERNAL = ("kubegpu_cluster", "kubegpu_info", "kubegpu_observed", "kubegpu_tenant", "kubegpu_tenant_kubeconfig")
 
 _NODES: Fields = {
     "count": Field(int, "Number of nodes with GPUs, which are the tenant's own."),

@@ -26,6 +26,10 @@ RESERVED_GPU_NOTE = "run.ai/reserve_for_gpu_index"
 # Label of pods that share a GPU, and of its reservation pod, with the same value. Pods that have parts of several GPUs have a
 # label for each, with this before a slash (pkg/common/constants of KAI Scheduler).
 GPU_GROUP_LABEL = "runai-gpu-group"
+# Folder of a node in which kubelet meets the device plugins, which mount it, and the file there in which it keeps the devices that it has
+# and which pod got which (pkg/kubelet/cm/devicemanager of Kubernetes).
+DEVICE_PLUGINS_FOLDER = "/var/lib/kubelet/device-plugins"
+CHECKPOINT = "kubelet_internal_checkpoint"
 # Annotations of pods that ask for a part of a GPU, or for MiB of its memory.
 FRACTION_NOTE, MEMORY_NOTE = "gpu-fraction", "gpu-memory"
 # Label of nodes by which KAI knows the memory of each of their GPUs, in MiB.

@@ -10,8 +10,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEVICE_PLUGINS_FOLDER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
     assign,
     ownership,
@@ -20,7 +22,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import
     retaint,
     without,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import (
+    Assigned,
+    assigned,
+    has_devices,
+    owners,
+    readers,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim
@@ -47,6 +55,29 @@ def live_claims(kube: Kube, nodes: list[Data], tenants: t.Sequence[Tenant]) -> d
         return {}
     live = {name.partition("/")[2]: config for name, config in configs(kube).items()}
     return {name: claim(name, live[name]) for name in names if name in live}
+
+
+def read_devices(
+    kube: Kube, nodes: list[Data], pods: list[Data], namespaces: list[Data]
+) -> tuple[dict[str, Assigned], list[str]]:
+    """Read which devices the kubelet of each node with GPUs gave to which pods.
+
+    :returns: by node, and a sentence for each node of which it could not be read.
+    """
+    by_node = readers(pods, namespaces)
+
+    def read(name: str) -> Assigned | str:
+        if name not in by_node:
+            return f"{name}: no device plugin runs there that mounts {DEVICE_PLUGINS_FOLDER}"
+        try:
+            return assigned(kube.read_file(**by_node[name]._asdict()))
+        except (TenancyError, ValueError) as exc:
+            return f"{name}: {exc}"
+
+    names = sorted(node["metadata"]["name"] for node in nodes if has_devices(node))
+    answers = dict(zip(names, concurrently(read, names), strict=True))
+    known = {name: answer for name, answer in answers.items() if isinstance(answer, Assigned)}
+    return known, [answer for answer in answers.values() if isinstance(answer, str)]
 
 
 def give_nodes(run: Run, tenants: t.Sequence[Tenant], only: t.Collection[str]) -> dict[str, list[str]]:

@@ -5,7 +5,8 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """Judge whose GPUs are whose, by a host cluster's nodes and pods. Pure.
 
-A virtual cluster's own API never subtracts what other tenants use of a node's GPUs; the host cluster's pods show it.
+A virtual cluster's own API never subtracts what other tenants use of a node's GPUs; the host cluster's pods show it. Which of a node's
+GPUs a pod has, only the node's kubelet knows.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import itertools
+import json
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+    CHECKPOINT,
+    DEVICE_PLUGINS_FOLDER,
     FRACTION_NOTE,
     GPU_GROUP_LABEL,
     GPU_MEMORY_LABEL,
@@ -24,9 +28,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
     MEMORY_NOTE,
     NODE_LABEL,
     RESERVATION_APP,
+    RESERVED_GPU_NOTE,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import conflict
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import virtual_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim, uses
 
 Object = dict[str, t.Any]
@@ -91,7 +97,7 @@ def ledger(
     :returns: ``nodes`` and ``tenants``, one row each in name order, ``overlaps``, sentences about GPUs with more than one owner, and
         ``picture``, a line of text for each node with GPUs.
     """
-    tenant_of = {item["metadata"]["name"]: labels_of(item).get(TENANT_LABEL, "") for item in namespaces}
+    tenant_of = tenants_of(namespaces)
     owned_by = {node["metadata"]["name"]: owners(labels_of(node)) for node in nodes}
     sizes = {node["metadata"]["name"]: labels_of(node).get(GPU_MEMORY_LABEL, "") for node in nodes}
     sharers = _sharers(pods, tenant_of, sizes)
@@ -114,6 +120,11 @@ def ledger(
         "overlaps": [*collisions(nodes, clusters, resource), *overlaps],
         "picture": [_drawn(row) for row in by_node if row["gpus"]],
     }
+
+
+def tenants_of(namespaces: t.Iterable[Object]) -> dict[str, str]:
+    """Return the tenant of each namespace of the host cluster, an empty name where it is no tenant's."""
+    return {item["metadata"]["name"]: labels_of(item).get(TENANT_LABEL, "") for item in namespaces}
 
 
 def _sharers(
@@ -224,6 +235,12 @@ def offered(node: Object, resource: str = GPU_RESOURCE) -> int:
     return int(node.get("status", {}).get("allocatable", {}).get(resource, 0))
 
 
+def has_devices(node: Object) -> bool:
+    """Tell whether a node offers any device of NVIDIA, GPUs or slices of them."""
+    allocatable = node.get("status", {}).get("allocatable") or {}
+    return any(key.startswith(VENDOR) and int(amount) > 0 for key, amount in allocatable.items())
+
+
 def _drawn(row: Object) -> str:
     """Return a node's GPUs as a line of text, such as ``n1 [team-a] [team-a 0.5, team-b 0.25] [free]``."""
 
@@ -329,3 +346,125 @@ def gpus_of(spec: dict[str, t.Any], resource: str = GPU_RESOURCE) -> int:
         *(limit(container) for container in spec.get("initContainers") or []),
         0,
     )
+
+
+# --- down to pods and devices ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Assigned:
+    """What kubelet knows of a node's devices of NVIDIA.
+
+    :ivar devices: IDs of those that there are: UUIDs, unless the device plugin is told otherwise.
+    :ivar pods: IDs of those that each pod got, by the pod's UID; pods that have gone may be among them.
+    """
+
+    devices: frozenset[str]
+    pods: t.Mapping[str, frozenset[str]]
+
+
+class Reader(t.NamedTuple):
+    """A container through which kubelet's file about a node's devices can be read."""
+
+    pod: str
+    namespace: str
+    container: str
+    path: str
+
+
+def readers(pods: t.Iterable[Object], namespaces: t.Iterable[Object]) -> dict[str, Reader]:
+    """Return a container of a device plugin for each node that has one that runs.
+
+    Pods of tenants do not count: what they answer would be what the tenant likes.
+    """
+    tenant_of = tenants_of(namespaces)
+    found: dict[str, Reader] = {}
+    for pod in pods:
+        spec, metadata = pod["spec"], pod["metadata"]
+        if pod.get("status", {}).get("phase") != "Running" or tenant_of.get(metadata["namespace"]):
+            continue
+        folders = {
+            volume["name"]
+            for volume in spec.get("volumes") or []
+            if str((volume.get("hostPath") or {}).get("path", "")).rstrip("/") == DEVICE_PLUGINS_FOLDER
+        }
+        for container in spec["containers"]:
+            for mount in container.get("volumeMounts") or []:
+                if mount["name"] in folders:
+                    path = f"{mount['mountPath'].rstrip('/')}/{CHECKPOINT}"
+                    found.setdefault(spec["nodeName"], Reader(metadata["name"], metadata["namespace"], container["name"], path))
+    return found
+
+
+def assigned(checkpoint: str) -> Assigned:
+    """Return what kubelet's file about devices says.
+
+    :raises ValueError: where it is not of the form that is known.
+    """
+    try:
+        data = json.loads(checkpoint)["Data"]
+        registered = {one for name, ids in (data["RegisteredDevices"] or {}).items() if name.startswith(VENDOR) for one in ids}
+        pods: dict[str, set[str]] = {}
+        for entry in data["PodDeviceEntries"] or []:
+            if entry["ResourceName"].startswith(VENDOR):
+                # By NUMA node.
+                pods.setdefault(entry["PodUID"], set()).update(*entry["DeviceIDs"].values())
+    except (AttributeError, KeyError, TypeError) as exc:
+        raise ValueError(f"it is not of the form that is known: {type(exc).__name__} {exc}") from exc
+    return Assigned(frozenset(registered), {pod: frozenset(ids) for pod, ids in pods.items()})
+
+
+def devices(
+    nodes: list[Object],
+    pods: list[Object],
+    namespaces: list[Object],
+    known: t.Mapping[str, Assigned],
+    resource: str = GPU_RESOURCE,
+) -> list[Object]:
+    """Return a row for each device and pod that has it or a part of it, and for each device that is free, by node and device.
+
+    :arg known: what kubelet knows, by node; of other nodes, only what KAI Scheduler noted of shared GPUs is known.
+    :returns: as module gpu_ledger_info documents them.
+    """
+    tenant_of = tenants_of(namespaces)
+    placed: dict[str, list[Object]] = {}
+    for pod in pods:
+        if pod.get("status", {}).get("phase") not in ENDED:
+            placed.setdefault(pod["spec"].get("nodeName", ""), []).append(pod)
+    rows = []
+    for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
+        name, size = node["metadata"]["name"], labels_of(node).get(GPU_MEMORY_LABEL, "")
+        here, seen = placed.get(name, []), known.get(name)
+        taken = [
+            {"node": name, "device": device, "tenant": tenant_of.get(holder["metadata"]["namespace"], "")}
+            | {"pod": virtual_name(holder), "part": float(part)}
+            for pod in here
+            for device in _devices_of(pod, seen, resource)
+            for holder, part in _holders(pod, here, size)
+        ]
+        used = {row["device"] for row in taken}
+        free = (
+            sorted(seen.devices - used) if seen else [None] * (offered(node, resource) - sum(held(pod, resource) for pod in here))
+        )
+        rows += sorted(
+            [*taken, *({"node": name, "device": one, "tenant": "", "pod": "", "part": 0.0} for one in free)],
+            key=lambda row: (row["device"] is None, row["device"] or "", not row["pod"], row["pod"]),
+        )
+    return rows
+
+
+def _devices_of(pod: Object, seen: Assigned | None, resource: str) -> list[str | None]:
+    """Return the IDs of the devices that a pod keeps from others; None for each whose ID is not known."""
+    ids = sorted(seen.pods.get(pod["metadata"].get("uid", ""), ())) if seen else []
+    if not ids and RESERVED_GPU_NOTE in annotations_of(pod):
+        ids = [annotations_of(pod)[RESERVED_GPU_NOTE]]
+    return [*ids, *[None] * (held(pod, resource) - len(ids))]
+
+
+def _holders(pod: Object, here: t.Iterable[Object], size: str) -> list[tuple[Object, decimal.Decimal]]:
+    """Return who has a pod's devices, and which part of them: the pod itself, or those for which it reserves a GPU."""
+    if labels_of(pod).get("app") != RESERVATION_APP:
+        return [(pod, WHOLE)]
+    groups = gpu_groups(pod)
+    sharing = [one for one in here if labels_of(one).get("app") != RESERVATION_APP and groups & gpu_groups(one)]
+    return [(one, part_of_gpu(one, size)) for one in sharing] or [(pod, NONE)]

@@ -111,7 +111,7 @@ def lost_pods(pods: t.Iterable[Object]) -> list[str]:
     :arg pods: synced ones, as they are on the host cluster.
     """
     return sorted(
-        _virtual_name(pod)
+        virtual_name(pod)
         for pod in pods
         if "deletionTimestamp" not in pod["metadata"]
         and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
@@ -128,9 +128,10 @@ def _has_controller(pod: Object) -> bool:
     return any(owner.get("controller") for owner in owners)
 
 
-def _virtual_name(pod: Object) -> str:
+def virtual_name(pod: Object) -> str:
+    """Return "namespace/name" of a pod as its tenant knows it; of one that no virtual cluster synced, as it is on the host cluster."""
     annotations = annotations_of(pod)
-    namespace = annotations.get(SYNCED_NAMESPACE) or labels_of(pod).get(SYNCED_FROM_LABEL, "")
+    namespace = annotations.get(SYNCED_NAMESPACE) or labels_of(pod).get(SYNCED_FROM_LABEL) or pod["metadata"]["namespace"]
     return f"{namespace}/{annotations.get(SYNCED_NAME) or pod['metadata']['name']}"
 
 
@@ -173,6 +174,7 @@ def describe(workload: Object, namespace: Object | None, config: Values, pods: l
     spec = workload["spec"]["template"]["spec"]
     images = {container["name"]: container["image"] for container in [*(spec.get("initContainers") or []), *spec["containers"]]}
     verdict = judge(workload, [pod for pod in pods if {"app": "vcluster", "release": name}.items() <= labels_of(pod).items()])
+    state = _state(workload, verdict)
     return {
         "name": name,
         "namespace": metadata["namespace"],
@@ -180,10 +182,10 @@ def describe(workload: Object, namespace: Object | None, config: Values, pods: l
         "trust": annotations_of(namespace).get(TRUST_ANNOTATION),
         "network_policies": annotations_of(namespace).get(NETWORK_ANNOTATION),
         "version": labels_of(workload).get("chart", "").removeprefix(f"{CHART}-"),
-        "state": _state(workload, verdict),
+        "state": state,
         "reason": "" if is_paused(workload) else verdict.seen,
         "kubernetes_version": next((tag for ref in images.values() if (tag := _tag(ref)).startswith("v1.")), None),
-        "scheduler": _scheduler(config, pods),
+        "scheduler": _scheduler(config, pods, state == "running"),
         "nodes": _seen_nodes(config),
         "backing_store": backing_store(config),
         "volumes": {
@@ -213,9 +215,14 @@ def _seen_nodes(config: Values) -> Object | None:
     return value_at(config, "sync.fromHost.nodes.selector.labels") or {}
 
 
-def _scheduler(config: Values, pods: list[Object]) -> Object:
-    """The scheduler that runs in it: KAI Scheduler by its synced pod, else Kubernetes' own, or none but the host's."""
+def _scheduler(config: Values, pods: list[Object], runs: bool) -> Object | None:
+    """The scheduler that runs in it: KAI Scheduler by its synced pod, else Kubernetes' own, or none but the host's.
+
+    None where it has one of its own whose pods are not there to tell which, because it does not run.
+    """
     for pod in pods:
         if labels_of(pod).get(SYNCED_FROM_LABEL) == kai.NAMESPACE and labels_of(pod).get("app") in kai.SCHEDULERS:
             return {"name": "kai", "version": _tag(pod["spec"]["containers"][0]["image"])}
-    return {"name": "kube-scheduler"} if has_own_scheduler(config) else {}
+    if not has_own_scheduler(config):
+        return {}
+    return {"name": "kube-scheduler"} if runs else None

@@ -4,8 +4,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions, gpus_of, ledger
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import (
+    Assigned,
+    Reader,
+    assigned,
+    collisions,
+    devices,
+    gpus_of,
+    ledger,
+    readers,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_NAME, SYNCED_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -236,3 +248,133 @@ def test_virtual_clusters_that_book_the_same_gpus(one, other, told):
     expected = [f"node n1 with 4 GPUs: {told}"] if told else []
     assert collisions(nodes, {"x": one, "y": other}) == expected
     assert ledger(nodes, [], NAMESPACES, [], {"x": one, "y": other})["overlaps"] == expected
+
+
+# --- down to pods and devices ------------------------------------------------------------------------------------
+
+
+def checkpoint(registered, **given):
+    """Return kubelet's file about devices, in which each pod of a UID has these GPUs, and entries of other plugins."""
+    entries = [
+        {
+            "PodUID": uid,
+            "ContainerName": "c",
+            "ResourceName": "nvidia.com/gpu",
+            "DeviceIDs": {str(numa): [one]},
+            "AllocResp": "Cg==",
+        }
+        for uid, ids in given.items()
+        for numa, one in enumerate(ids)
+    ]
+    other = {"PodUID": "uid-p1", "ContainerName": "c", "ResourceName": "example.com/nic", "DeviceIDs": {"-1": ["nic0"]}}
+    data = {
+        "PodDeviceEntries": [*entries, other],
+        "RegisteredDevices": {"nvidia.com/gpu": registered, "example.com/nic": ["nic0"]},
+    }
+    return json.dumps({"Data": data, "Checksum": 1})
+
+
+def synced(item, name):
+    """Have a pod as vCluster syncs it from a namespace of its tenant, with a UID."""
+    notes = {SYNCED_NAME: name, SYNCED_NAMESPACE: "default"}
+    item["metadata"]["annotations"] = item["metadata"].get("annotations", {}) | notes
+    item["metadata"]["uid"] = f"uid-{item['metadata']['name']}"
+    return item
+
+
+def test_what_kubelet_says_of_devices():
+    found = assigned(checkpoint(["GPU-a", "GPU-b", "GPU-c"], **{"uid-p1": ["GPU-a", "GPU-b"], "uid-gone": ["GPU-c"]}))
+    assert found == Assigned(frozenset({"GPU-a", "GPU-b", "GPU-c"}), {"uid-p1": {"GPU-a", "GPU-b"}, "uid-gone": {"GPU-c"}})
+    # As Go writes maps and lists in which nothing is.
+    assert assigned('{"Data": {"PodDeviceEntries": null, "RegisteredDevices": null}}') == Assigned(frozenset(), {})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no", "[]", "{}", '{"Data": null}', '{"Data": {"PodDeviceEntries": [1], "RegisteredDevices": {}}}']
+)
+def test_a_file_of_another_form_is_refused(text):
+    with pytest.raises(ValueError, match=r"Expecting value|it is not of the form that is known"):
+        assigned(text)
+
+
+def test_every_device_has_a_row_for_each_pod_that_has_it():
+    reserves = synced(reservation("g1", "tenant-a"), "gpu-reservation")
+    pods = [
+        synced(pod("whole", "tenant-a", 1, "n1"), "train"),
+        reserves,
+        synced(sharing("s1", "tenant-a", "g1", gpu_fraction="0.5"), "half"),
+        synced(sharing("s2", "tenant-a", "g1", gpu_fraction="0.25"), "quarter"),
+        pod("old", "default", 1, "n1", phase="Succeeded"),
+        pod("starts", "default", 1, "n1"),
+        pod("elsewhere", "default", 1, "n3"),
+    ]
+    seen = assigned(
+        checkpoint(["GPU-a", "GPU-b", "GPU-c"], **{"uid-whole": ["GPU-c"], "uid-reserves-g1": ["GPU-a"], "uid-old": ["GPU-b"]})
+    )
+    rows = devices([node("n2", 2), node("n1", 3, "a")], pods, NAMESPACES, {"n1": seen})
+    assert [tuple(row.values()) for row in rows] == [
+        ("n1", "GPU-a", "a", "default/half", 0.5),
+        ("n1", "GPU-a", "a", "default/quarter", 0.25),
+        ("n1", "GPU-b", "", "", 0.0),
+        ("n1", "GPU-c", "a", "default/train", 1.0),
+        # Kubelet has not given it any device yet.
+        ("n1", None, "", "default/starts", 1.0),
+        # Of this node kubelet's file could not be read.
+        ("n2", None, "", "", 0.0),
+        ("n2", None, "", "", 0.0),
+    ]
+    assert list(rows[0]) == ["node", "device", "tenant", "pod", "part"]
+
+
+def test_without_kubelet_what_kai_noted_of_shared_gpus_is_known():
+    reserves = synced(reservation("g1"), "gpu-reservation")
+    reserves["metadata"]["annotations"]["run.ai/reserve_for_gpu_index"] = "GPU-a"
+    idle = reservation("g2", "tenant-a")
+    pods = [
+        reserves,
+        synced(sharing("s1", "tenant-b", "g1", gpu_fraction="0.5"), "half"),
+        idle,
+        pod("whole", "tenant-a", 1, "n1"),
+    ]
+    rows = devices([node("n1", 4)], pods, NAMESPACES, {})
+    assert [(row["device"], row["tenant"], row["pod"], row["part"]) for row in rows] == [
+        ("GPU-a", "b", "default/half", 0.5),
+        # Nobody shares what it reserves any more.
+        (None, "a", "tenant-a/reserves-g2", 0.0),
+        (None, "a", "tenant-a/whole", 1.0),
+        (None, "", "", 0.0),
+    ]
+
+
+def test_slices_of_gpus_are_devices_as_well():
+    uses = synced(pod("p1", "tenant-a", 0, "n1"), "small")
+    seen = Assigned(frozenset({"MIG-1", "MIG-2"}), {"uid-p1": frozenset({"MIG-2"})})
+    assert [(row["device"], row["pod"]) for row in devices([node("n1", 0)], [uses], NAMESPACES, {"n1": seen})] == [
+        ("MIG-1", ""),
+        ("MIG-2", "default/small"),
+    ]
+
+
+def plugin(name, namespace="nvidia-device-plugin", where="n1", phase="Running", path="/var/lib/kubelet/device-plugins/"):
+    spec = {
+        "nodeName": where,
+        "volumes": [{"name": "v", "hostPath": {"path": path}}, {"name": "config", "configMap": {"name": "c"}}],
+        "containers": [
+            {"name": "config"},
+            {"name": "ctr", "volumeMounts": [{"name": "config", "mountPath": "/config"}, {"name": "v", "mountPath": "/plugins"}]},
+        ],
+    }
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec, "status": {"phase": phase}}
+
+
+def test_kubelets_file_is_read_through_a_device_plugin_of_no_tenant():
+    pods = [
+        plugin("forged", "tenant-a"),
+        plugin("starts", where="n2", phase="Pending"),
+        plugin("logs", where="n3", path="/var/log"),
+        plugin("first"),
+        plugin("second"),
+        pod("whole", "default", 1, "n1"),
+    ]
+    path = "/plugins/kubelet_internal_checkpoint"
+    assert readers(pods, NAMESPACES) == {"n1": Reader("first", "nvidia-device-plugin", "ctr", path)}

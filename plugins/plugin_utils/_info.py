@@ -1,0 +1,337 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this plugin util is PRIVATE to the collection: it may change in any release.
+"""What the playbook info read, collected from Ansible's variables, and each part of it as lines of text."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _summary
+
+Data = dict[str, t.Any]
+Mapping = t.Mapping[str, t.Any]
+Table = list[Data]
+
+GROUP = "kubegpu_running"
+_NOT_READ = "it was not reached, see the output above"
+# What kai_scheduler_info says of the release that runs, beside its hazards.
+_OF_KAI = ("version", "status", "ready", "missing", "long_term", "end_of_support", "supported", "kubernetes_tested")
+# The keys of a record that other parts than the table of tenants are about.
+_PARTS = ("queues", "pods")
+
+
+# --- collected ---------------------------------------------------------------------------------------------------
+
+
+def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[Data]:
+    """Collect what the playbook read, one record for each cluster of the inventory; None stands for what was not asked for, or not read.
+
+    :arg hostvars: Ansible's, in which the playbook left its results; ``groups``, Ansible's as well.
+    """
+    running: dict[str, dict[str, Mapping]] = {}
+    for host in groups.get(GROUP, ()):
+        variables = hostvars[host]
+        if _summary.is_of_this_pass(variables, GROUP, hostvars):
+            running.setdefault(variables["kubegpu_cluster"], {})[variables["kubegpu_tenant"]["name"]] = variables
+    return [_cluster(name, hostvars[name], running.get(name, {})) for name in groups.get("kubegpu_clusters", ())]
+
+
+def _cluster(name: str, variables: Mapping, running: t.Mapping[str, Mapping]) -> Data:
+    """Return the record of one cluster.
+
+    :arg running: variables of the hosts that stand for its tenants, by tenant.
+    """
+    desired = variables.get("_kubegpu") or {}
+    seen = {one["tenant"]: one for one in _result(variables, "_kubegpu_vclusters").get("vclusters") or [] if one["tenant"]}
+    compared = {one["name"]: one for one in _result(variables, "_kubegpu_tenants").get("tenants") or []}
+    names = [one for one in dict.fromkeys([*compared, *sorted(seen)]) if not desired.get("only") or one in desired["only"]]
+    gpus, unread = _gpus(variables, desired.get("only") or [])
+    shared, more = _shared(variables)
+    tenants = [_tenant(one, seen.get(one, {}), compared.get(one, {}), running.get(one, {}), desired) for one in names]
+    failures = [f"{name}: {failure}" for failure in [*_early(variables), *unread, *more]]
+    failures += [f"{name}/{tenant['name']}: {failure}" for tenant in tenants for failure in tenant.pop("failures")]
+    return {"cluster": name, "failures": failures, "gpus": gpus, "shared_scheduler": shared, "tenants": tenants}
+
+
+def _result(variables: Mapping, name: str) -> Mapping:
+    """Return what a task registered; empty where it did not run."""
+    found = variables.get(name) or {}
+    return {} if found.get("skipped") else found
+
+
+def _early(variables: Mapping) -> list[str]:
+    """Return why nothing could be read of a cluster; empty where its tenants were."""
+    if "vclusters" in _result(variables, "_kubegpu_vclusters"):
+        return []
+    refused = None if variables.get("_kubegpu") else _result(variables, "_kubegpu_plan").get("msg")
+    return [str(variables.get("_kubegpu_failure") or refused or _NOT_READ)]
+
+
+def _gpus(variables: Mapping, only: t.Collection[str]) -> tuple[Data | None, list[str]]:
+    """Return the devices and who has them, of the tenants that are asked for, and why they could not be read."""
+    found = _result(variables, "_kubegpu_devices")
+    if "devices" not in found:
+        return None, [str(found["msg"])] if "msg" in found else []
+    theirs = {row["node"] for row in found["nodes"] if not only or not set(only).isdisjoint(row["tenants"])}
+    rows = [row for row in found["devices"] if row["node"] in theirs or row["tenant"] in only]
+    return {"devices": rows, "overlaps": found["overlaps"]}, list(found["unread"])
+
+
+def _shared(variables: Mapping) -> tuple[Data | None, list[str]]:
+    """Return the record of the KAI Scheduler that tenants share, None without one, and why what was asked for could not be read."""
+    version = _result(variables, "_kubegpu_tenants").get("shared_scheduler")
+    read, failures = _read(variables)
+    about = {"listed": True, "reason": "", "trust": None, "kubernetes": None, "kubeconfig_expires": None, "vcluster": None}
+    return ({"state": None, "scheduler": f"kai {version}"} | about | read if version else None), failures
+
+
+def _read(variables: Mapping) -> tuple[Data, list[str]]:
+    """Return what was read of a KAI Scheduler, of its queues and of pods, and why what was asked for could not be."""
+    kai, failures = _result(variables, "_kubegpu_kai"), []
+    read: Data = {"kai": _kai(kai) if kai.get("installed") else None}
+    for part in _PARTS:
+        read[part] = _result(variables, f"_kubegpu_{part}").get(part)
+    for name, key in {"_kubegpu_kai": "installed", **{f"_kubegpu_{part}": part for part in _PARTS}}.items():
+        found = _result(variables, name)
+        if found and key not in found:
+            failures.append(str(found.get("msg") or _NOT_READ))
+    return read, failures
+
+
+def _kai(found: Mapping) -> Data:
+    """Return what kai_scheduler_info says of a release, with its hazards by whether they touch what is installed, and were accepted."""
+    names, touching = found["accepted_hazards"], found["touching_hazards"]
+    return {key: found[key] for key in _OF_KAI} | {
+        "accepted_hazards": [hazard for hazard in touching if _name(hazard) in names],
+        "open_hazards": [hazard for hazard in touching if _name(hazard) not in names],
+        "other_hazards": [hazard for hazard in found["hazards"] if hazard not in touching],
+    }
+
+
+def _name(hazard: str) -> str:
+    return hazard.partition(":")[0]
+
+
+def _tenant(name: str, seen: Mapping, compared: Mapping, variables: Mapping, desired: Mapping) -> Data:
+    """Return the record of one tenant.
+
+    :arg seen: as vcluster_info returns it; ``compared``, as tenants_info does. Empty where it is not there, or not listed.
+    :arg variables: of the host that stands for it; empty where it does not run.
+    """
+    wanted = compared.get("desired") or {}
+    versions = {"vcluster": seen.get("version"), "scheduler": _observed(seen.get("scheduler"))}
+    if wanted:
+        versions = {
+            "vcluster": _summary.shown_version(compared, "vcluster_version", wanted["vcluster"]["version"]),
+            "scheduler": _summary.shown_scheduler(wanted["scheduler"], compared, desired.get("shared_scheduler") or {}),
+        }
+    read, failures = _read(variables)
+    return (
+        {
+            "name": name,
+            "listed": bool(wanted),
+            "state": compared.get("state") or seen["state"],
+            "reason": seen.get("reason") or "",
+            "trust": seen.get("trust") or wanted.get("trust"),
+            "kubernetes": seen.get("kubernetes_version"),
+            "kubeconfig_expires": seen.get("kubeconfig_expires"),
+            "due": list(compared.get("due") or []),
+            "reasons": list(compared.get("reasons") or []),
+            "preview": _preview(variables, compared, desired),
+            "failures": failures,
+        }
+        | versions
+        | read
+    )
+
+
+def _observed(scheduler: Mapping | None) -> str:
+    """Return a scheduler as it was seen, of a tenant of which nothing is wanted."""
+    if scheduler is None:
+        return "unknown"
+    return " ".join(filter(None, [scheduler["name"], scheduler.get("version")])) if scheduler else "cluster's own"
+
+
+def _preview(variables: Mapping, compared: Mapping, desired: Mapping) -> Data | None:
+    """Return what the change of a tenant would do; None where none was tried."""
+    refusal = variables.get("_kubegpu_refusal")
+    release = _result(variables, "_kai_scheduler_release")
+    if not variables.get("_kubegpu_previewed") or not (refusal or _result(variables, "_vcluster_tenant_cluster")):
+        return None
+    accepted = release.get("accepted_hazards") or []
+    found = _summary.changes(variables)
+    return {
+        "scheduler": _summary.shown_scheduler(
+            variables["kubegpu_tenant"]["scheduler"], compared, desired.get("shared_scheduler") or {}
+        ),
+        "refused": refusal,
+        "steps": found["steps"],
+        "upgrade_notes": found["upgrade_notes"],
+        "accepted_hazards": [hazard for hazard in found["hazards"] if _name(hazard) in accepted],
+        "other_hazards": [hazard for hazard in found["hazards"] if _name(hazard) not in accepted],
+    }
+
+
+# --- shown -------------------------------------------------------------------------------------------------------
+
+
+def gpus(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
+    """Return a row for each device and pod that has it, and the GPUs that two tenants could book at once."""
+    table, notes = [], []
+    for prefix, cluster in _each(clusters):
+        found = cluster["gpus"] or {"devices": [], "overlaps": []}
+        for row in found["devices"]:
+            table.append(
+                prefix
+                | {
+                    "node": row["node"],
+                    "GPU": row["device"] or "unknown",
+                    "tenant": row["tenant"] or ("no tenant" if row["pod"] else "free"),
+                    "pod": row["pod"],
+                    "part": "" if not row["pod"] else f"{row['part']:g}" if row["part"] else "unknown",
+                }
+            )
+        notes += [f"{_where(cluster, clusters)}{overlap}" for overlap in found["overlaps"]]
+    return table, notes
+
+
+def tenants(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
+    """Return a row for each tenant, and for the KAI Scheduler that tenants share, with versions, and what is to be known of these."""
+    table, whose = [], {}
+    kinds = {
+        "notes": "note",
+        "open_hazards": "hazard, not accepted",
+        "accepted_hazards": "accepted hazard",
+        "other_hazards": "hazard of the release, not of what is installed",
+    }
+    for prefix, cluster in _each(clusters):
+        for name, one in _schedulers(cluster):
+            kai = one["kai"] or {}
+            row = {
+                "tenant": name,
+                "state": one["state"],
+                "trust": one["trust"],
+                "vcluster": one["vcluster"],
+                "kubernetes": one["kubernetes"],
+                "scheduler": one["scheduler"],
+                "support ends": _support(kai),
+                "kubeconfig until": one["kubeconfig_expires"],
+            }
+            table.append(prefix | {head: cell or "" for head, cell in row.items()})
+            whose[_where(cluster, clusters, "/") + name] = dict.fromkeys(kinds, ()) | kai | {"notes": _notes(one, kai)}
+    return table, [line for key, kind in kinds.items() for line in _summary.grouped(kind, whose, key)]
+
+
+def _notes(one: Data, kai: Mapping) -> list[str]:
+    """Return what is to be known of a tenant beside its versions."""
+    notes = [] if one["listed"] else ["made by this collection, not listed"]
+    notes += [one["reason"]] if one["reason"] else []
+    if kai:
+        notes += [] if kai["status"] == "deployed" else [f"its Helm release is {kai['status']}"]
+        notes += kai["missing"]
+        if kai["kubernetes_tested"] is False:
+            notes.append(f"upstream does not test KAI Scheduler {kai['version']} with this version of Kubernetes")
+    return notes
+
+
+def _support(kai: Mapping) -> str:
+    """Return the last month in which a release is corrected."""
+    if not kai:
+        return ""
+    return str(kai["end_of_support"] or "unknown") + ("" if kai["supported"] else ", over")
+
+
+def queues(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
+    """Return a row for each queue, those below it indented, with GPU devices."""
+    table = [
+        prefix | {"tenant": name} | row
+        for prefix, cluster in _each(clusters)
+        for name, one in _schedulers(cluster)
+        for row in _tree(one["queues"] or [], 0)
+    ]
+    return table, []
+
+
+def _tree(rows: t.Iterable[Mapping], depth: int) -> t.Iterator[Data]:
+    for row in rows:
+        gpu = row["gpu"]
+        yield {
+            "queue": f"{'  ' * depth}{row['name']}",
+            "priority": row["priority"],
+            "quota": _amount(gpu["quota"]),
+            "limit": _amount(gpu["limit"]),
+            "over-quota weight": _amount(gpu["over_quota_weight"]),
+            "in use": _amount(gpu["allocated"]),
+            "requested": _amount(gpu["requested"]),
+        }
+        yield from _tree(row["children"], depth + 1)
+
+
+def _amount(value: t.Any) -> t.Any:
+    """Return an amount of GPU devices as a cell; None is one that the queue does not say."""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else value
+
+
+def pending(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
+    """Return a row for each pod that waits, or runs past KAI Scheduler, and below for each why, and what to do."""
+    table, notes = [], []
+    for prefix, cluster in _each(clusters):
+        for name, one in _schedulers(cluster):
+            for pod in one["pods"] or []:
+                where = f"{pod['namespace']}/{pod['name']}"
+                state = pod["state"].replace("_", " ")
+                row = {"tenant": name, "pod": where, "queue": pod["queue"] or "", "state": state, "seconds": pod["seconds"]}
+                table.append(prefix | row | {"reason": pod["reason"]})
+                notes.append(f"{_where(cluster, clusters)}{name} {where}: {pod['message']} {pod['advice']}")
+    return table, notes
+
+
+def preview(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
+    """Return a row for each tenant that site would change, and below why and how."""
+    table, notes, whose = [], [], {}
+    for prefix, cluster in _each(clusters):
+        for one in cluster["tenants"]:
+            tried = one["preview"] or {}
+            if not tried and "change" not in one["due"]:
+                continue
+            name = f"{_where(cluster, clusters, '/')}{one['name']}"
+            verdict = "refused" if tried.get("refused") else f"{len(tried['steps'])} steps" if tried else "not tried"
+            scheduler = tried.get("scheduler") or one["scheduler"]
+            row = {"tenant": one["name"], "state": one["state"], "vcluster": one["vcluster"] or "", "scheduler": scheduler}
+            table.append(prefix | row | {"preview": verdict})
+            notes += [f"{name}: {reason}" for reason in one["reasons"]]
+            if tried:
+                notes += [f"{name}: refused: {tried['refused']}"] if tried["refused"] else []
+                notes += [f"{name}: step: {_summary.shown_step(step)}" for step in tried["steps"]]
+                whose[name] = tried
+    kinds = {"upgrade_notes": "upgrade note", "accepted_hazards": "accepted hazard", "other_hazards": "hazard"}
+    return table, notes + [line for key, kind in kinds.items() for line in _summary.grouped(kind, whose, key)]
+
+
+def _each(clusters: t.Sequence[Data]) -> t.Iterator[tuple[Data, Data]]:
+    """Return each cluster, with the column that names it where there are several."""
+    for cluster in clusters:
+        yield ({"cluster": cluster["cluster"]} if len(clusters) > 1 else {}), cluster
+
+
+def _where(cluster: Data, clusters: t.Sequence[Data], end: str = ": ") -> str:
+    return f"{cluster['cluster']}{end}" if len(clusters) > 1 else ""
+
+
+def _schedulers(cluster: Data) -> list[tuple[str, Data]]:
+    """Return the tenants of a cluster, and the KAI Scheduler that they share where there is one, each with its name."""
+    shared = cluster["shared_scheduler"]
+    return [*((one["name"], one) for one in cluster["tenants"]), *([("shared scheduler", shared)] if shared else [])]
+
+
+# What shows each part, and what is said where there is nothing to show.
+PARTS: dict[str, tuple[t.Callable[[t.Sequence[Data]], tuple[Table, list[str]]], str]] = {
+    "gpus": (gpus, "There are no GPUs."),
+    "tenants": (tenants, "There are no tenants."),
+    "queues": (queues, "There are no queues."),
+    "pending": (pending, "No pod waits."),
+    "preview": (preview, "Nothing would be changed."),
+}
