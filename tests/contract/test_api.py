@@ -321,5 +321,8 @@ def test_a_pod_that_has_not_started_has_an_empty_log_and_no_pod_has_none(server,
     server.kube.create(pod(server, name))
     assert server.kube.logs(name, server.namespace) == ""
     assert server.kube.logs(name, server.namespace, "c", lines=5, seconds=1) == ""
+    # It has no container yet in which there could be a file.
+    with pytest.raises(TenancyError, match=f"Reading /file in Pod {name} failed"):
+        server.kube.read_file(name, server.namespace, "c", "/file")
     assert server.kube.delete("v1", "Pod", name, server.namespace, grace_seconds=0) is True
     assert get(server, name, "Pod") is None

@@ -238,7 +238,7 @@ def offered(node: Object, resource: str = GPU_RESOURCE) -> int:
 def has_devices(node: Object) -> bool:
     """Tell whether a node offers any device of NVIDIA, GPUs or slices of them."""
     allocatable = node.get("status", {}).get("allocatable") or {}
-    return any(key.startswith(VENDOR) and int(amount) > 0 for key, amount in allocatable.items())
+    return any(key.startswith(VENDOR) and amount != "0" for key, amount in allocatable.items())
 
 
 def _drawn(row: Object) -> str:

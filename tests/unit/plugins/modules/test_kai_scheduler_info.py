@@ -92,9 +92,12 @@ def test_hazards_and_which_of_them_were_accepted():
     installed = Installed(values={"global": {"gpuSharing": True}})
     found = read(installed)
     assert [hazard.partition(":")[0] for hazard in found["hazards"]] == ["#1103", "end-of-support"]
+    assert found["touching_hazards"] == found["hazards"]
     assert found["accepted_hazards"] == []
     # As kai_scheduler notes it; what does not touch what is installed is left out.
     annotations = {kai.ACCEPTED_ANNOTATION: "#104,#1103,end-of-support"}
     installed.kube.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kai.NAMESPACE, "annotations": annotations}})
     assert read(installed)["accepted_hazards"] == ["#1103", "end-of-support"]
     assert read(installed, "2026-03-31")["accepted_hazards"] == ["#1103"]
+    # Without shared GPUs the race of their reservations touches nobody.
+    assert [hazard.partition(":")[0] for hazard in read(Installed())["touching_hazards"]] == ["end-of-support"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import hashlib
 import http.server
 import ipaddress
 import json
@@ -76,6 +77,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
             return
         code, body, headers = answer
+        if isinstance(body, list):
+            self.stream(body)
+            return
         data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         self.send_response(code)
         self.send_header("Content-Type", "text/plain" if isinstance(body, str) else "application/json")
@@ -84,6 +88,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(data)
+
+    def stream(self, frames):
+        """Send what a command prints by a WebSocket, each frame with its channel, and close it (RFC 6455; v4.channel.k8s.io)."""
+        key = self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        self.send_header(
+            "Sec-WebSocket-Accept", base64.b64encode(hashlib.sha1(key.encode(), usedforsecurity=False).digest()).decode()
+        )
+        self.end_headers()
+        for channel, text in frames:
+            data = bytes([channel]) + text.encode()
+            self.wfile.write(b"\x82\x7e" + len(data).to_bytes(2, "big") + data)
+        self.wfile.write(b"\x88\x00")
+        self.close_connection = True
 
     do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815
 

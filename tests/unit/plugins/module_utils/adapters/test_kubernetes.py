@@ -273,6 +273,41 @@ def test_logs_are_bounded_as_asked(kube, script):
     assert script.calls == [f"GET {LOG}?tailLines=2&previous=true&container=c&sinceSeconds=1"]
 
 
+# --- files ------------------------------------------------------------------------------------------------------------
+
+EXEC = "/api/v1/namespaces/ns/pods/x/exec"
+ENDED, FAILED = '{"status": "Success"}', '{"status": "Failure", "message": "command terminated with non-zero exit code"}'
+
+
+def test_a_file_in_a_container(kube, script):
+    script.on(f"GET {EXEC}", (101, [(1, "one, "), (2, "a warning"), (1, "two"), (3, ENDED)], {}))
+    assert kube.read_file("x", "ns", "c", "/a/file") == "one, two"
+    (call,) = script.calls
+    assert call.partition("?")[2] == "command=cat&command=%2Fa%2Ffile&container=c&stderr=True&stdout=True"
+    assert script.headers[-1]["authorization"] == "Bearer x"
+    # Requests of the same client go their own way again.
+    script.on(f"GET {LOG}", (200, "a log", {}))
+    assert kube.logs("x", "ns") == "a log"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((101, [(2, "no such file"), (3, FAILED)], {}), "command terminated with non-zero exit code"),
+        ((101, [(1, "half of it")], {}), "it did not end in time"),
+        ((101, [(3, "no JSON")], {}), "Expecting value"),
+        (status(403, "forbidden"), "Handshake status 403"),
+        (BROKEN, ""),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_not_empty(kube, script, answer, told):
+    script.on(f"GET {EXEC}", answer)
+    message = failure(kube.read_file, "x", "ns", "c", "/a/file").message
+    assert message.startswith("Reading /a/file in Pod x failed")
+    assert told in message
+    assert len(script.calls) == 1
+
+
 # --- one request without a client ----------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import datetime
 
@@ -60,6 +61,24 @@ def test_a_record(certificate):
 )
 def test_states(change, state):
     assert find(InMemoryApi([WORKLOAD | change, *OBJECTS[1:]]))[0]["state"] == state
+
+
+HOSTS_OWN = {"controlPlane": {"distro": {"k8s": {"scheduler": {"enabled": False}}}}}
+
+
+@pytest.mark.parametrize(
+    ("config", "replicas", "scheduler"),
+    [(CONFIG, 1, {"name": "kube-scheduler"}), (CONFIG, 0, None), (HOSTS_OWN, 1, {}), (HOSTS_OWN, 0, {})],
+)
+def test_without_pods_of_kai_only_one_that_runs_shows_its_scheduler(config, replicas, scheduler):
+    paused = {
+        "metadata": WORKLOAD["metadata"] | {"annotations": {facts.PAUSED: "true"}},
+        "spec": WORKLOAD["spec"] | {"replicas": 0},
+    }
+    secret = OBJECTS[2] | {"data": {"config.yaml": base64.b64encode(yaml.safe_dump(config).encode())}}
+    rest = [one for one in OBJECTS[3:] if one["kind"] != "Pod"]
+    (record,) = find(InMemoryApi([WORKLOAD | ({} if replicas else paused), secret, *rest]))
+    assert record["scheduler"] == scheduler
 
 
 def test_a_namespace_of_others_has_no_tenant():
