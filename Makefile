@@ -3,7 +3,7 @@
 # make test     proves that all of it works; make check is the quick part of it
 # make faults   proves that it goes on after kills, stops and what else goes wrong; takes two and a half hours
 # make docs     writes the generated part of docs/inventory.md
-# make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, re-runs, and large clusters of
+# make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, re-runs, rehearsals, and large clusters of
 #               simulated nodes; takes more than an hour
 # make matrix   installs, upgrades, takes back and removes releases of KAI Scheduler, and writes docs/kai_matrix.md; --releases and a
 #               cluster of yours in ARGS
@@ -49,6 +49,7 @@ bench:
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/switch.py
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/gap.py
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/rerun.py
+	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/verdicts.py
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/scale.py
 
 matrix:
