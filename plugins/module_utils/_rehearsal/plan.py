@@ -46,6 +46,8 @@ IMAGE = "registry.k8s.io/kwok/kwok:v0.8.0"
 MOST_PODS = 500
 # A node counts as lost when it has not renewed its lease for so long (kube-controller-manager, node-monitor-grace-period).
 LEASE_SECONDS = 40
+# Where KWOK says whether it is well.
+PORT = 10247
 
 _TOLERATION = {"key": SIMULATED, "operator": "Exists"}
 
@@ -97,13 +99,15 @@ def _deployment(image: str) -> Object:
         f"--manage-nodes-with-label-selector={SIMULATED}=true",
         f"--node-lease-duration-seconds={LEASE_SECONDS}",
         "--enable-crds=",
+        # Without it, or a port in a configuration of its own, nothing answers the probe (pkg/kwok/cmd/root.go, startServer).
+        f"--server-address=0.0.0.0:{PORT}",
     ]
     container = {
         "name": NAME,
         "image": image,
         "args": args,
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "readinessProbe": {"httpGet": {"path": "/healthz", "port": 10247}, "periodSeconds": 2},
+        "readinessProbe": {"httpGet": {"path": "/healthz", "port": PORT}, "periodSeconds": 2},
         "volumeMounts": [{"name": "config", "mountPath": "/etc/kwok", "readOnly": True}],
     }
     pod = {
