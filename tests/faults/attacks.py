@@ -454,27 +454,6 @@ def the_store_of_its_control_plane(attacker: Attacker) -> Outcome:
 # --- objects -----------------------------------------------------------------------------------------------------
 
 
-@attack("quota of its namespace", alone="possible stopped stopped", beside="stopped stopped")
-def more_services_than_a_quota_allows(attacker: Attacker) -> Outcome:
-    """60 Services, to fill the host cluster's API."""
-    try:
-        attacker.create_many("Service", [f"many-{n}" for n in range(60)], spec={"ports": [{"port": 80}], "selector": {"a": "b"}})
-    except TenancyError as exc:
-        return False, exc.message
-    return attacker.exceeds("Service", 60)
-
-
-@attack("quota of its namespace", alone="possible stopped stopped", beside="stopped stopped")
-def more_configmaps_than_a_quota_allows(attacker: Attacker) -> Outcome:
-    """A pod with more ConfigMaps than the tenant may have."""
-    names = [f"many-{number}" for number in range(CONFIGMAPS + 5)]
-    attacker.create_many("ConfigMap", names, data={"a": "b"})
-    (harmless,) = HARMLESS["containers"]
-    env_from = [{"configMapRef": {"name": name, "optional": True}} for name in names]
-    attacker.create_many("Pod", ["many"], spec=HARMLESS | {"containers": [harmless | {"envFrom": env_from}]})
-    return attacker.exceeds("ConfigMap", CONFIGMAPS)
-
-
 @attack("a namespace of its own on the host cluster", alone="stopped stopped stopped", beside="stopped stopped")
 def two_names_that_become_one(attacker: Attacker) -> Outcome:
     """Names that are one when vCluster joins them with their namespaces, to replace what others have."""
@@ -499,6 +478,28 @@ def two_names_that_become_one(attacker: Attacker) -> Outcome:
         attacker.kube.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": HTTP}]}})
     time.sleep(5)
     return of_others() != before, "Services of others are as they were"
+
+
+# Last of those that make objects: nothing has room after them.
+@attack("quota of its namespace", alone="possible stopped stopped", beside="stopped stopped")
+def more_services_than_a_quota_allows(attacker: Attacker) -> Outcome:
+    """60 Services, to fill the host cluster's API."""
+    try:
+        attacker.create_many("Service", [f"many-{n}" for n in range(60)], spec={"ports": [{"port": 80}], "selector": {"a": "b"}})
+    except TenancyError as exc:
+        return False, exc.message
+    return attacker.exceeds("Service", 60)
+
+
+@attack("quota of its namespace", alone="possible stopped stopped", beside="stopped stopped")
+def more_configmaps_than_a_quota_allows(attacker: Attacker) -> Outcome:
+    """A pod with more ConfigMaps than the tenant may have."""
+    names = [f"many-{number}" for number in range(CONFIGMAPS + 5)]
+    attacker.create_many("ConfigMap", names, data={"a": "b"})
+    (harmless,) = HARMLESS["containers"]
+    env_from = [{"configMapRef": {"name": name, "optional": True}} for name in names]
+    attacker.create_many("Pod", ["many"], spec=HARMLESS | {"containers": [harmless | {"envFrom": env_from}]})
+    return attacker.exceeds("ConfigMap", CONFIGMAPS)
 
 
 # --- the scheduler that is shared --------------------------------------------------------------------------------
