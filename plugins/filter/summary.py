@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.filter.text_table import text_table
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _summary
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _reports, _summary
 
 
 def summary(clusters: list[dict[str, t.Any]]) -> list[str]:
@@ -27,4 +27,4 @@ class FilterModule:
     """The collection's filters."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"reports": _summary.reports, "summary": summary}
+        return {"reports": _reports.reports, "summary": summary}

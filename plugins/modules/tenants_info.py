@@ -117,6 +117,24 @@ tenants:
       description: V(enforced) or V(unenforced), as a probe saw it. Null where the tenant has none.
       type: str
       returned: always
+    created:
+      description: When its namespace was made, in UTC. Null where it has none.
+      type: str
+      returned: always
+    images:
+      description:
+        - Images of its control plane and of the KAI Scheduler that places its pods, each with the digest by which the node knows it. Those
+          that run.
+      type: dict
+      returned: always
+      sample: {"ghcr.io/loft-sh/vcluster-oss:0.36.1": "sha256:4c1d0f9e"}
+    queues:
+      description:
+        - Its queues as M(kubegpu.tenancy.kai_queues_info) returns them, whether they are in its virtual cluster or with the KAI Scheduler that
+          it shares. Null where they were not read, as while something else is to be changed first.
+      type: list
+      elements: dict
+      returned: always
     verified_at:
       description: When it was verified last, in UTC. Null where no readable record says so.
       type: str
@@ -166,11 +184,15 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import overview
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, TIME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
+    compare_queues,
     leads_there,
-    queues_differ,
+    queues_of,
     read_all,
     shared_scheduler,
 )
@@ -196,8 +218,9 @@ def reconcile(run: Run) -> Result:
     compared = [tenant for tenant in tenants if not params["only"] or tenant.name in params["only"]]
     nodes_due, node_problems = nodes_to_give(run.kube, tenants, params["only"])
     sharing = {name: labels_of(item.namespace).get(vc.HOST_SCHEDULER_LABEL) for name, item in live.items()}
+    shared_queues = run.kube.list(API_VERSION, KIND) if any(sharing.values()) else []
     return run.result(
-        tenants=concurrently(lambda tenant: compare(params, tenant, live.get(tenant.name, Live()), now), compared),
+        tenants=concurrently(lambda tenant: compare(params, tenant, live.get(tenant.name, Live()), now, shared_queues), compared),
         unlisted=sorted(live.keys() - {tenant.name for tenant in tenants}),
         shared_scheduler=shared_scheduler(run.kube),
         sharing=sorted(name for name, scheduler in sharing.items() if scheduler),
@@ -206,9 +229,12 @@ def reconcile(run: Run) -> Result:
     )
 
 
-def compare(params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: datetime.datetime) -> Result:
+def compare(
+    params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: datetime.datetime, shared_queues: list[Result]
+) -> Result:
     """Compare one tenant with what is wanted of it.
 
+    :arg shared_queues: those of the host cluster's KAI Scheduler.
     :returns: its record, as RETURN documents it.
     """
     path = os.path.join(params["kubeconfigs"], f"{tenant.name}.yml")
@@ -216,11 +242,13 @@ def compare(params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: date
     has_kubeconfig = kubeconfig_exists(path) if tenant.state == "absent" else leads_there(config, live.secret)
     digest, last = wanted(tenant, params["settings"]), live.verified
     found = due(tenant, digest, live, has_kubeconfig, params["max_age"], now)
-    own = tenant.own_scheduler
+    own, queues = tenant.own_scheduler, None
     if tenant.state == "present" and CHANGE not in found.work and own and own.own_kai and config:
         # Somebody may have changed them from within, which the host cluster does not show.
-        differing = queues_differ(tenant, config, ask)
+        differing, queues = compare_queues(tenant, config, ask)
         found = differing if differing.work else found
+    elif tenant.shares_scheduler and live.host_scheduler:
+        queues = queues_of(tenant, shared_queues)
     return {
         "name": tenant.name,
         "desired": tenant.data(),
@@ -231,6 +259,9 @@ def compare(params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: date
         "vcluster_version": live.vcluster_version,
         "scheduler_version": live.scheduler_version,
         "network_policies": annotations_of(live.namespace).get(vc.NETWORK_ANNOTATION),
+        "created": live.created,
+        "images": live.images,
+        "queues": None if queues is None else overview(queues, GPU_RESOURCE),
         "verified_at": last.at.strftime(TIME) if last else None,
         "results": list(last.results) if last else [],
     }

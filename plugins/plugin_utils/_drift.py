@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import reports
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import reports
 
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]

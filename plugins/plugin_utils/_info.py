@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _summary
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _reports, _summary
 
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]
@@ -34,7 +34,7 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
     running: dict[str, dict[str, Mapping]] = {}
     for host in groups.get(GROUP, ()):
         variables = hostvars[host]
-        if _summary.is_of_this_pass(variables, GROUP, hostvars):
+        if _reports.is_of_this_pass(variables, GROUP, hostvars):
             running.setdefault(variables["kubegpu_cluster"], {})[variables["kubegpu_tenant"]["name"]] = variables
     return [_cluster(name, hostvars[name], running.get(name, {})) for name in groups.get("kubegpu_clusters", ())]
 
@@ -124,10 +124,7 @@ def _tenant(name: str, seen: Mapping, compared: Mapping, variables: Mapping, des
     wanted = compared.get("desired") or {}
     versions = {"vcluster": seen.get("version"), "scheduler": _observed(seen.get("scheduler"))}
     if wanted:
-        versions = {
-            "vcluster": _summary.shown_version(compared, "vcluster_version", wanted["vcluster"]["version"]),
-            "scheduler": _summary.shown_scheduler(wanted["scheduler"], compared, desired.get("shared_scheduler") or {}),
-        }
+        versions = _shown_versions(wanted, compared, desired)
     read, failures = _read(variables)
     return (
         {
@@ -148,6 +145,15 @@ def _tenant(name: str, seen: Mapping, compared: Mapping, variables: Mapping, des
     )
 
 
+def _shown_versions(wanted: Mapping, compared: Mapping, desired: Mapping) -> Data:
+    """Return the versions of a tenant's virtual cluster and scheduler, as the summary shows them."""
+    found = _reports.versions(wanted, compared, desired)
+    return {
+        "vcluster": _summary.shown_version(found["vcluster"], compared["state"]),
+        "scheduler": _summary.shown_scheduler(found["scheduler"], compared["state"]),
+    }
+
+
 def _observed(scheduler: Mapping | None) -> str:
     """Return a scheduler as it was seen, of a tenant of which nothing is wanted."""
     if scheduler is None:
@@ -162,11 +168,9 @@ def _preview(variables: Mapping, compared: Mapping, desired: Mapping) -> Data | 
     if not variables.get("_kubegpu_previewed") or not (refusal or _result(variables, "_vcluster_tenant_cluster")):
         return None
     accepted = release.get("accepted_hazards") or []
-    found = _summary.changes(variables)
+    found = _reports.changes(variables)
     return {
-        "scheduler": _summary.shown_scheduler(
-            variables["kubegpu_tenant"]["scheduler"], compared, desired.get("shared_scheduler") or {}
-        ),
+        "scheduler": _shown_versions(variables["kubegpu_tenant"], compared, desired)["scheduler"],
         "refused": refusal,
         "steps": found["steps"],
         "upgrade_notes": found["upgrade_notes"],

@@ -14,17 +14,25 @@ import typing as t
 # Width and height of a chart, and the room for its axes on the left and below, in the units of its own drawing.
 _WIDTH, _HEIGHT, _LEFT, _BELOW = 640.0, 200.0, 40.0, 24.0
 
+# Characters from which a cell gets more room on a narrow screen.
+_LONG = 40
+
 _STYLE = """
 :root { color-scheme: light dark; --text: #1b1f24; --soft: #57606a; --paper: #ffffff; --line: #d0d7de; --first: #6e7781; --second: #0969da;
-  --good: #1a7f37; --held: #9a6700; --bad: #cf222e; }
+  --good: #1a7f37; --held: #9a6700; --bad: #cf222e;
+  --hue0: #0969da; --hue1: #8250df; --hue2: #bc4c00; --hue3: #1a7f37; --hue4: #bf3989; --hue5: #9a6700; }
 @media (prefers-color-scheme: dark) { :root { --text: #e6edf3; --soft: #9198a1; --paper: #0d1117; --line: #3d444d; --first: #9198a1;
-  --second: #4493f8; --good: #3fb950; --held: #d29922; --bad: #f85149; } }
+  --second: #4493f8; --good: #3fb950; --held: #d29922; --bad: #f85149;
+  --hue0: #4493f8; --hue1: #ab7df8; --hue2: #db6d28; --hue3: #3fb950; --hue4: #db61a2; --hue5: #d29922; } }
 body { margin: 0 auto; max-width: 60rem; padding: 1rem; background: var(--paper); color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; line-height: 1.25; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.promote { color: var(--good); } .hold { color: var(--held); } .reject { color: var(--bad); }
+h1 { font-size: 1.5rem; line-height: 1.25; } h2 { font-size: 1.15rem; margin-top: 2rem; } h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
+h1, h2, h3, p, li { overflow-wrap: anywhere; }
+.promote, .passed { color: var(--good); } .hold, .incomplete, .not_tried, .accepted { color: var(--held); }
+.reject, .failed { color: var(--bad); }
 .soft, caption, figcaption { color: var(--soft); font-size: .9rem; } caption, figcaption { text-align: left; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
-th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; text-align: left; vertical-align: top; }
+.wide { overflow-x: auto; margin: 1rem 0; } table { border-collapse: collapse; width: 100%; }
+th, td { border-bottom: 1px solid var(--line); padding: .3rem .8rem .3rem 0; min-width: 4rem; text-align: left; vertical-align: top; }
+.long { min-width: 16rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 figure { margin: 1rem 0; } svg { width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 11px; }
 .axis { stroke: var(--line); } .first { stroke: var(--first); } .second { stroke: var(--second); }
@@ -34,6 +42,16 @@ polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; } .first polyl
 .key:not(.second)::before { border-top-style: dashed; }
 @media (max-width: 40rem) { svg text { font-size: 17px; } }
 rect.first { fill: var(--first); } rect.second { fill: var(--second); }
+.plain { list-style: none; padding: 0; } .plain .plain { padding-left: 1rem; border-left: 1px solid var(--line); }
+.plain > li { margin: .6rem 0; }
+.boxes { list-style: none; padding: 0; display: grid; grid-template-columns: repeat(auto-fill, minmax(6.6rem, 1fr)); gap: .4rem; }
+.boxes > li { border: 1px solid var(--first); border-radius: .25rem; padding: .25rem .4rem; font-size: .9rem; overflow-wrap: anywhere; }
+.boxes > .free { border-style: dashed; color: var(--soft); }
+.bar { display: block; position: relative; height: .6rem; margin-top: .2rem; overflow: hidden; border: 1px solid var(--line); }
+.bar i { position: absolute; top: 0; bottom: 0; min-width: 3px; } .bar .bound { background: var(--line); }
+.bar .share { background: var(--second); } .bar .mark { background: var(--text); width: 3px; }
+.hue0 { background: var(--hue0); } .hue1 { background: var(--hue1); } .hue2 { background: var(--hue2); } .hue3 { background: var(--hue3); }
+.hue4 { background: var(--hue4); } .hue5 { background: var(--hue5); } .nobody { background: var(--bad); }
 """
 
 
@@ -54,10 +72,14 @@ def document(title: str, parts: t.Iterable[Markup]) -> str:
     )
 
 
-def element(name: str, *parts: str | Markup, css: str = "") -> Markup:
-    """Return an element with these parts, texts or elements."""
-    style = f' class="{html.escape(css)}"' if css else ""
-    return Markup(f"<{name}{style}>{''.join(map(_text, parts))}</{name}>")
+def element(name: str, *parts: str | Markup, css: str = "", label: str = "") -> Markup:
+    """Return an element with these parts, texts or elements.
+
+    :arg label: its name for those who hear the page.
+    """
+    given = {"class": css, "aria-label": label}
+    attributes = "".join(f' {key}="{html.escape(value)}"' for key, value in given.items() if value)
+    return Markup(f"<{name}{attributes}>{''.join(map(_text, parts))}</{name}>")
 
 
 def listing(items: t.Iterable[str]) -> Markup:
@@ -65,13 +87,25 @@ def listing(items: t.Iterable[str]) -> Markup:
     return element("ul", *(element("li", item) for item in items))
 
 
+def bar(parts: t.Iterable[tuple[str, float, float]]) -> Markup:
+    """Return a bar. It is a picture only: what it shows has to stand beside it as text.
+
+    :arg parts: class, begin and length of each, as parts of the whole; a part without length is a mark.
+    """
+    drawn = "".join(
+        f'<i class="{css}" style="left:{100 * begin:.1f}%{f";width:{100 * length:.1f}%" if length else ""}"></i>'
+        for css, begin, length in parts
+    )
+    return Markup(f'<span class="bar" aria-hidden="true">{drawn}</span>')
+
+
 def table(head: t.Sequence[str], rows: t.Iterable[t.Sequence[object]], caption: str = "") -> Markup:
     """Return a table; numbers are put to the right.
 
-    :arg head: titles of the columns; ``rows``, cells, texts or numbers.
+    :arg head: titles of the columns; ``rows``, cells, texts, elements or numbers.
     """
     rows = list(rows)
-    numbers = [bool(rows) and all(isinstance(row[column], (int, float)) for row in rows) for column in range(len(head))]
+    numbers = [_is_numeric([row[column] for row in rows]) for column in range(len(head))]
     titles = "".join(_cell("th", title, number, ' scope="col"') for title, number in zip(head, numbers, strict=True))
     lines = "".join(
         f"<tr>{''.join(_cell('td', cell, number) for cell, number in zip(row, numbers, strict=True))}</tr>\n" for row in rows
@@ -146,9 +180,16 @@ def _curve(curve: t.Sequence[tuple[float, float]], longest: float, highest: floa
     return f'<polyline points="{points}"/>'
 
 
+def _is_numeric(column: t.Sequence[object]) -> bool:
+    """Tell whether a column holds numbers, some of which may be missing."""
+    found = [isinstance(cell, (int, float)) for cell in column if cell != ""]
+    return bool(found) and all(found)
+
+
 def _cell(name: str, cell: object, number: bool, more: str = "") -> str:
-    text = f"{cell:g}" if isinstance(cell, (int, float)) else html.escape(str(cell))
-    return f"<{name}{more}{' class=number' if number else ''}>{text}</{name}>"
+    text = f"{cell:g}" if isinstance(cell, (int, float)) else _text(cell if isinstance(cell, Markup) else str(cell))
+    css = "number" if number else "long" if len(text) > _LONG else ""
+    return f"<{name}{more}{f' class={css}' if css else ''}>{text}</{name}>"
 
 
 def _text(part: str | Markup) -> str:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import statistics
 import typing as t
-import xml.etree.ElementTree as ET
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, MEANINGS, PROMOTE, REJECT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._junit import ERROR, FAILURE, Case, document, suite
 
 Data = t.Mapping[str, t.Any]
 
@@ -58,7 +58,7 @@ def _changes(report: Data, names: tuple[str, str]) -> _page.Markup:
     rows = [(path, _shown(before), _shown(after)) for path, before, after in change.differences]
     if not rows:
         return _page.element("p", "Nothing: the same was rehearsed twice.")
-    return _page.table(["", *names], rows, f"{change.name}, rehearsed {report['at']}")
+    return _page.table(["what", *names], rows, f"{change.name}, rehearsed {report['at']}")
 
 
 def _shown(value: t.Any) -> str:
@@ -100,7 +100,7 @@ def _measures(report: Data, names: tuple[str, str]) -> _page.Markup:
         )
         for one in report["comparisons"]
     ]
-    return _page.table(["measure", *names, "allowed", ""], rows, "Median of the rounds, and their range; less is better")
+    return _page.table(["measure", *names, "allowed", "verdict"], rows, "Median of the rounds, and their range; less is better")
 
 
 def _spread(values: t.Sequence[float]) -> str:
@@ -139,26 +139,16 @@ def junit(report: Data) -> str:
 
     :arg report: as role rehearsal writes it.
     """
-    suite = ET.Element("testsuite", name=f"rehearsal {report['baseline']['version']} to {report['candidate']['version']}")
     played = report["rounds"]["candidate"]
     seen = [one for each in played for one in each["violations"]]
+    cases = []
     # Of a candidate that could not be played, nothing is known.
     for invariant in INVARIANTS if played else ():
         wrong = [one["message"] for one in seen if one["invariant"] == invariant]
-        _case(suite, "invariants", MEANINGS[invariant], "; ".join(wrong[:_MOST_ROWS]))
+        cases.append(Case("rehearsal.invariants", MEANINGS[invariant], "; ".join(wrong[:_MOST_ROWS])))
     for one in report["comparisons"]:
         said = f"{_spread(one['candidate'])} under the candidate, {one['allowed']:g} allowed" if one["worse"] else ""
-        _case(suite, "measures", one["name"], said)
+        cases.append(Case("rehearsal.measures", one["name"], said))
     verdict = "" if report["result"] == PROMOTE else " ".join(report["reasons"])
-    _case(suite, "verdict", "promoted", verdict, kind="error" if report["result"] == REJECT else "failure")
-    cases = list(suite)
-    suite.set("tests", str(len(cases)))
-    suite.set("failures", str(len(suite.findall("testcase/failure"))))
-    suite.set("errors", str(len(suite.findall("testcase/error"))))
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(suite, encoding="unicode")}\n'
-
-
-def _case(suite: ET.Element, group: str, name: str, wrong: str, kind: str = "failure") -> None:
-    case = ET.SubElement(suite, "testcase", classname=f"rehearsal.{group}", name=name)
-    if wrong:
-        ET.SubElement(case, kind, message=wrong)
+    cases.append(Case("rehearsal.verdict", "promoted", verdict, ERROR if report["result"] == REJECT else FAILURE))
+    return document([suite(f"rehearsal {report['baseline']['version']} to {report['candidate']['version']}", cases)])

@@ -174,8 +174,8 @@ def test_nothing_differs_after_a_run(drifting: Lab) -> None:
     assert (drifting.code, "Everything is as wanted." in said) == (0, True), said
 
 
-def test_everything_works(drifting: Lab) -> None:
-    said = drifting.play("verify")
+def test_everything_works(drifting: Lab, tmp_path: Path) -> None:
+    said = drifting.play("verify", f"--extra-vars=kubegpu_evidence={tmp_path}")
     assert (drifting.code, changed(said)) == (0, 0), said[-6000:]
     # With a KAI Scheduler of its own, with the host cluster's, and with none.
     rows = [line for line in said.splitlines() if re.match(r" *(own|sharing|strict) ", line)]
@@ -186,6 +186,10 @@ def test_everything_works(drifting: Lab) -> None:
         "Verify the shared",
     ):
         assert part in said
+    evidence = json.loads((tmp_path / "tenancy.json").read_text())
+    assert (evidence["result"], evidence["pending"], evidence["problems"]) == ("passed", [], [])
+    timed = [span["work"] for cluster in evidence["clusters"] for span in cluster["spans"]]
+    assert timed == ["verify the host", "verify the cluster", "verify the shared scheduler"]
 
 
 @pytest.mark.parametrize(("change", "sentence"), CHANGES, ids=[change.__name__ for change, _sentence in CHANGES])

@@ -45,6 +45,25 @@ def test_a_run_that_finds_all_as_wanted_changes_nothing_and_works_on_no_tenant(l
     assert said.count("2 of 2") == 2
 
 
+def test_a_run_leaves_evidence_and_check_mode_none(life: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "evidence"
+    wanted = variables(ML, WEB, kubegpu_evidence=str(folder))
+    assert f"Would write tenancy.html, tenancy.xml and tenancy.json in {folder}." in life.site(wanted, "--check")
+    assert not folder.exists()
+    assert changed(life.site(wanted)) == 0
+    first = json.loads((folder / "tenancy.json").read_text())
+    ((ml, web),) = [cluster["tenants"] for cluster in first["clusters"]]
+    assert (first["result"], len(ml["checks"]), len(web["checks"])) == ("passed", 2, 2)
+    assert all(digest.startswith("sha256:") for digest in ml["images"].values())
+    assert ml["images"]
+    assert changed(life.site(wanted)) == 0
+    since = json.loads((folder / "tenancy.json").read_text())["since"]
+    assert since == {"at": first["at"], "changes": [], "notes": []}
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == dict.fromkeys(
+        ("tenancy.html", "tenancy.json", "tenancy.xml"), 0o644
+    )
+
+
 @pytest.mark.parametrize(
     "tags", ["--skip-tags=cluster", "--skip-tags=lab", "--tags=tenants,verify,summary", "--tags=summary", "--tags=verify"]
 )
@@ -137,7 +156,8 @@ def test_one_broken_cluster_does_not_stop_the_other(life: Lab, tmp_path: Path) -
     groups = {"hosts": {"nowhere": nowhere}, "children": {"kubegpu_labs": {"hosts": labs}}}
     inventory.write_text(yaml.safe_dump({"kubegpu_clusters": groups}))
     # Their names are those of the inventory.
-    command = ["ansible-playbook", "playbooks/site.yml", f"--inventory={inventory}", variables(ML)]
+    wanted = variables(ML, kubegpu_evidence=str(tmp_path / "evidence"))
+    command = ["ansible-playbook", "playbooks/site.yml", f"--inventory={inventory}", wanted]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
     finally:
@@ -153,6 +173,13 @@ def test_one_broken_cluster_does_not_stop_the_other(life: Lab, tmp_path: Path) -
         assert "not reached" in rows[cluster], summary
         assert summary.count(f"FAILED {cluster}") == 1, summary
     assert "undefined" not in said
+    evidence = json.loads((tmp_path / "evidence/tenancy.json").read_text())
+    assert evidence["result"] == "failed"
+    assert {cluster["name"]: cluster["nodes"] is None for cluster in evidence["clusters"]} == {
+        "lab": False,
+        "broken": True,
+        "nowhere": True,
+    }
 
 
 def test_a_tenant_on_an_existing_cluster_by_its_kubeconfig_and_proxy(life: Lab, tmp_path: Path) -> None:

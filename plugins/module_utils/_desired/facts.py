@@ -169,4 +169,7 @@ CLUSTER: Fields = {
     ),
     "kubegpu_rehearsal_max_age": Field(int, "How many days a verdict is good for.", 30),
     "kubegpu_accept_holds": Field(list, "Names of changes that are made although their verdict is hold.", []),
+    "kubegpu_evidence": Field(
+        str, "Folder on the controller for what a run found out, see docs/evidence.md. Empty: none is written.", ""
+    ),
 }

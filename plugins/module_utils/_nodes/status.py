@@ -118,7 +118,7 @@ def ledger(
             for name in names
         ],
         "overlaps": [*collisions(nodes, clusters, resource), *overlaps],
-        "picture": [_drawn(row) for row in by_node if row["gpus"]],
+        "picture": [f"{row['node']} {drawn(row['gpus'])}" for row in by_node if row["gpus"]],
     }
 
 
@@ -241,15 +241,17 @@ def has_devices(node: Object) -> bool:
     return any(key.startswith(VENDOR) and amount != "0" for key, amount in allocatable.items())
 
 
-def _drawn(row: Object) -> str:
-    """Return a node's GPUs as a line of text, such as ``n1 [team-a] [team-a 0.5, team-b 0.25] [free]``."""
+def drawn(gpus: t.Iterable[t.Mapping[str, float]]) -> str:
+    """Return a node's GPUs as text, such as ``[team-a] [team-a 0.5, team-b 0.25] [free]``."""
+    return " ".join(f"[{shown_holders(parts)}]" for parts in gpus)
 
-    def drawn(parts: t.Mapping[str, float]) -> str:
-        whole = list(parts.values()) == [1.0]
-        shown = [f"{tenant or 'no tenant'}{'' if whole else f' {part:g}'}" for tenant, part in sorted(parts.items())]
-        return f"[{', '.join(shown) or 'free'}]"
 
-    return " ".join([row["node"], *map(drawn, row["gpus"])])
+def shown_holders(parts: t.Mapping[str, float]) -> str:
+    """Return who has a GPU, such as ``team-a 0.5, team-b 0.25``; the part of whoever has all of it is not named."""
+    whole = list(parts.values()) == [1.0]
+    return (
+        ", ".join(f"{tenant or 'no tenant'}{'' if whole else f' {part:g}'}" for tenant, part in sorted(parts.items())) or "free"
+    )
 
 
 def _tenant_row(name: str, by_node: list[Object], holdings: list[Holding], quota: int | None) -> Object:

@@ -70,20 +70,26 @@ def leads_there(config: Object | None, secret: Object | None) -> bool:
         return False
 
 
-def queues_differ(tenant: Tenant, config: Object, ask: Ask) -> Due:
-    """Compare the queues inside a tenant with those that are wanted, by one request to its virtual cluster."""
+def compare_queues(tenant: Tenant, config: Object, ask: Ask) -> tuple[Due, list[Object] | None]:
+    """Compare the queues inside a tenant with those that are wanted, by one request to its virtual cluster.
+
+    :returns: what there is to do for them, and the queues; None where they cannot be read.
+    """
     try:
         live = ask(config, QUEUES_PATH)["items"]
     except TenancyError as exc:
-        return Due((facts.CHANGE, facts.VERIFY), (f"its queues cannot be read: {exc.message}",))
+        return Due((facts.CHANGE, facts.VERIFY), (f"its queues cannot be read: {exc.message}",)), None
     try:
-        changes = plan(parse(list(tenant.queues)), live, "exact")
+        differing = ", ".join(sorted(change.name for change in plan(parse(list(tenant.queues)), live, "exact")))
     except TenancyError as exc:
-        return Due((facts.CHANGE, facts.VERIFY), (f"its queues differ: {exc.message}",))
-    if not changes:
-        return Due()
-    names = ", ".join(sorted(change.name for change in changes))
-    return Due((facts.CHANGE, facts.VERIFY), (f"its queues differ: {names}",))
+        differing = exc.message
+    return Due((facts.CHANGE, facts.VERIFY), (f"its queues differ: {differing}",)) if differing else Due(), live
+
+
+def queues_of(tenant: Tenant, live: list[Object]) -> list[Object]:
+    """Return a tenant's own queues among those of the scheduler that it shares."""
+    names = parse(list(tenant.queues))
+    return [item for item in live if item["metadata"]["name"] in names]
 
 
 def record(kube: Kube, name: str, wanted: str, results: list[Object], now: datetime.datetime, check_mode: bool = False) -> None:

@@ -18,7 +18,7 @@ import json
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import image_tag
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, image_tag
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
@@ -127,6 +127,17 @@ class Live:
                 return image_tag(pod["spec"]["containers"][0]["image"]) or None
         return None
 
+    @property
+    def created(self) -> str | None:
+        """When its namespace was made; None where it has none."""
+        return t.cast("str | None", (self.namespace or {}).get("metadata", {}).get("creationTimestamp"))
+
+    @property
+    def images(self) -> dict[str, str]:
+        """What its control plane and the KAI Scheduler that places its pods run: the nodes' digest of each image, by its name."""
+        statuses = [status for pod in _parts(self) if _stays(pod) for status in container_statuses(pod)]
+        return {str(one["image"]): str(one["imageID"]).rpartition("@")[2] for one in statuses if one.get("imageID")}
+
 
 def control_plane(live: Live) -> list[Object]:
     """Return the pods of a tenant's control plane; those that are synced may carry any label."""
@@ -146,6 +157,11 @@ def _of_kai(live: Live) -> list[Object]:
     return [pod for pod in live.pods if _synced_from(pod) == kai.NAMESPACE]
 
 
+def _parts(live: Live) -> list[Object]:
+    """Return the pods of a tenant's control plane, and of the KAI Scheduler that places its pods."""
+    return [*control_plane(live), *_of_kai(live), *live.host_scheduler]
+
+
 # --- what it is compared by --------------------------------------------------------------------------------------
 
 
@@ -161,12 +177,11 @@ def fingerprint(live: Live) -> str:
     changed.
     """
     metadata = (live.workload or {}).get("metadata", {})
-    parts = [*control_plane(live), *_of_kai(live), *live.host_scheduler]
     ports = (live.service or {}).get("spec", {}).get("ports") or []
     return digest(
         {
             "control plane": [metadata.get("uid"), metadata.get("generation")],
-            "pods": sorted({(pod["metadata"]["uid"], _restarts(pod)) for pod in parts if _stays(pod)}),
+            "pods": sorted({(pod["metadata"]["uid"], _restarts(pod)) for pod in _parts(live) if _stays(pod)}),
             "nodes": sorted(map(_shape, live.nodes)),
             "policies": sorted((item["metadata"]["uid"], item["metadata"].get("generation", 0)) for item in live.policies),
             "labels": {key: value for key, value in labels_of(live.namespace).items() if _OWN_KEYS in key},

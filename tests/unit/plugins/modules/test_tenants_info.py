@@ -64,7 +64,9 @@ NOTHING = ([], [])
 def test_a_tenant_that_is_as_asked(host):
     (found,) = host("ml").compare()["tenants"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found.pop("verified_at"))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found.pop("created"))
     assert re.fullmatch("[0-9a-f]{16}", found.pop("wanted"))
+    assert [(queue["name"], queue["gpu"]["allocated"]) for queue in found.pop("queues")] == [("q", 0)]
     assert found == {
         "name": "ml",
         "desired": tenants_from([desired("ml")])[0].data(),
@@ -74,6 +76,7 @@ def test_a_tenant_that_is_as_asked(host):
         "vcluster_version": "0.36.1",
         "scheduler_version": "v0.13.1",
         "network_policies": "enforced",
+        "images": {},
         "results": RESULTS,
     }
 
@@ -144,11 +147,22 @@ def test_queues_that_were_changed_from_within(host, monkeypatch):
     assert due == ["change", "verify"]
     assert reason.startswith("its queues cannot be read: GET /apis/scheduling.run.ai/v2/queues failed: refused")
 
+    assert cluster.compare()["tenants"][0]["queues"] is None
+
 
 def test_a_tenant_without_a_scheduler_of_its_own_is_not_asked(host):
     cluster = host("web", scheduler={}, queues=[])
     assert cluster.due() == {"web": NOTHING}
     assert cluster.asked == []
+    assert cluster.compare()["tenants"][0]["queues"] is None
+
+
+def test_the_images_of_what_runs_with_their_digests(host):
+    cluster = host("ml")
+    pod = cluster.kube.get("v1", "Pod", "scheduler-x-ml", "tenant-ml")
+    seen = {"name": "main", "image": "kai/scheduler:v0.13.1", "imageID": "docker.io/kai/scheduler@sha256:11", "restartCount": 0}
+    cluster.kube.put(pod | {"status": {"phase": "Running", "containerStatuses": [seen]}})
+    assert cluster.compare()["tenants"][0]["images"] == {"kai/scheduler:v0.13.1": "sha256:11"}
 
 
 def test_settings_of_roles_are_wanted_of_the_tenants(host):
@@ -176,8 +190,11 @@ def test_what_is_not_listed_is_named(host):
 def test_who_uses_the_shared_scheduler(host):
     cluster = host("ml", objects=[*host_kai(), *on_host("a", shared=True), *on_host("b", shared=True)])
     cluster.tenants.append(desired("a", scheduler={"name": "kai", "shared": True}))
+    for queue in parse([{"name": "q"}, {"name": "of-b"}]).values():
+        cluster.kube.put(manifest(queue))
     found = cluster.compare()
     assert (found["shared_scheduler"], found["sharing"]) == ("v0.13.1", ["a", "b"])
+    assert [[queue["name"] for queue in tenant["queues"]] for tenant in found["tenants"]] == [["q"], ["q"]]
     none = host("ml").compare()
     assert (none["shared_scheduler"], none["sharing"]) == (None, [])
 

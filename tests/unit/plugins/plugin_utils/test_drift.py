@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import REGISTERED, drift, lines
-from ansible_collections.kubegpu.tenancy.tests.unit.plugins.plugin_utils.test_summary import Inventory, live
+from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import Inventory, live
 
 ROOT = Path(__file__).parents[4]
 # Where site.yml makes changes. Of the lab, which is made anew at will, nothing is compared.

@@ -8,89 +8,15 @@ from __future__ import annotations
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.filter.summary import FilterModule, summary
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import (
-    FIRST_JOB,
-    FIRST_QUEUE,
-    first_job,
-    notes,
-    reports,
-    rows,
-)
-from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import FIRST_JOB, FIRST_QUEUE, first_job, notes, rows
+from ansible_collections.kubegpu.tenancy.tests.unit import hostvars
+from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import GONE, KAI, ML, PASSED, WEB, check, live, node
 
-KAI = {"name": "kai", "version": "v0.16.8"}
-ML = {
-    "name": "ml",
-    "trust": "high",
-    "gpu_nodes": {"count": 1},
-    "scheduler": KAI,
-    "queues": [{"name": "ml", "children": [{"name": "training"}, {"name": "notebooks"}]}],
-}
-WEB = {"name": "web", "trust": "partial"}
-ASKED = {"due": [], "reasons": []}
 APPLY = "kubectl --kubeconfig ~/.kube/kubegpu/gpu1/tenants/{}.yml apply -f"
 
 
-def check(name, verdict="passed", reason="", queue="training"):
-    return {"name": name, "queue": queue, "verdict": verdict, "reason": reason, "seconds": 1.0}
-
-
-PASSED = [check("gpu"), check("gang"), check("gpu", queue="notebooks")]
-
-
-def live(name="ml", **more):
-    """Return a tenant as tenants_info returns it, as asked."""
-    record = {"name": name, "state": "running", "vcluster_version": "0.36.1", "scheduler_version": "v0.16.8", "results": PASSED}
-    return record | ASKED | {"network_policies": None} | more
-
-
-GONE = {"state": "absent", "vcluster_version": None, "scheduler_version": None, "results": []}
-
-
-class Inventory:
-    """What Ansible's hostvars and groups hold at the end of a run."""
-
-    def __init__(self) -> None:
-        self.hostvars: dict[str, dict] = {}
-        self.groups: dict[str, list[str]] = {"kubegpu_clusters": []}
-
-    def cluster(self, tenants=(ML,), found=None, name="gpu1", unlisted=(), shared=None, nodes=None, variables=(), **host):
-        """Have a cluster that a run got to the end of.
-
-        :arg found: its tenants as tenants_info returned them; as asked, when not given.
-        """
-        wanted = {"nvkind_workers": [{"gpus": 8}] * 4, "kubegpu_tenants": list(tenants)} | dict(variables)
-        found = [live(tenant["name"]) for tenant in tenants] if found is None else found
-        nodes = [{"node": "n1", "tenants": ["ml"], "allocatable": 8, "in_use": 3}] if nodes is None else nodes
-        self.groups["kubegpu_clusters"].append(name)
-        self.hostvars[name] = {
-            "_kubegpu": desired_state(wanted, name, TODAY).data(),
-            "_kubegpu_plan": {"changed": False},
-            "_kubegpu_pass": 2,
-            "_kubegpu_tenants": {"tenants": found, "unlisted": list(unlisted), "shared_scheduler": shared, "sharing": []},
-            "_kubegpu_ledger": {"nodes": nodes, "overlaps": []},
-        } | host
-        return self
-
-    def worked(self, tenant="ml", cluster="gpu1", group="kubegpu_due", **variables):
-        """Have a tenant that the run worked on."""
-        host = f"{cluster}/{tenant}"
-        self.groups.setdefault(group, []).append(host)
-        self.hostvars[host] = {
-            "kubegpu_cluster": cluster,
-            "kubegpu_tenant": {"name": tenant},
-            "_kubegpu_taken_up": f"2 {group}",
-        } | variables
-        return self
-
-    def without(self, cluster, *variables):
-        for variable in variables:
-            del self.hostvars[cluster][variable]
-        return self
-
-    def reports(self):
-        return reports(self.hostvars, self.groups)
+class Inventory(hostvars.Inventory):
+    """The same with what the summary shows of it."""
 
     def rows(self):
         return rows(self.reports())
@@ -136,7 +62,10 @@ def test_the_whole_of_it():
     web = live("web", scheduler_version=None, network_policies="unenforced", results=[check("web", "failed", "no answer", None)])
     paused = live("old", state="paused", scheduler_version=None, results=[])
     inventory = Inventory().cluster(wanted, [live(), web, paused, live("gone", **GONE)], unlisted=["left"])
-    inventory.worked("ml", _kubegpu_seconds=41)
+    inventory.worked(
+        "ml",
+        _kubegpu_spans=[{"work": "change", "began": 0.0, "seconds": 40.8}, {"work": "verify", "began": 41.0, "seconds": 9.0}],
+    )
     inventory.worked("web", _kubegpu_failure="Probe: no answer", _vcluster_tenant_probe={"results": web["results"]})
     assert [line.partition("  ~/")[0].rstrip() for line in inventory.summary()] == [
         (
@@ -403,10 +332,8 @@ def test_several_clusters():
 
 
 def test_who_has_which_gpus_of_several_clusters():
-    inventory = Inventory().cluster().cluster(name="gpu2")
-    lines = {"gpu1": ["n1 [ml] [free]", "n2 [free] [free]", "n3 [free] [free]"], "gpu2": ["n1 [ml 0.5]"]}
-    for name, picture in lines.items():
-        inventory.hostvars[name]["_kubegpu_ledger"]["picture"] = picture
+    nodes = [node("n1", "ml", gpus=[{"ml": 1.0}, {}]), node("n2", gpus=[{}, {}]), node("n3", gpus=[{}, {}]), node("n4")]
+    inventory = Inventory().cluster(nodes=nodes).cluster(name="gpu2", nodes=[node("n1", "ml", gpus=[{"ml": 0.5}])])
     shown = ["gpu1/n1 [ml] [free]", "gpu1/n2, gpu1/n3 [free] [free]", "gpu2/n1 [ml 0.5]"]
     assert inventory.summary()[4:-2] == ["", *shown]
     del inventory.groups["kubegpu_clusters"][1]
@@ -414,9 +341,9 @@ def test_who_has_which_gpus_of_several_clusters():
 
 
 def test_a_cluster_without_tenants():
-    empty = Inventory().cluster([], [])
+    empty = Inventory().cluster([], [], nodes=[])
     assert empty.summary() == ["No tenants are listed."]
-    empty.hostvars["gpu1"]["_kubegpu_ledger"]["picture"] = ["n1 [free]"]
+    empty = Inventory().cluster([], [], nodes=[node("n1", gpus=[{}])])
     assert empty.summary() == ["No tenants are listed.", "", "n1 [free]"]
     assert Inventory().cluster([], [], unlisted=["left"]).summary() == [
         "left: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away."
@@ -577,3 +504,13 @@ def test_a_failure_of_what_the_shared_scheduler_gives_a_tenant_stands_beside_its
     inventory = shared_by().worked(_kubegpu_failure="x", _vcluster_tenant_probe=page, _vcluster_tenant_shared=given)
     assert only(inventory)["checks"] == "1 of 2, 1 failed"
     assert "ml: check gpu in queue a failed: pod gpu-1 sees 8 GPUs" in inventory.notes()
+
+
+def test_a_service_that_the_network_of_a_tenant_does_not_let_through():
+    page, network = (
+        {"results": [check("page", queue="")]},
+        {"failed": True, "results": [check("egress registry", "failed", "x", "")]},
+    )
+    inventory = Inventory().cluster().worked(_kubegpu_failure="x", _vcluster_tenant_probe=page, _vcluster_tenant_network=network)
+    assert only(inventory)["checks"] == "1 of 2, 1 failed"
+    assert "ml: check egress registry failed: x" in inventory.notes()

@@ -15,8 +15,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
     QUEUES_PATH,
+    compare_queues,
     leads_there,
-    queues_differ,
+    queues_of,
     read_all,
     read_one,
     record,
@@ -119,8 +120,9 @@ def compared(items):
         asked.append((config, path))
         return {"items": items}
 
-    found = queues_differ(TENANT, kubeconfig(), ask)
+    found, live = compare_queues(TENANT, kubeconfig(), ask)
     assert asked == [(kubeconfig(), QUEUES_PATH)]
+    assert live == items
     return found
 
 
@@ -151,9 +153,13 @@ def test_queues_that_cannot_be_read_are_not_as_wanted():
     def ask(_config, path):
         raise TenancyError(f"GET {path} failed: timed out", status=None)
 
-    assert queues_differ(TENANT, kubeconfig(), ask) == Due(
-        (CHANGE, VERIFY), (f"its queues cannot be read: GET {QUEUES_PATH} failed: timed out",)
-    )
+    reason = f"its queues cannot be read: GET {QUEUES_PATH} failed: timed out"
+    assert compare_queues(TENANT, kubeconfig(), ask) == (Due((CHANGE, VERIFY), (reason,)), None)
+
+
+def test_of_a_shared_schedulers_queues_a_tenant_has_its_own():
+    others = {"metadata": {"name": "c"}, "spec": {}}
+    assert queues_of(TENANT, [others, *QUEUES]) == QUEUES
 
 
 # --- the record --------------------------------------------------------------------------------------------------

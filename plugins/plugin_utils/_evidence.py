@@ -1,0 +1,272 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this plugin util is PRIVATE to the collection: it may change in any release.
+"""The evidence of a run as data: what was asked, what is, what was checked, and what changed since the evidence before.
+
+docs/evidence.schema.json says what is in it. Pure; no secret is in what it is made of.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_supported
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import AMOUNTS, RESOURCES
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import overview
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import NOT_REACHED, PASSED, Data, counted, named, to_do
+
+FORMAT = 1
+
+# How a run ended: all is as asked and was checked; nothing failed, but something is still to do; something failed.
+FAILED, INCOMPLETE = "failed", "incomplete"
+
+SHARED = "shared scheduler"
+# What facts about checks begin with.
+_CHECK = "check"
+
+# Of a queue's amounts, what its pods use; null where the queues were not read.
+_USES = ("allocated", "requested")
+# What is taken over from a record as it is, of tenants and of shared schedulers.
+_OF_ALL = ("accepted_hazards", "hazards", "upgrade_notes", "steps")
+_OF_TENANTS = (
+    *("name", "trust", "network_policies", "wanted_state", "state", "failure", "vcluster", "digest", "images", "created"),
+    *("verified_at", "kubeconfig"),
+)
+_OF_GPUS = ("promised", "quota", "requested", "reserved", "in_use", "shares", "shared_with", "claimed", "others")
+
+
+def evidence(reports: t.Sequence[Data], at: str, former: str = "") -> Data:
+    """Return the evidence of a run.
+
+    :arg reports: of its clusters, as ``reports`` returns them.
+    :arg at: the time of it, in UTC.
+    :arg former: text of the evidence before; empty where there is none.
+    """
+    clusters = [_cluster(report, datetime.datetime.strptime(at, TIME).date()) for report in reports]
+    problems = [line for report in reports for line in _problems(report)]
+    pending = [f"{name}: {party['to_do']}" for name, party in parties(clusters) if party.get("to_do")]
+    return {
+        "format": FORMAT,
+        "at": at,
+        "result": FAILED if problems else INCOMPLETE if pending else PASSED,
+        "problems": problems,
+        "pending": pending,
+        "clusters": clusters,
+        "since": _since(former, clusters),
+    }
+
+
+def parties(clusters: t.Iterable[Data]) -> t.Iterator[tuple[str, Data]]:
+    """Return everybody whose checks, hazards and steps there are, tenants and shared schedulers, by a name for people."""
+    for cluster in clusters:
+        for tenant in cluster["tenants"]:
+            yield f"{cluster['name']}/{tenant['name']}", tenant
+        if cluster["shared_scheduler"]:
+            yield f"{cluster['name']}/{SHARED}", cluster["shared_scheduler"]
+
+
+# --- what is -----------------------------------------------------------------------------------------------------
+
+
+def _problems(report: Data) -> list[str]:
+    """Return everything that failed on a cluster."""
+    checked = [(tenant["name"], tenant["results"]) for tenant in report["tenants"]]
+    checked.append((SHARED, report["shared_scheduler"]["results"]))
+    failed = [
+        f"{report['cluster']}/{name}: check {named(result)} failed: {result['reason']}"
+        for name, results in checked
+        for result in results
+        if result["verdict"] == "failed"
+    ]
+    return [*report["failures"], *failed]
+
+
+def _cluster(report: Data, today: datetime.date) -> Data:
+    shared = report["shared_scheduler"]
+    return {
+        "name": report["cluster"],
+        "failures": report["failures"],
+        "nodes": report["nodes"],
+        "overlaps": report["overlaps"],
+        "tenants": [_tenant(tenant, today) for tenant in report["tenants"]],
+        "shared_scheduler": _shared_scheduler(shared, today) if shared["version"] or shared["running"] else None,
+        "only": report["only"],
+        "unlisted": report["unlisted"],
+        "spans": _spans(report),
+    }
+
+
+def _tenant(tenant: Data, today: datetime.date) -> Data:
+    ledger = tenant["ledger"]
+    return {key: tenant[key] for key in (*_OF_TENANTS, *_OF_ALL)} | {
+        "to_do": NOT_REACHED if tenant["state"] == NOT_REACHED else to_do(tenant),
+        "nodes": tenant["nodes"],
+        "gpus": {key: ledger[key] for key in _OF_GPUS} if ledger else None,
+        "scheduler": _supported(tenant["scheduler"], today),
+        "queues": _queues(tenant),
+        "checks": _checks(tenant),
+        "spans": _spans(tenant),
+    }
+
+
+def _shared_scheduler(shared: Data, today: datetime.date) -> Data:
+    scheduler = {"name": "kai", "shared": True, "wanted": shared["version"], "running": shared["running"]}
+    return {key: shared[key] for key in _OF_ALL} | {"scheduler": _supported(scheduler, today), "checks": _checks(shared)}
+
+
+def _supported(scheduler: Data | None, today: datetime.date) -> Data | None:
+    """Return a scheduler with what is known of upstream's support for the release that runs, or else for the one that is wanted."""
+    if scheduler is None:
+        return None
+    known: Data = {"end_of_support": None, "supported": None}
+    try:
+        if scheduler["name"] == "kai":
+            found = release(scheduler["running"] or scheduler["wanted"])
+            known = {"end_of_support": found.end_of_support, "supported": is_supported(found, today)}
+    except TenancyError:
+        # Another release than this collection knows.
+        pass
+    return scheduler | known
+
+
+def _checks(party: Data) -> list[Data]:
+    return [
+        {"name": one["name"], "queue": one.get("queue") or None, "seconds": one.get("seconds")}
+        | {key: one[key] for key in ("verdict", "reason")}
+        for one in party["results"]
+    ]
+
+
+def _spans(record: Data) -> list[Data]:
+    """Return what was timed, with the times of the clock."""
+    return [
+        {"work": span["work"], "began": datetime.datetime.fromtimestamp(span["began"], datetime.UTC).strftime(TIME)}
+        | {"seconds": span["seconds"]}
+        for span in record["spans"]
+    ]
+
+
+def _queues(tenant: Data) -> list[Data]:
+    """Return a tenant's queues, as they are, or else as they are to be."""
+    if tenant["queues"] is not None:
+        return [_queue(queue, (*AMOUNTS, *_USES)) for queue in tenant["queues"]]
+    wanted = map(manifest, parse(tenant["wanted_queues"]).values())
+    return [_queue(queue, AMOUNTS) for queue in overview(wanted, GPU_RESOURCE)]
+
+
+def _queue(queue: Data, known: t.Collection[str]) -> Data:
+    amounts = {
+        resource: {key: queue[resource][key] if key in known else None for key in (*AMOUNTS, *_USES)} for resource in RESOURCES
+    }
+    return (
+        {"name": queue["name"], "priority": queue["priority"]}
+        | amounts
+        | {"children": [_queue(child, known) for child in queue["children"]]}
+    )
+
+
+# --- what changed ------------------------------------------------------------------------------------------------
+
+
+def _since(former: str, clusters: list[Data]) -> Data:
+    """Return what changed since the evidence before, and what cannot be told.
+
+    :arg former: its text.
+    """
+    nothing: Data = {"at": None, "changes": []}
+    if not former:
+        return nothing | {"notes": ["There was no evidence before this."]}
+    try:
+        before = json.loads(former)
+        if before["format"] != FORMAT:
+            return nothing | {"notes": [f"The evidence before this has format {before['format']}, which is another one."]}
+        then = {cluster["name"]: cluster for cluster in before["clusters"]}
+        compared = {cluster["name"]: _compared(then.get(cluster["name"]), cluster) for cluster in clusters}
+        compared |= {name: _compared(cluster, None) for name, cluster in then.items() if name not in compared}
+        at = str(before["at"])
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        return nothing | {"notes": [f"The evidence before this cannot be read: {type(exc).__name__}: {exc}"]}
+    notes = [f"{name}: {note}" for name, (_rows, note) in compared.items() if note]
+    return {"at": at, "changes": [row for rows, _note in compared.values() for row in rows], "notes": notes}
+
+
+def _compared(before: Data | None, after: Data | None) -> tuple[list[Data], str]:
+    """Return what differs of a cluster, and what was not compared, and why; None where there is no evidence of it."""
+    if before is None or after is None or before["nodes"] is None or after["nodes"] is None:
+        return [], "not compared, because it was not read then, or not now"
+    old, new = _facts(before), _facts(after)
+    if not before["only"] and not after["only"]:
+        return _changes(old, new), ""
+    both = old.keys() & new.keys()
+    old, new = ({where: facts for where, facts in each.items() if where in both} for each in (old, new))
+    return _changes(old, new), "compared in part, because kubegpu_only named some of its tenants then, or now"
+
+
+def _changes(before: t.Mapping[str, t.Mapping[str, str]], after: t.Mapping[str, t.Mapping[str, str]]) -> list[Data]:
+    """Return what differs; of whom there is nothing on one side, only the state. A check that was not made says nothing."""
+    rows = []
+    for where in {**before, **after}:
+        old, new = before.get(where, {}), after.get(where, {})
+        for what in {**old, **new} if old and new else ("state",):
+            made = not what.startswith(_CHECK) or (what in old and what in new)
+            if made and old.get(what) != new.get(what):
+                rows.append({"where": where, "what": what, "before": old.get(what), "after": new.get(what)})
+    return rows
+
+
+def _facts(cluster: Data) -> dict[str, dict[str, str]]:
+    """Return what is compared of a cluster, as texts by whose and what it is."""
+    nodes = {f"node {one['node']}": f"{one['allocatable']} GPUs, of {_listed(one['tenants'])}" for one in cluster["nodes"]}
+    facts = {cluster["name"]: {"state": "read"} | nodes}
+    for name, party in parties([cluster]):
+        found = {"state": party.get("state", "present")}
+        if scheduler := party["scheduler"]:
+            found["scheduler"] = f"{scheduler['name']} {scheduler['running'] or scheduler['wanted']}"
+        found["accepted hazards"] = _listed(hazard.partition(":")[0] for hazard in party["accepted_hazards"])
+        if name != f"{cluster['name']}/{SHARED}":
+            found |= _tenant_facts(party)
+        if party["checks"]:
+            found[f"{_CHECK}s"] = counted(party["checks"])
+        found |= {f"{_CHECK} {named(check)}": check["verdict"] for check in party["checks"]}
+        facts[name] = found
+    return facts
+
+
+def _tenant_facts(tenant: Data) -> dict[str, str]:
+    return (
+        {
+            "trust": tenant["trust"],
+            "what is asked": f"digest {tenant['digest']}",
+            "vCluster": tenant["vcluster"]["running"] or tenant["vcluster"]["wanted"],
+            "nodes": _listed(tenant["nodes"]),
+        }
+        | {f"image {image}": digest for image, digest in tenant["images"].items()}
+        | {f"queue {name}": text for name, text in _queue_facts(tenant["queues"]).items()}
+    )
+
+
+def _queue_facts(tree: list[Data]) -> dict[str, str]:
+    """Return what queues are promised and bound to, whatever they use."""
+    facts: dict[str, str] = {}
+    for queue in tree:
+        facts[queue["name"]] = f"priority {queue['priority']}"
+        for resource in RESOURCES:
+            amounts = queue[resource]
+            said = f"quota {amounts['quota']}, limit {amounts['limit']}, weight {amounts['over_quota_weight']}"
+            facts[f"{queue['name']}, {resource}"] = said
+        facts |= _queue_facts(queue["children"])
+    return facts
+
+
+def _listed(names: t.Iterable[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,261 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this plugin util is PRIVATE to the collection: it may change in any release.
+"""What a run of the playbooks found out and did, as plain data: a record for each cluster, which the summary and the evidence show."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER
+
+Data = dict[str, t.Any]
+Mapping = t.Mapping[str, t.Any]
+
+PASSED = "passed"
+# Verdicts of checks, in the order in which they are counted.
+_VERDICTS = (PASSED, "failed", "not_tried", "accepted")
+
+# States that no module returns: what the run did not get to know.
+NOT_REACHED, NO_CLUSTER = "not reached", "no cluster yet"
+
+# Of what the playbooks time, the work that a tenant's "seconds" are about.
+CHANGE = "change"
+
+# Facts in which the playbooks note failures of a cluster, of all of the work on it first.
+_FAILURES = ("_kubegpu_failure", "_kubegpu_shared_failure", "_kubegpu_host_failure", "_kubegpu_cluster_failure")
+_NOT_REACHED = "it was not reached, see the output above"
+
+# What a run of each role registers, in the order in which they run.
+_REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_gate", "_kai_scheduler_release")
+# What the probes of a tenant register: the first of each that ran.
+_PROBES = (("_kai_scheduler_probe", "_vcluster_tenant_probe"), ("_vcluster_tenant_shared",), ("_vcluster_tenant_network",))
+
+
+def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[Data]:
+    """Collect what a run found out, one record for each cluster of the inventory.
+
+    :arg hostvars: Ansible's, in which the playbooks left their results; ``groups``, Ansible's as well.
+    """
+    tenants = []
+    for group in ("kubegpu_leaving", "kubegpu_due"):
+        for host in groups.get(group, ()):
+            if is_of_this_pass(hostvars[host], group, hostvars):
+                tenants.append(_tenant_report(hostvars[host]))
+    return [
+        _cluster_report(cluster, hostvars[cluster], {one["name"]: one for one in tenants if one["cluster"] == cluster})
+        for cluster in groups.get("kubegpu_clusters", ())
+    ]
+
+
+def is_of_this_pass(variables: Mapping, group: str, hostvars: Mapping) -> bool:
+    """Tell whether a tenant was taken up by this pass of site.yml: its host stays in its groups for all that a run imports."""
+    current = hostvars.get(str(variables.get("kubegpu_cluster", "")), {}).get("_kubegpu_pass", "")
+    return bool(variables.get("_kubegpu_taken_up", "") == f"{current} {group}")
+
+
+def _tenant_report(variables: Mapping) -> Data:
+    """Return what a run did for one tenant."""
+    probes = [next(filter(None, (_registered(variables, name) for name in names)), {}) for names in _PROBES]
+    return {
+        "cluster": variables["kubegpu_cluster"],
+        "name": variables["kubegpu_tenant"]["name"],
+        "failure": variables.get("_kubegpu_failure"),
+        "spans": _spans(variables),
+        "results": [result for probe in probes for result in probe.get("results") or []],
+    } | changes(variables)
+
+
+def _spans(variables: Mapping) -> list[Data]:
+    """Return what the playbooks timed: the work, when it began, in seconds of Unix time, and its seconds."""
+    return list(variables.get("_kubegpu_spans") or [])
+
+
+def changes(variables: Mapping) -> Data:
+    """Return what is to be known of the changes of a host's roles: hazards, upgrade notes and steps."""
+    registered = [_registered(variables, name) for name in _REGISTERED]
+    return {
+        key: [entry for result in registered for entry in result.get(key) or []] for key in ("hazards", "upgrade_notes", "steps")
+    }
+
+
+def _hazards(desired: Mapping, name: str, done: Mapping) -> Data:
+    """Return the hazards of a tenant's KAI Scheduler, or of the shared one, those that were accepted apart.
+
+    :arg done: what the run did, by which more of them are known.
+    """
+    accepted, unsupported = (list(desired.get(key, {}).get(name) or []) for key in ("accepted_hazards", "unsupported"))
+    others = [hazard for hazard in [*unsupported, *(done.get("hazards") or [])] if hazard not in accepted]
+    return {"accepted_hazards": accepted, "hazards": list(dict.fromkeys(others))}
+
+
+def _registered(variables: Mapping, name: str) -> Mapping:
+    """Return what a task registered; empty where it did not run."""
+    found = variables.get(name) or {}
+    return {} if found.get("skipped") else found
+
+
+def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, Data]) -> Data:
+    """Return the record of one cluster.
+
+    :arg worked_on: what was done for its tenants, by name.
+    """
+    desired = variables.get("_kubegpu") or {}
+    live = variables.get("_kubegpu_tenants") or {}
+    ledger = variables.get("_kubegpu_ledger") or {}
+    noted = [f"{cluster}: {variables[name]}" for name in _FAILURES if variables.get(name)]
+    noted += [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
+    unnoted = [] if variables.get("_kubegpu_failure") else [f"{cluster}: {failure}" for failure in _unnoted_failure(variables)]
+    # Without a ledger the run did not get to its end: what was read of the tenants before may not hold any more.
+    missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger.get("nodes") is not None else NOT_REACHED
+    by_name = {} if missing else {item["name"]: item for item in live.get("tenants") or []}
+    return {
+        "cluster": cluster,
+        "evidence": variables.get("kubegpu_evidence") or "",
+        "noted": noted,
+        "failures": unnoted + noted,
+        "tenants": [
+            _tenant(
+                tenant,
+                by_name.get(tenant["name"], {"state": missing or NOT_REACHED}),
+                worked_on.get(tenant["name"], {}),
+                variables,
+            )
+            for tenant in desired.get("selected") or []
+        ],
+        "listed": [tenant["name"] for tenant in desired.get("tenants") or []],
+        "only": list(desired.get("only") or []),
+        "unlisted": list(live.get("unlisted") or []),
+        "unlisted_scheduler": None if desired.get("shared_scheduler") else live.get("shared_scheduler"),
+        "removes_unlisted": desired.get("unlisted") == "remove" and not desired.get("only"),
+        "shared_scheduler": _shared_scheduler(desired, live, variables),
+        "spans": _spans(variables),
+        "nodes": ledger.get("nodes"),
+        "overlaps": list(ledger.get("overlaps") or []),
+    }
+
+
+def _shared_scheduler(desired: Mapping, live: Mapping, variables: Mapping) -> Data:
+    """Return what there is to say of the host cluster's KAI Scheduler."""
+    done = changes(variables)
+    return (
+        done
+        | _hazards(desired, SHARED_SCHEDULER, done)
+        | {
+            "version": (desired.get("shared_scheduler") or {}).get("version"),
+            "running": live.get("shared_scheduler"),
+            "queues": list(desired.get("shared_queues") or []),
+            "results": list(_registered(variables, "_kai_scheduler_probe").get("results") or []),
+        }
+    )
+
+
+def _is_to_be_made(variables: Mapping) -> bool:
+    """Tell whether check mode found no cluster, or no lab for it; a run that failed before there was one says why instead."""
+    skipped = variables.get("_kubegpu_unmade") or (variables.get("_kubegpu_tenants") or {}).get("skipped")
+    return bool(skipped and not variables.get("_kubegpu_failure"))
+
+
+def _unnoted_failure(variables: Mapping) -> list[str]:
+    """Return why the work on a cluster ended early where the playbooks did not note it; empty when it did not."""
+    if not variables.get("_kubegpu"):
+        plan = variables.get("_kubegpu_plan") or {}
+        return [str(plan.get("msg") or _NOT_REACHED)]
+    reached = _is_to_be_made(variables) or (variables.get("_kubegpu_ledger") or {}).get("nodes") is not None
+    return [] if reached else [_NOT_REACHED]
+
+
+def _tenant(tenant: Mapping, live: Mapping, done: Mapping, variables: Mapping) -> Data:
+    """Return what there is to say of one tenant.
+
+    :arg live: its record as module tenants_info returns it, or its state alone.
+    :arg done: what the run did for it.
+    :arg variables: of its cluster's host.
+    """
+    desired, ledger = variables["_kubegpu"], variables.get("_kubegpu_ledger") or {}
+    nodes = [node for node in ledger.get("nodes") or [] if tenant["name"] in node["tenants"]]
+    return {
+        "name": tenant["name"],
+        "wanted_state": tenant["state"],
+        "state": live["state"],
+        "due": list(live.get("due") or []),
+        "reasons": list(live.get("reasons") or []),
+        "trust": tenant["trust"],
+        "network_policies": live.get("network_policies"),
+        "digest": live.get("wanted"),
+        "images": dict(live.get("images") or {}),
+        "created": live.get("created"),
+        "verified_at": live.get("verified_at"),
+        "nodes": [node["node"] for node in nodes],
+        "gpus": sum(node["allocatable"] for node in nodes),
+        "in_use": sum(node["in_use"] for node in nodes),
+        "ledger": next((row for row in ledger.get("tenants") or [] if row["tenant"] == tenant["name"]), None),
+        "wanted_queues": list(tenant["queues"]),
+        "queues": live.get("queues"),
+        "results": _results(tenant, live, done),
+        "failure": done.get("failure"),
+        "spans": list(done.get("spans") or []),
+        "upgrade_notes": list(done.get("upgrade_notes") or []),
+        "steps": list(done.get("steps") or []),
+        "kubeconfig": f"{desired['kubeconfig_dir']}/tenants/{tenant['name']}.yml",
+        **versions(tenant, live, desired),
+        **_hazards(desired, tenant["name"], done),
+    }
+
+
+def _results(tenant: Mapping, live: Mapping, done: Mapping) -> list[Data]:
+    """Return the checks that say something of the tenant as it is: those from before a change that is still due do not."""
+    # What a failed probe returned is recorded nowhere else.
+    results = done.get("results") if done.get("failure") else None if "change" in live.get("due", ()) else live.get("results")
+    return list(results or []) if tenant["state"] == "present" else []
+
+
+def versions(tenant: Mapping, live: Mapping, desired: Mapping) -> Data:
+    """Return a tenant's virtual cluster and scheduler, each with the version that is wanted and the one that runs.
+
+    :arg tenant: as it is wanted.
+    :arg live: its record as module tenants_info returns it.
+    :arg desired: the desired state of its cluster.
+    """
+    return {
+        "vcluster": {"wanted": tenant["vcluster"]["version"], "running": live.get("vcluster_version")},
+        "scheduler": _scheduler(tenant["scheduler"], live, desired.get("shared_scheduler") or {}),
+    }
+
+
+def _scheduler(scheduler: Mapping, live: Mapping, shared: Mapping) -> Data | None:
+    """Return which scheduler places a tenant's pods, the version that is wanted, and the one that runs; None for the cluster's own."""
+    if not scheduler:
+        return None
+    is_shared = bool(scheduler.get("shared"))
+    wanted = (shared.get("version") or "unknown") if is_shared else scheduler["version"]
+    # What runs of another one than KAI Scheduler is not known.
+    running = live.get("scheduler_version") if scheduler["name"] == "kai" else None
+    return {"name": scheduler["name"], "shared": is_shared, "wanted": wanted, "running": running}
+
+
+def to_do(tenant: Data) -> str:
+    """Return what is still to do for a tenant, and why; empty where nothing is, or where a failure explains it."""
+    if not tenant["due"] or tenant["failure"]:
+        return ""
+    change = {"absent": "removed", "paused": "paused"}.get(
+        tenant["wanted_state"], "made" if tenant["state"] == "absent" else "changed"
+    )
+    done = {CHANGE: change, "verify": "verified"}
+    return f"to be {' and '.join(done[work] for work in tenant['due'])}: {'; '.join(tenant['reasons'])}"
+
+
+def named(result: Data) -> str:
+    """Return the name of a check, with its queue where it has one."""
+    return f"{result['name']} in queue {result['queue']}" if result.get("queue") else str(result["name"])
+
+
+def counted(results: t.Sequence[Data]) -> str:
+    """Return how many checks passed of those that there are, and what the others did."""
+    if not results:
+        return "not verified"
+    counts = {verdict: len([one for one in results if one["verdict"] == verdict]) for verdict in _VERDICTS}
+    more = [f"{counts[verdict]} {verdict.replace('_', ' ')}" for verdict in _VERDICTS if verdict != PASSED and counts[verdict]]
+    return ", ".join([f"{counts[PASSED]} of {len(results)}", *more])
