@@ -46,7 +46,14 @@ class Artifacts:
         """
         upstream, chart = self._find_chart(item)
         arguments = " ".join(upstream.args())
-        record: Record = {"name": item.chart, "version": item.version, "pull": arguments, "source": chart.ref, "digest": None, "for": []}
+        record: Record = {
+            "name": item.chart,
+            "version": item.version,
+            "pull": arguments,
+            "source": chart.ref,
+            "digest": None,
+            "for": [],
+        }
         _note(self._charts, arguments, record, item.user)
         try:
             manifests = parse_manifests(self._helm.template(item.release, item.namespace, chart, item.values, item.api_versions))
