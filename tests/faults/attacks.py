@@ -385,16 +385,22 @@ def a_service_of_its_own_for_anothers_address(attacker: Attacker) -> Outcome:
 
 
 def by_its_api_server(attacker: Attacker, port: int) -> Outcome:
+    """Read the other tenant's page by the proxy of the attacker's API server, which connects to the addresses of pods alone."""
+    name, address = f"forged-{port}", attacker.other.on_host("Pod", "page")["status"]["podIP"]
+    # What no scheduler places, vCluster does not pass on, so that nothing puts its status right.
+    attacker.create_many("Pod", [name], spec=HARMLESS | {"schedulerName": "nobody"})
+    status = attacker.kube._require("v1", "Pod").subresources["status"]
+    body = {"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}}
+    status.patch(body=body, name=name, namespace="default", content_type="application/merge-patch+json")
     try:
-        path = f"/api/v1/namespaces/default/services/bait:port-{port}/proxy/hostname"
-        return True, attacker.kube._get("read a page by the API server", path)
+        return True, attacker.kube._get("read a page by the API server", f"/api/v1/namespaces/default/pods/{name}:{port}/proxy/hostname")
     except TenancyError as exc:
         return False, exc.message
 
 
 @attack("network policies of the chart", alone="possible stopped stopped", beside="possible stopped")
 def the_same_by_its_api_server(attacker: Attacker) -> Outcome:
-    """The same by the proxy of its API server."""
+    """The same by the proxy of its API server, to a pod that says that it has the other one's address."""
     return by_its_api_server(attacker, HTTP)
 
 
