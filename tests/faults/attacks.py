@@ -393,7 +393,9 @@ def by_its_api_server(attacker: Attacker, port: int) -> Outcome:
     body = {"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}}
     status.patch(body=body, name=name, namespace="default", content_type="application/merge-patch+json")
     try:
-        return True, attacker.kube._get("read a page by the API server", f"/api/v1/namespaces/default/pods/{name}:{port}/proxy/hostname")
+        return True, attacker.kube._get(
+            "read a page by the API server", f"/api/v1/namespaces/default/pods/{name}:{port}/proxy/hostname"
+        )
     except TenancyError as exc:
         return False, exc.message
 
@@ -405,9 +407,9 @@ def the_same_by_its_api_server(attacker: Attacker) -> Outcome:
 
 
 @attack(
-    "nothing: the chart lets a control plane reach any address at 443, 6443 and 8443",
-    alone="possible possible possible",
-    beside="possible possible",
+    "network policies of the chart, of which module `vcluster` narrows the one for the control plane",
+    alone="possible stopped stopped",
+    beside="possible stopped",
 )
 def the_same_at_a_port_of_https(attacker: Attacker) -> Outcome:
     """The same at port 8443."""

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CILIUM
 
 Object = dict[str, Any]
 Key = tuple[str, str, str | None, str]
@@ -121,7 +122,8 @@ class InMemoryApi:
     ) -> None:
         self.proxy_url = proxy_url
         self.objects: dict[Key, Object] = {}
-        self.unserved = set(unserved)
+        # No cluster has all of these.
+        self.unserved = {CILIUM, *unserved}
         self.strict = strict
         self.writes: list[tuple[str, str, str]] = []
         self.reads: list[tuple[str, str, str | None]] = []

@@ -204,6 +204,14 @@ BOUNDED: Values = {
     },
 }
 
+# The chart's policy for the pods of a control plane (templates/networkpolicy.yaml). It lets them reach any address at the ports of API
+# servers, and a tenant's API server connects to what its administrator names, by its proxies and webhooks.
+NETWORK_POLICY = ("networking.k8s.io/v1", "NetworkPolicy")
+CONTROL_PLANE_POLICY = "vc-cp-{}"
+# Where this kind is served, Cilium enforces policies, for which no ipBlock holds the cluster's own nodes, on which its API server may be
+# (docs.cilium.io, Layer 3 Policies, "Selecting nodes with CIDR / ipBlock").
+CILIUM = ("cilium.io/v2", "CiliumNetworkPolicy")
+
 # The chart's network policies let a tenant's pods reach each other, their own API server, their DNS and public addresses.
 # Its own exceptions from public addresses lack the one at which clouds hand out the node's credentials.
 _NOT_PUBLIC = ["10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.169.254/32", "172.16.0.0/12", "192.168.0.0/16"]

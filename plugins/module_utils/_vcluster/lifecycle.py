@@ -33,11 +33,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_
     expired,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+    CILIUM,
     CONTROL_PLANE,
+    CONTROL_PLANE_POLICY,
     ENFORCED,
     LEAST_QUOTA,
     MARKER_LABEL,
     NETWORK_ANNOTATION,
+    NETWORK_POLICY,
     PODS_ENDED_ANNOTATION,
     SYNCED_CLUSTER_KINDS,
     SYNCED_KINDS,
@@ -55,8 +58,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values i
     has_network_policies,
     is_described,
     namespace_metadata,
+    narrowed_egress,
     new_namespace,
     pause_patch,
+    pod_networks,
     recorded,
     resume_patch,
     wanted,
@@ -140,6 +145,8 @@ class VirtualCluster:
             self.classes.have_listed()
         if chart:
             self._apply(chart, asked, changes)
+        if has_network_policies(asked.values):
+            self._narrow_network(bool(chart))
         self._resume()
         if ended:
             self._renew_certificate(ended)
@@ -278,6 +285,26 @@ class VirtualCluster:
             why,
             lambda: self.release.apply(chart, asked.values, self.run.deadline),
         )
+
+    def _narrow_network(self, applied: bool) -> None:
+        """Keep the control plane from pods of others, which the chart's policy lets it reach at the ports of API servers.
+
+        Not where that would keep it from the host cluster's API server, too.
+
+        :arg applied: whether the chart was just applied, which makes the policy what the chart has.
+        """
+        name = CONTROL_PLANE_POLICY.format(self.name)
+        live = self.kube.get(*NETWORK_POLICY, name, self.namespace)
+        if live is None or self.kube.served(*CILIUM):
+            return
+        before = live["spec"].get("egress") or []
+        after = narrowed_egress(before, pod_networks(self.kube.list("v1", "Node")))
+        if before == after:
+            return
+        if not applied:
+            self.run.change(f"NetworkPolicy {name}", "reaches pods of others", "does not")
+        patch = functools.partial(self.kube.patch, *NETWORK_POLICY, name, {"spec": {"egress": after}}, self.namespace)
+        self.run.take(f"narrow NetworkPolicy {name}", "the chart's reaches pods of others", patch)
 
     def _resume(self) -> None:
         workload = self.plane.workload() if self.release.found else None

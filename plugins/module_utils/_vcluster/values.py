@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import ipaddress
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, labels_of
@@ -276,6 +277,34 @@ def has_own_scheduler(values: Values) -> bool:
 def has_dns(values: Values) -> bool:
     """Tell whether the virtual cluster gets a CoreDNS of its own, as it does by default."""
     return bool(({"enabled": True} | (value_at(values, "controlPlane.coredns") or {}))["enabled"])
+
+
+def pod_networks(nodes: t.Iterable[Object]) -> list[str]:
+    """Return the networks of a cluster's pods as CIDRs, as far as its nodes name them."""
+    named = {cidr for node in nodes for cidr in node["spec"].get("podCIDRs") or filter(None, [node["spec"].get("podCIDR")])}
+    networks = [ipaddress.ip_network(cidr) for cidr in named]
+    by_version = ([one for one in networks if one.version == version] for version in (4, 6))
+    return [str(one) for alike in by_version for one in ipaddress.collapse_addresses(alike)]  # type: ignore[type-var]
+
+
+def narrowed_egress(rules: t.Sequence[Object], networks: t.Sequence[str]) -> list[Object]:
+    """Return egress rules of a control plane's policy, of which those for any address leave out the networks of pods.
+
+    What it has to reach, the host cluster's API server, is none of the pods in them; its tenant's own pods have a rule of their own.
+    """
+    if not networks:
+        return list(rules)
+    everywhere = []
+    for address in ("0.0.0.0/0", "::/0"):
+        version = ipaddress.ip_network(address).version
+        inside = [one for one in networks if ipaddress.ip_network(one).version == version]
+        everywhere.append({"ipBlock": {"cidr": address} | ({"except": inside} if inside else {})})
+    return [rule | {"to": everywhere} if _is_for_any_address(rule) else rule for rule in rules]
+
+
+def _is_for_any_address(rule: Object) -> bool:
+    """Tell whether a rule is for any address, as the chart has it, or as an earlier run narrowed it."""
+    return all((peer.get("ipBlock") or {}).get("cidr") in ("0.0.0.0/0", "::/0") for peer in rule.get("to") or [])
 
 
 def has_network_policies(values: Values) -> bool:

@@ -20,7 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import SETTLING
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import narrowed_egress, pod_networks, tenant_values
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
@@ -768,3 +768,53 @@ def test_gpus_that_another_virtual_cluster_books_are_refused_before_anything_is_
         run(rival, own_scheduler=True, node_selector=selector)
     assert writes() == []
     assert run(rival, own_scheduler=True, node_selector={"pool": "b"})["changed"]
+
+
+# --- the control plane's network ---------------------------------------------------------------------------------
+
+API_PORTS = {"ports": [{"port": 443, "protocol": "TCP"}]}
+OWN_PODS = {"to": [{"podSelector": {"matchLabels": {facts.MARKER_LABEL: "web"}}}]}
+NARROWED = API_PORTS | {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.244.0.0/16"]}}, {"ipBlock": {"cidr": "::/0"}}]}
+
+
+def policed(*extra):
+    """What the chart makes for a tenant with network policies, on a cluster of two nodes."""
+    nodes = [item("v1", "Node", f"n{n}", None, spec={"podCIDRs": [f"10.244.{n * 128}.0/17"]}) for n in range(2)]
+    policy = item("networking.k8s.io/v1", "NetworkPolicy", "vc-cp-web", spec={"egress": [API_PORTS, OWN_PODS]})
+    return [policy, *nodes, *running(), *extra]
+
+
+def egress(world):
+    return world.api.get("networking.k8s.io/v1", "NetworkPolicy", "vc-cp-web", "tenant-web")["spec"]["egress"]
+
+
+def test_a_control_plane_reaches_no_pods_of_others():
+    world = World(policed()[1:3], made=policed())
+    result = world.run(trust="partial")
+    assert result["steps"][-1]["step"] == "narrow NetworkPolicy vc-cp-web"
+    assert egress(world) == [NARROWED, OWN_PODS]
+    world.helm.live = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
+    assert world.run(trust="partial")["changed"] is False
+
+
+def test_a_policy_that_somebody_widened_is_narrowed_again():
+    release = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
+    world = World([own_namespace("partial"), *policed()], release)
+    checked = world.run(check_mode=True, trust="partial")
+    assert checked["diff"]["after"]["NetworkPolicy vc-cp-web"] == "does not"
+    assert egress(world) == [API_PORTS, OWN_PODS]
+    assert world.run(trust="partial")["changed"]
+    assert egress(world) == [NARROWED, OWN_PODS]
+
+
+def test_with_cilium_the_hosts_api_server_stays_reachable():
+    world = World(policed()[1:3], made=policed())
+    world.api.unserved.clear()
+    world.run(trust="partial")
+    assert egress(world) == [API_PORTS, OWN_PODS]
+
+
+def test_networks_of_pods():
+    named = [{"spec": {"podCIDRs": ["10.0.0.0/25", "fd00::/64"]}}, {"spec": {"podCIDR": "10.0.0.128/25"}}, {"spec": {}}]
+    assert pod_networks(named) == ["10.0.0.0/24", "fd00::/64"]
+    assert narrowed_egress([API_PORTS], []) == [API_PORTS]
