@@ -1,265 +1,279 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a tenant's administrator can do to others from within, by the tenant's trust; writes docs/attacks.md."""
+"""What tenants can do to others from within, and at once: on nodes of their own, then on nodes and by a scheduler that they share.
+
+Writes docs/attacks.md.
+"""
 
 from __future__ import annotations
 
+import concurrent.futures
+import dataclasses
+import itertools
 import json
 import os
+import random
+import re
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, GPU_UUID, MEMORY_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_ledger_info
+from ansible_collections.kubegpu.tenancy.tests.faults.attacks import (
+    ATTACKS,
+    CONFIGMAPS,
+    HARMLESS,
+    POSSIBLE,
+    STOPPED,
+    Attacker,
+)
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab
 
-PROFILES = ("high", "partial", "zero")
-TENANTS = [{"name": "victim", "trust": "high"}] + [
-    {"name": f"attacker-{trust}", "trust": trust, "gpu_nodes": {"count": 1}} for trust in PROFILES
-]
-VARIABLES = {
-    "lab_gpus": 6,
+# Of the releases that the lab can build.
+KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "end-of-support"]}
+# Devices of the node that is shared, and what each of its tenants may have of them.
+SHARED_GPUS, BOUND = 3, 2
+HOST = {
+    "lab_gpus": 7,
     "lab_network_policies": True,
-    "nvkind_workers": [{"gpus": [0, 1]}, {"gpus": [2, 3]}, {"gpus": [4, 5]}],
-    "kubegpu_tenants": [tenant | {"vcluster": {"kubernetes_version": "v1.35.4"}} for tenant in TENANTS],
+    "nvkind_workers": [{"gpus": [0, 1, 2]}, {"gpus": [3, 4]}, {"gpus": [5, 6]}],
 }
-IMAGE = "docker.io/library/busybox:1.37.0"
-# A pod that even the strictest profile takes, so that only what an attack adds can be what is refused.
-HARMLESS: dict[str, Any] = {
-    "terminationGracePeriodSeconds": 1,
-    "restartPolicy": "Never",
-    "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
-    "containers": [
-        {
-            "name": "attack",
-            "image": IMAGE,
-            "command": ["/bin/sh", "-c", "true"],
-            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-            "resources": {"limits": {"cpu": "100m", "memory": "32Mi"}},
-        }
-    ],
+VCLUSTER = {"vcluster": {"kubernetes_version": "v1.35.4"}}
+BOUNDED = {"quota": {"count/configmaps": CONFIGMAPS}}
+
+
+def alone(trust: str, **more: Any) -> dict[str, Any]:
+    return VCLUSTER | {"name": f"alone-{trust}", "trust": trust, "gpu_nodes": {"count": 1}} | more
+
+
+def beside(name: str, trust: str) -> dict[str, Any]:
+    return VCLUSTER | {
+        "name": name,
+        "trust": trust,
+        "gpu_nodes": {"names": ["kubegpu-worker"], "shared_gpus": BOUND},
+        "scheduler": {"name": "kai", "shared": True},
+        "queues": [{"name": name, "gpu": {"quota": 1, "limit": BOUND}}],
+        **BOUNDED,
+    }
+
+
+OWN_KAI = {"scheduler": KAI, "queues": [{"name": "work", "gpu": {"quota": 2, "limit": 2}}]}
+# Tenants, the first of which is attacked: nothing protects it.
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "alone": {
+        "kubegpu_tenants": [
+            VCLUSTER | {"name": "victim", "trust": "high"},
+            alone("high", **OWN_KAI),
+            alone("partial", **OWN_KAI, **BOUNDED),
+            # With a KAI Scheduler of its own it would not have the strictest pod security standard.
+            alone("zero", **BOUNDED),
+        ],
+    },
+    "beside": {
+        "kubegpu_unlisted": "remove",
+        "kubegpu_shared_scheduler": KAI | {"gpu_sharing": True},
+        "kubegpu_tenants": [beside("neighbour", "high"), beside("beside-high", "high"), beside("beside-partial", "partial")],
+    },
 }
-STOPPED, POSSIBLE = "stopped", "**possible**"
+# How long, in seconds, tenants submit pods at random.
+RACE = 300
+SEED = 15
 
 
-class Attacker:
-    """The administrator of a tenant, with nothing but its kubeconfig.
+class TrustLab(Lab):
+    """The lab, with one layout of tenants after the other."""
 
-    :ivar other: another tenant, which nothing protects.
-    """
-
-    def __init__(self, cluster: Cluster, name: str, other: Attacker | None = None) -> None:
-        self.other = other
-        self.host = cluster.kube
-        self.name = name
-        self.kube = Kube.connect(kubeconfig=str(cluster.kubeconfig.parent / "tenants" / f"{name}.yml"))
-        node = next(item for item in self.host.list("v1", "Node", None, f"tenant.kubegpu.tenancy/{name}=true"))
-        self.node: str = node["metadata"]["name"]
-
-    def run(self, name: str, script: str, spec: dict[str, Any] | None = None, **container: Any) -> tuple[bool, str]:
-        """Whether a pod ran to its end well, and its last words or why it did not."""
-        (harmless,) = HARMLESS["containers"]
-        (more,) = (spec or {}).get("containers", [{}])
-        told = {"command": ["/bin/sh", "-c", f"{{ {script}; }} > /dev/termination-log 2>&1"]}
-        spec = HARMLESS | (spec or {}) | {"containers": [harmless | told | more | container]}
-        metadata = {"name": name, "namespace": "default"}
-        try:
-            self.kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-        except TenancyError as exc:
-            return False, exc.message
-        deadline = time.monotonic() + 40
-        while time.monotonic() < deadline:
-            pod = self.kube.get("v1", "Pod", name, "default") or {"status": {}}
-            if pod["status"].get("phase") in ("Succeeded", "Failed"):
-                (status,) = pod["status"]["containerStatuses"]
-                ended = status["state"]["terminated"]
-                return ended["exitCode"] == 0, str(ended.get("message", ended.get("reason", ""))).strip()
-            if refused := self._warnings(name):
-                return False, refused
-            time.sleep(0.5)
-        return False, f"it never started: {pod['status']}"
-
-    def _warnings(self, name: str) -> str:
-        events = self.kube.list("v1", "Event", "default")
-        words = ("violates PodSecurity", "forbidden", "not found", "does not exist", "is not allowed", "exceeded quota")
-        told = [event["message"] for event in events if event["involvedObject"].get("name") == name]
-        return next((message for message in told if any(word in message for word in words)), "")
+    def arrange(self, layout: str) -> list[Attacker]:
+        """Have the tenants of a layout, and return its attackers."""
+        self.options = (f"--extra-vars={json.dumps(HOST | LAYOUTS[layout])}",)
+        self.site()
+        cluster = Cluster(self, Path(os.environ["KUBEGPU_CACHE"]))
+        victim, *names = [tenant["name"] for tenant in LAYOUTS[layout]["kubegpu_tenants"]]
+        # A client each: they work side by side.
+        return [Attacker(cluster, name, Attacker(cluster, victim)) for name in names]
 
 
-def harmless(attacker: Attacker) -> tuple[bool, str]:
-    """Not an attack: what shows that the pods of the attacks fail by what the attacks add."""
-    return attacker.run("harmless", "true")
-
-
-def gpu_device_by_host_path(attacker: Attacker) -> tuple[bool, str]:
-    volumes = [{"name": "device", "hostPath": {"path": "/dev/nvidia0"}}]
-    mounts = [{"name": "device", "mountPath": "/dev/nvidia0"}]
-    return attacker.run("host-path", "ls /dev/nvidia0", {"volumes": volumes}, volumeMounts=mounts)
-
-
-def all_gpus_by_environment(attacker: Attacker) -> tuple[bool, str]:
-    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
-    return attacker.run("all-gpus", "nvidia-smi -L | grep GPU", {"runtimeClassName": "nvidia"}, env=env)
-
-
-def privileged_pod(attacker: Attacker) -> tuple[bool, str]:
-    return attacker.run(
-        "privileged", "ls /dev/nvidia0", securityContext={"privileged": True, "runAsUser": 0, "runAsNonRoot": False}
-    )
-
-
-def root_in_a_container(attacker: Attacker) -> tuple[bool, str]:
-    return attacker.run("root", "id -u | grep -x 0", {"securityContext": {"runAsUser": 0}}, securityContext={})
-
-
-def the_hosts_network(attacker: Attacker) -> tuple[bool, str]:
-    return attacker.run("host-network", "ip link show cni0 || ip link | grep veth", {"hostNetwork": True})
-
-
-def the_hosts_processes(attacker: Attacker) -> tuple[bool, str]:
-    return attacker.run("host-processes", "ps | grep kubelet | grep -v grep", {"hostPID": True})
-
-
-def fetch_the_page(host: Kube, tenant: str) -> str:
-    services = host.list("v1", "Service", f"tenant-{tenant}")
-    (service,) = [item for item in services if item["metadata"]["name"].startswith("page-x-")]
-    return f"wget -q -T 5 -O - http://{service['spec']['clusterIP']}:8080/hostname"
-
-
-def service_of_an_unprotected_tenant(attacker: Attacker) -> tuple[bool, str]:
-    return attacker.run("service", f"sleep 15; {fetch_the_page(attacker.host, 'victim')}")
-
-
-def the_same_at_once_when_a_pod_starts(attacker: Attacker) -> tuple[bool, str]:
-    # Who gets through, the page or the policy, is a race; an attacker tries again.
-    for number in range(8):
-        possible, said = attacker.run(f"service-at-once-{number}", fetch_the_page(attacker.host, "victim"))
-        if possible:
-            break
-    return possible, said
-
-
-def its_own_service_from_another_tenant(attacker: Attacker) -> tuple[bool, str]:
-    assert attacker.other
-    serve_a_page(attacker.kube)
-    # The page is known by now to whoever enforces policies.
-    time.sleep(15)
-    return attacker.other.run(f"to-{attacker.name}", fetch_the_page(attacker.host, attacker.name))
-
-
-def the_host_clusters_api_with_its_own_token(attacker: Attacker) -> tuple[bool, str]:
-    (api,) = [item for item in attacker.host.list("v1", "Service", "default") if item["metadata"]["name"] == "kubernetes"]
-    token = "$(cat /var/run/secrets/kubernetes.io/serviceaccount/token)"
-    url = f"https://{api['spec']['clusterIP']}/api/v1/namespaces/tenant-victim/pods"
-    ask = f'wget -q -T 5 --no-check-certificate --header "Authorization: Bearer {token}" -O - {url}'
-    return attacker.run("host-api", ask)
-
-
-def a_pod_on_another_tenants_node(attacker: Attacker) -> tuple[bool, str]:
-    nodes = attacker.host.list("v1", "Node")
-    theirs = sorted(
-        item["metadata"]["name"]
-        for item in nodes
-        if item["metadata"]["name"] != attacker.node and "attacker" in str(item["metadata"].get("labels"))
-    )
-    return attacker.run("elsewhere", "true", {"nodeName": theirs[0], "tolerations": [{"operator": "Exists"}]})
-
-
-def labels_of_a_node(attacker: Attacker) -> tuple[bool, str]:
-    label = {"stolen-by": attacker.name}
+@pytest.fixture(scope="module", name="trust_lab")
+def _trust_lab() -> Iterator[TrustLab]:
+    made = TrustLab("kubegpu-faults-trust")
     try:
-        attacker.kube.patch("v1", "Node", attacker.node, {"metadata": {"labels": label}})
-    except TenancyError as exc:
-        return False, exc.message
-    time.sleep(5)
-    node = attacker.host.get("v1", "Node", attacker.node)
-    assert node
-    return node["metadata"]["labels"].items() >= label.items(), "the host's node keeps its labels"
-
-
-def more_services_than_a_quota_allows(attacker: Attacker) -> tuple[bool, str]:
-    for number in range(60):
-        metadata = {"name": f"many-{number}", "namespace": "default"}
-        spec = {"ports": [{"port": 80}], "selector": {"a": "b"}}
-        try:
-            attacker.kube.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
-        except TenancyError as exc:
-            return False, exc.message
-    return True, ""
-
-
-Attack = Callable[[Attacker], tuple[bool, str]]
-# What was seen; a change of it has to be understood, and then written here.
-ATTACKS: dict[Attack, tuple[str, str, str]] = {
-    gpu_device_by_host_path: (POSSIBLE, STOPPED, STOPPED),
-    all_gpus_by_environment: (POSSIBLE, POSSIBLE, POSSIBLE),
-    privileged_pod: (POSSIBLE, STOPPED, STOPPED),
-    root_in_a_container: (POSSIBLE, POSSIBLE, STOPPED),
-    the_hosts_network: (POSSIBLE, STOPPED, STOPPED),
-    the_hosts_processes: (POSSIBLE, STOPPED, STOPPED),
-    service_of_an_unprotected_tenant: (POSSIBLE, STOPPED, STOPPED),
-    # The engine learns a pod's address from the API server, which is told once the pod runs.
-    the_same_at_once_when_a_pod_starts: (POSSIBLE, POSSIBLE, POSSIBLE),
-    its_own_service_from_another_tenant: (POSSIBLE, STOPPED, STOPPED),
-    the_host_clusters_api_with_its_own_token: (STOPPED, STOPPED, STOPPED),
-    a_pod_on_another_tenants_node: (STOPPED, STOPPED, STOPPED),
-    labels_of_a_node: (STOPPED, STOPPED, STOPPED),
-    more_services_than_a_quota_allows: (POSSIBLE, STOPPED, STOPPED),
-}
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    lab = Lab("kubegpu-faults-trust", f"--extra-vars={json.dumps(VARIABLES)}")
-    try:
-        lab.site()
-        made = Cluster(lab, Path(os.environ["KUBEGPU_CACHE"]))
-        serve_a_page(Kube.connect(kubeconfig=str(made.kubeconfig.parent / "tenants" / "victim.yml")))
         yield made
     finally:
-        said = lab.play("cleanup")
-        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
+        said = made.play("cleanup")
+        assert (made.code, made.everything()) == (0, []), said[-4000:]
 
 
-def serve_a_page(tenant: Kube) -> None:
-    metadata = {"name": "page", "namespace": "default", "labels": {"app": "page"}}
-    (container,) = HARMLESS["containers"]
-    spec = HARMLESS | {"containers": [container | {"command": ["httpd", "-f", "-p", "8080", "-h", "/etc"]}]}
-    tenant.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    ports = {"selector": {"app": "page"}, "ports": [{"port": 8080}]}
-    tenant.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": ports})
-    deadline = time.monotonic() + 60
-    while (tenant.get("v1", "Pod", "page", "default") or {"status": {}})["status"].get("phase") != "Running":
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+def attempts(layout: str, attackers: list[Attacker]) -> tuple[dict[str, tuple[str, ...]], dict[str, list[str]]]:
+    """Let all attackers of a layout try each attack that it can be tried in; return outcomes and reasons by what an attack does."""
+    attackers[0].other.serve_a_page()
+    outcomes, reasons = {}, {}
+    with concurrent.futures.ThreadPoolExecutor(len(attackers)) as pool:
+        # Not attacks: what shows that the pods of the attacks fail by what the attacks add.
+        for attacker in [attackers[0].other, *attackers]:
+            assert attacker.run("harmless") == (True, "Completed")
+        for attack in ATTACKS:
+            if getattr(attack, layout):
+                found = list(pool.map(attack.attempt, attackers))
+                outcomes[attack.does] = tuple(POSSIBLE if possible else STOPPED for possible, _reason in found)
+                reasons[attack.does] = [reason[:300] for _possible, reason in found]
+                print(attack.attempt.__name__, outcomes[attack.does], reasons[attack.does], flush=True)
+    return outcomes, reasons
 
 
-def test_what_each_profile_stops(cluster: Cluster) -> None:
-    victim = Attacker(cluster, "victim")
-    attackers = [Attacker(cluster, f"attacker-{trust}", victim) for trust in PROFILES]
-    for attacker in [victim, *attackers]:
-        assert harmless(attacker) == (True, "Completed")
-    seen: dict[Attack, tuple[str, ...]] = {}
-    reasons: dict[str, list[str]] = {}
-    for attack in ATTACKS:
-        found = [attack(attacker) for attacker in attackers]
-        seen[attack] = tuple(POSSIBLE if possible else STOPPED for possible, _reason in found)
-        reasons[attack.__name__] = [reason[:200] for _possible, reason in found]
-    rows = [f"| {attack.__name__.replace('_', ' ')} | {' | '.join(row)} |" for attack, row in seen.items()]
+def page(seen: dict[str, dict[str, tuple[str, ...]]]) -> str:
     head = """\
         # What a tenant can do to others
 
-        Tried in the lab by the administrator of a tenant of each trust, with nothing but its kubeconfig, on nodes of its
-        own, without own schedulers, network policies enforced by SIG Network's kube-network-policies. Made by
-        `tests/faults/test_trust.py`; what the profiles do is in [trust.md](trust.md).
+        Tried in the lab by the administrator of a tenant, with nothing but its kubeconfig, network policies enforced by SIG
+        Network's kube-network-policies. On nodes of its own, `high` and `partial` have a KAI Scheduler of their own; `zero` has
+        none, because its pod security standard would not be `restricted` then. On shared nodes, the host cluster's KAI Scheduler
+        places the pods of all. Made by `tests/faults/test_trust.py`; what the profiles do is in [trust.md](trust.md).
 
-        | attempt | `high` | `partial` | `zero` |
-        |---|---|---|---|
+        | attempt | own nodes: `high` | `partial` | `zero` | shared nodes: `high` | `partial` | what stops it |
+        |---|---|---|---|---|---|---|
         """
-    (ROOT / "docs/attacks.md").write_text(textwrap.dedent(head) + "\n".join(rows) + "\n")
-    assert seen == ATTACKS, json.dumps(reasons, indent=1)
+    rows = []
+    for attack in ATTACKS:
+        cells = [*seen["alone"].get(attack.does, [""] * 3), *seen["beside"].get(attack.does, [""] * 2)]
+        rows.append(f"| {attack.does} | {' | '.join(cells)} | {attack.by} |")
+    return textwrap.dedent(head) + "\n".join(rows) + "\n"
+
+
+def test_what_each_profile_stops(trust_lab: TrustLab) -> None:
+    seen, reasons = {}, {}
+    for layout in LAYOUTS:
+        seen[layout], reasons[layout] = attempts(layout, trust_lab.arrange(layout))
+    (ROOT / "docs/attacks.md").write_text(page(seen))
+    expected = {layout: {one.does: outcomes for one in ATTACKS if (outcomes := getattr(one, layout))} for layout in LAYOUTS}
+    assert seen == expected, json.dumps(reasons, indent=1)
+
+
+@dataclasses.dataclass
+class Held:
+    """GPUs that a pod saw, by UUID, and for how long, in seconds since 1970."""
+
+    tenant: str
+    gpus: frozenset[str]
+    start: float
+    end: float
+
+
+class Submitter:
+    """A tenant that submits pods with GPUs at random."""
+
+    def __init__(self, attacker: Attacker, seed: int) -> None:
+        self.tenant = attacker.name
+        self._kube = attacker.kube
+        self._random = random.Random(seed)  # noqa: S311 - to be repeated
+        self._count = itertools.count()
+        self.held: list[Held] = []
+        self.refused: list[str] = []
+
+    def submit_until(self, deadline: float) -> None:
+        while time.monotonic() < deadline:
+            self._submit()
+            self._collect()
+            time.sleep(self._random.uniform(0, 3))
+        # Those that run end within seconds; others may wait for longer than it is worth.
+        time.sleep(15)
+        self._collect()
+        for pod in self._mine():
+            self._kube.delete("v1", "Pod", pod["metadata"]["name"], "default", grace_seconds=0)
+
+    def _submit(self) -> None:
+        if len(self._mine()) > 12:
+            return
+        asked: list[tuple[int, dict[str, str]]] = [
+            (1, {}),
+            (1, {}),
+            (2, {}),
+            (0, {FRACTION_NOTE: "0.5"}),
+            (0, {MEMORY_NOTE: "20000"}),
+        ]
+        gpus, notes = self._random.choice(asked)
+        (container,) = HARMLESS["containers"]
+        stay = self._random.randint(2, 10)
+        command = ["/bin/sh", "-c", f"nvidia-smi -L > /dev/termination-log; sleep {stay}"]
+        limits = {"cpu": "100m", "memory": "32Mi"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+        spec = HARMLESS | {
+            "schedulerName": "kai-scheduler",
+            "runtimeClassName": "nvidia",
+            "containers": [container | {"command": command, "resources": {"limits": limits}}],
+        }
+        metadata = {
+            "name": f"race-{next(self._count)}",
+            "namespace": "default",
+            "labels": {QUEUE_LABEL: self.tenant, "app": "race"},
+            "annotations": notes,
+        }
+        self._kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+    def _mine(self) -> list[dict[str, Any]]:
+        return self._kube.list("v1", "Pod", "default", "app=race")
+
+    def _collect(self) -> None:
+        """Note the GPUs of pods that ended, and why others were not let in, and remove both."""
+        events = {
+            event["involvedObject"].get("name"): str(event.get("message")) for event in self._kube.list("v1", "Event", "default")
+        }
+        for pod in self._mine():
+            name, (status, *_more) = pod["metadata"]["name"], pod["status"].get("containerStatuses") or [{}]
+            if ended := status.get("state", {}).get("terminated"):
+                gpus = frozenset(re.findall(GPU_UUID, ended.get("message", "")))
+                self.held.append(Held(self.tenant, gpus, seconds(ended["startedAt"]), seconds(ended["finishedAt"])))
+            elif "denied request" in events.get(name, ""):
+                self.refused.append(events[name])
+            else:
+                continue
+            self._kube.delete("v1", "Pod", name, "default", grace_seconds=0)
+
+
+def seconds(stamp: str) -> float:
+    return time.mktime(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ"))
+
+
+def test_two_tenants_at_once_share_no_gpu_and_keep_within_their_bounds(trust_lab: TrustLab) -> None:
+    """Whole GPUs, parts and memory at random: by the ledger, and by what the pods' containers saw."""
+    attackers = trust_lab.arrange("beside")
+    submitters = [Submitter(attacker, SEED + number) for number, attacker in enumerate(attackers)]
+    samples = []
+    deadline = time.monotonic() + RACE
+    with concurrent.futures.ThreadPoolExecutor(len(submitters)) as pool:
+        at_work = [pool.submit(submitter.submit_until, deadline) for submitter in submitters]
+        while not all(work.done() for work in at_work):
+            samples.append(gpu_ledger_info.reconcile(Run({"devices": False}, kube=attackers[0].host)))
+            time.sleep(1)
+        for work in at_work:
+            work.result()
+    most = {row["tenant"]: max(in_use(sample, row["tenant"]) for sample in samples) for row in samples[-1]["tenants"]}
+    overlaps = [overlap for sample in samples for overlap in sample["overlaps"]]
+    print(len(samples), "samples", most, [(len(one.held), len(one.refused)) for one in submitters])
+    assert not overlaps
+    assert all(most[submitter.tenant] == BOUND for submitter in submitters), most
+    held = [held for submitter in submitters for held in submitter.held]
+    together = [
+        (one, other)
+        for one, other in itertools.combinations(held, 2)
+        if one.gpus & other.gpus and one.start < other.end and other.start < one.end
+    ]
+    assert not together
+    for one in held:
+        at_once = [other for other in held if other.tenant == one.tenant and other.start <= one.start < other.end]
+        assert sum(len(other.gpus) for other in at_once) <= BOUND, at_once
+    for submitter in submitters:
+        # Each got GPUs, and no part of one.
+        assert all(one.gpus for one in submitter.held)
+        assert len(submitter.held) > 10
+        assert submitter.refused
+        assert all("shares no GPUs: ask for whole ones" in reason for reason in submitter.refused)
+
+
+def in_use(sample: dict[str, Any], tenant: str) -> int:
+    return next((row["in_use"] for row in sample["tenants"] if row["tenant"] == tenant), 0)
