@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import plain
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _rehearsal_page
+
+
+def rehearsal_page(report: dict[str, t.Any]) -> str:
+    """Return the page of a rehearsal, HTML."""
+    return _rehearsal_page.page(plain(report))
+
+
+def rehearsal_junit(report: dict[str, t.Any]) -> str:
+    """Return a rehearsal as JUnit's XML."""
+    return _rehearsal_page.junit(plain(report))
 
 
 class FilterModule:
     """The collection's filters."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"rehearsal_page": _rehearsal_page.page, "rehearsal_junit": _rehearsal_page.junit}
+        return {"rehearsal_page": rehearsal_page, "rehearsal_junit": rehearsal_junit}
