@@ -16,7 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _junit
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import SHARED, parties
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._page import Markup, bar, document, element, listing, table
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._page import Markup, document, element, listing, parts_bar, table
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import PASSED, Data, counted, named
 
 # Colours of tenants, which come round again where there are more.
@@ -97,12 +97,12 @@ def _node(node: Data, hues: t.Mapping[str, str]) -> Markup:
 
 def _gpu(parts: Data, hues: t.Mapping[str, str]) -> Markup:
     if not parts:
-        return element("li", shown_holders(parts), bar([]), css="free")
+        return element("li", shown_holders(parts), parts_bar([]), css="free")
     segments, begin = [], 0.0
     for tenant, part in sorted(parts.items()):
         segments.append((hues[tenant], begin, part))
         begin += part
-    return element("li", shown_holders(parts), bar(segments))
+    return element("li", shown_holders(parts), parts_bar(segments))
 
 
 def _row(tenant: Data) -> list[object]:
@@ -239,7 +239,7 @@ def _bounds(gpu: Data, most: float) -> Markup:
     parts = [(css, 0.0, amount / most) for css, amount in (("bound", limit), ("share", gpu["allocated"])) if amount]
     if gpu["quota"] and gpu["quota"] != UNLIMITED:
         parts.append(("mark", min(gpu["quota"] / most, 0.99), 0.0))
-    return bar(parts)
+    return parts_bar(parts)
 
 
 def _checks(clusters: list[Data]) -> list[Markup]:
@@ -278,7 +278,7 @@ def _time_line(clusters: list[Data]) -> list[Markup]:
             "li",
             element("strong", name),
             f" {span['work']}: {span['seconds']:g} s, from second {start - first:g}",
-            bar([("share", (start - first) / whole, span["seconds"] / whole)]),
+            parts_bar([("share", (start - first) / whole, span["seconds"] / whole)]),
         )
         for start, (name, span) in sorted(zip(starts, timed, strict=True), key=lambda one: one[0])
     ]

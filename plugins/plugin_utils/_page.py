@@ -87,7 +87,7 @@ def listing(items: t.Iterable[str]) -> Markup:
     return element("ul", *(element("li", item) for item in items))
 
 
-def bar(parts: t.Iterable[tuple[str, float, float]]) -> Markup:
+def parts_bar(parts: t.Iterable[tuple[str, float, float]]) -> Markup:
     """Return a bar. It is a picture only: what it shows has to stand beside it as text.
 
     :arg parts: class, begin and length of each, as parts of the whole; a part without length is a mark.

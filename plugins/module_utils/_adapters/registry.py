@@ -7,13 +7,16 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
-import typing as t
-import urllib.error
 import urllib.parse
 import urllib.request
+
+try:
+    import urllib3
+except ImportError:
+    # The module says so: it comes with the client for Kubernetes.
+    pass
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
@@ -37,25 +40,26 @@ def digest(url: str) -> str:
     """
     headers = {"Accept": _ACCEPT}
     try:
-        try:
-            answer = _open(url, headers)
-        except urllib.error.HTTPError as exc:
-            # Some registries give everybody a token, and nobody anything without one.
-            if exc.code != 401 or not (token := _token(exc.headers.get("WWW-Authenticate") or "")):
-                raise
-            answer = _open(url, headers | {"Authorization": f"Bearer {token}"})
-    except urllib.error.HTTPError as exc:
-        raise TenancyError(f"{url} is not there: {exc.code} {exc.reason}.", status=exc.code) from exc
-    except (OSError, ValueError, http.client.HTTPException) as exc:
+        answer = _ask("HEAD", url, headers)
+        # Some registries give everybody a token, and nobody anything without one.
+        if answer.status == 401 and (token := _token(answer.headers.get("WWW-Authenticate") or "")):
+            answer = _ask("HEAD", url, headers | {"Authorization": f"Bearer {token}"})
+    except (OSError, ValueError, urllib3.exceptions.HTTPError) as exc:
         raise TenancyError(f"{url} cannot be read: {exc}.") from exc
-    if not (found := answer.get("Docker-Content-Digest")):
+    if answer.status != 200:
+        raise TenancyError(f"{url} is not there: {answer.status} {answer.reason}.", status=answer.status)
+    if not (found := answer.headers.get("Docker-Content-Digest")):
         raise TenancyError(f"{url} has no digest in the registry's answer.")
-    return found
+    return str(found)
 
 
-def _open(url: str, headers: dict[str, str]) -> t.Mapping[str, str]:
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers, method="HEAD"), timeout=TIMEOUT) as answer:
-        return t.cast("t.Mapping[str, str]", answer.headers)
+def _ask(method: str, url: str, headers: dict[str, str] | None = None) -> urllib3.BaseHTTPResponse:
+    """Return the answer of a registry, by the proxy that the environment names for it."""
+    address = urllib.parse.urlsplit(url)
+    bypassed = urllib.request.proxy_bypass(address.netloc)
+    proxy = None if bypassed else urllib.request.getproxies().get(address.scheme)
+    pool = urllib3.ProxyManager(proxy) if proxy else urllib3.PoolManager()
+    return pool.request(method, url, headers=headers, timeout=TIMEOUT, retries=urllib3.Retry(connect=0, read=0, redirect=3))
 
 
 def _token(challenge: str) -> str:
@@ -64,6 +68,5 @@ def _token(challenge: str) -> str:
     realm = asked.pop("realm", "")
     if not challenge.lower().startswith("bearer ") or not realm.startswith(("http://", "https://")):
         return ""
-    with urllib.request.urlopen(f"{realm}?{urllib.parse.urlencode(asked)}", timeout=TIMEOUT) as answer:
-        tokens = json.load(answer)
+    tokens = json.loads(_ask("GET", f"{realm}?{urllib.parse.urlencode(asked)}").data)
     return str(tokens.get("token") or tokens.get("access_token") or "")

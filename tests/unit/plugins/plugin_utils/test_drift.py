@@ -88,13 +88,27 @@ def test_each_difference_is_named_with_its_place_and_what_site_would_do():
         ("_docker_nvidia_runtime_to_install", {"changed": True, "msg": ["x"]}, "packages of NVIDIA's container toolkit"),
         (
             "_docker_nvidia_runtime_limits",
-            {"changed": True, "results": [{"changed": False}, {"changed": True, "diff": {"before": "128\n", "after": "8192", "after_header": "/proc/x"}}]},
+            {
+                "changed": True,
+                "results": [
+                    {"changed": False},
+                    {"changed": True, "diff": {"before": "128\n", "after": "8192", "after_header": "/proc/x"}},
+                ],
+            },
             "kernel limits, /proc/x: 128, wanted 8192",
         ),
-        ("_kubegpu_nodes", {"changed": True, "diff": {"before": {"n1 label": "a"}, "after": {}}}, 'nodes of tenants, n1 label: a, wanted nothing'),
-        ("_vcluster_tenant_scheduler", {"changed": True, "diff": [{"before": {"a": {"b": 1}}, "after": {"a": "c" * 50}}]}, 'scheduler, a: {"b": 1}, wanted ' + "c" * 40 + "…"),
+        (
+            "_kubegpu_nodes",
+            {"changed": True, "diff": {"before": {"n1 label": "a"}, "after": {}}},
+            "nodes of tenants, n1 label: a, wanted nothing",
+        ),
+        (
+            "_vcluster_tenant_scheduler",
+            {"changed": True, "diff": [{"before": {"a": {"b": 1}}, "after": {"a": "c" * 50}}]},
+            'scheduler, a: {"b": 1}, wanted ' + "c" * 40 + "…",
+        ),
     ],
-)  # fmt: skip
+)
 def test_results_of_every_form(name, result, said):
     assert lines(found(Inventory().cluster(**{name: result}))) == [f"gpu1: {said}"]
 

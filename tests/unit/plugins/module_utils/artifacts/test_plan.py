@@ -21,9 +21,9 @@ KAI = {"name": "kai", "version": "v0.16.8"}
 BUSYBOX = "docker.io/library/busybox:1.37.0"
 
 
-def cluster(*tenants, provider=EXISTING, **more):
+def cluster(*tenants, provider=None, **more):
     named = [{"name": f"t{index}", "trust": "high"} | tenant for index, tenant in enumerate(tenants)]
-    return desired_state(provider | {"kubegpu_tenants": named} | more, "dc1", TODAY).data()
+    return desired_state((provider or EXISTING) | {"kubegpu_tenants": named} | more, "dc1", TODAY).data()
 
 
 def summary(found):
