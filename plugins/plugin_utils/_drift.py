@@ -21,7 +21,7 @@ REGISTERED = {
     "_docker_nvidia_runtime_to_install": "packages of NVIDIA's container toolkit",
     "_docker_nvidia_runtime_kept_limits": "kernel limits, over reboots",
     "_docker_nvidia_runtime_limits": "kernel limits",
-    "_docker_nvidia_runtime_toolkit": "configuration of NVIDIA's container toolkit",
+    "_docker_nvidia_runtime_accepted": "configuration of NVIDIA's container toolkit",
     "_docker_nvidia_runtime_docker": "configuration of Docker",
     "_nvkind_cluster": "cluster",
     "_device_plugin_state": "device plugin",

@@ -45,8 +45,10 @@ def _cluster(name: str, variables: Mapping, running: t.Mapping[str, Mapping]) ->
     :arg running: variables of the hosts that stand for its tenants, by tenant.
     """
     desired = variables.get("_kubegpu") or {}
-    seen = {one["tenant"]: one for one in _result(variables, "_kubegpu_vclusters").get("vclusters") or [] if one["tenant"]}
-    compared = {one["name"]: one for one in _result(variables, "_kubegpu_tenants").get("tenants") or []}
+    seen = {
+        one["tenant"]: one for one in _reports.registered(variables, "_kubegpu_vclusters").get("vclusters") or [] if one["tenant"]
+    }
+    compared = {one["name"]: one for one in _reports.registered(variables, "_kubegpu_tenants").get("tenants") or []}
     names = [one for one in dict.fromkeys([*compared, *sorted(seen)]) if not desired.get("only") or one in desired["only"]]
     gpus, unread = _gpus(variables, desired.get("only") or [])
     shared, more = _shared(variables)
@@ -56,23 +58,17 @@ def _cluster(name: str, variables: Mapping, running: t.Mapping[str, Mapping]) ->
     return {"cluster": name, "failures": failures, "gpus": gpus, "shared_scheduler": shared, "tenants": tenants}
 
 
-def _result(variables: Mapping, name: str) -> Mapping:
-    """Return what a task registered; empty where it did not run."""
-    found = variables.get(name) or {}
-    return {} if found.get("skipped") else found
-
-
 def _early(variables: Mapping) -> list[str]:
     """Return why nothing could be read of a cluster; empty where its tenants were."""
-    if "vclusters" in _result(variables, "_kubegpu_vclusters"):
+    if "vclusters" in _reports.registered(variables, "_kubegpu_vclusters"):
         return []
-    refused = None if variables.get("_kubegpu") else _result(variables, "_kubegpu_plan").get("msg")
+    refused = None if variables.get("_kubegpu") else _reports.registered(variables, "_kubegpu_plan").get("msg")
     return [str(variables.get("_kubegpu_failure") or refused or _NOT_READ)]
 
 
 def _gpus(variables: Mapping, only: t.Collection[str]) -> tuple[Data | None, list[str]]:
     """Return the devices and who has them, of the tenants that are asked for, and why they could not be read."""
-    found = _result(variables, "_kubegpu_devices")
+    found = _reports.registered(variables, "_kubegpu_devices")
     if "devices" not in found:
         return None, [str(found["msg"])] if "msg" in found else []
     theirs = {row["node"] for row in found["nodes"] if not only or not set(only).isdisjoint(row["tenants"])}
@@ -82,7 +78,7 @@ def _gpus(variables: Mapping, only: t.Collection[str]) -> tuple[Data | None, lis
 
 def _shared(variables: Mapping) -> tuple[Data | None, list[str]]:
     """Return the record of the KAI Scheduler that tenants share, None without one, and why what was asked for could not be read."""
-    version = _result(variables, "_kubegpu_tenants").get("shared_scheduler")
+    version = _reports.registered(variables, "_kubegpu_tenants").get("shared_scheduler")
     read, failures = _read(variables)
     about = {"listed": True, "reason": "", "trust": None, "kubernetes": None, "kubeconfig_expires": None, "vcluster": None}
     return ({"state": None, "scheduler": f"kai {version}"} | about | read if version else None), failures
@@ -90,12 +86,12 @@ def _shared(variables: Mapping) -> tuple[Data | None, list[str]]:
 
 def _read(variables: Mapping) -> tuple[Data, list[str]]:
     """Return what was read of a KAI Scheduler, of its queues and of pods, and why what was asked for could not be."""
-    kai, failures = _result(variables, "_kubegpu_kai"), []
+    kai, failures = _reports.registered(variables, "_kubegpu_kai"), []
     read: Data = {"kai": _kai(kai) if kai.get("installed") else None}
     for part in _PARTS:
-        read[part] = _result(variables, f"_kubegpu_{part}").get(part)
+        read[part] = _reports.registered(variables, f"_kubegpu_{part}").get(part)
     for name, key in {"_kubegpu_kai": "installed", **{f"_kubegpu_{part}": part for part in _PARTS}}.items():
-        found = _result(variables, name)
+        found = _reports.registered(variables, name)
         if found and key not in found:
             failures.append(str(found.get("msg") or _NOT_READ))
     return read, failures
@@ -164,8 +160,8 @@ def _observed(scheduler: Mapping | None) -> str:
 def _preview(variables: Mapping, compared: Mapping, desired: Mapping) -> Data | None:
     """Return what the change of a tenant would do; None where none was tried."""
     refusal = variables.get("_kubegpu_refusal")
-    release = _result(variables, "_kai_scheduler_release")
-    if not variables.get("_kubegpu_previewed") or not (refusal or _result(variables, "_vcluster_tenant_cluster")):
+    release = _reports.registered(variables, "_kai_scheduler_release")
+    if not variables.get("_kubegpu_previewed") or not (refusal or _reports.registered(variables, "_vcluster_tenant_cluster")):
         return None
     accepted = release.get("accepted_hazards") or []
     found = _reports.changes(variables)

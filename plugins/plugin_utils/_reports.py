@@ -58,7 +58,7 @@ def is_of_this_pass(variables: Mapping, group: str, hostvars: Mapping) -> bool:
 
 def _tenant_report(variables: Mapping) -> Data:
     """Return what a run did for one tenant."""
-    probes = [next(filter(None, (_registered(variables, name) for name in names)), {}) for names in _PROBES]
+    probes = [next(filter(None, (registered(variables, name) for name in names)), {}) for names in _PROBES]
     return {
         "cluster": variables["kubegpu_cluster"],
         "name": variables["kubegpu_tenant"]["name"],
@@ -75,9 +75,9 @@ def _spans(variables: Mapping) -> list[Data]:
 
 def changes(variables: Mapping) -> Data:
     """Return what is to be known of the changes of a host's roles: hazards, upgrade notes and steps."""
-    registered = [_registered(variables, name) for name in _REGISTERED]
+    results = [registered(variables, name) for name in _REGISTERED]
     return {
-        key: [entry for result in registered for entry in result.get(key) or []] for key in ("hazards", "upgrade_notes", "steps")
+        key: [entry for result in results for entry in result.get(key) or []] for key in ("hazards", "upgrade_notes", "steps")
     }
 
 
@@ -91,7 +91,7 @@ def _hazards(desired: Mapping, name: str, done: Mapping) -> Data:
     return {"accepted_hazards": accepted, "hazards": list(dict.fromkeys(others))}
 
 
-def _registered(variables: Mapping, name: str) -> Mapping:
+def registered(variables: Mapping, name: str) -> Mapping:
     """Return what a task registered; empty where it did not run."""
     found = variables.get(name) or {}
     return {} if found.get("skipped") else found
@@ -147,7 +147,7 @@ def _shared_scheduler(desired: Mapping, live: Mapping, variables: Mapping) -> Da
             "version": (desired.get("shared_scheduler") or {}).get("version"),
             "running": live.get("shared_scheduler"),
             "queues": list(desired.get("shared_queues") or []),
-            "results": list(_registered(variables, "_kai_scheduler_probe").get("results") or []),
+            "results": list(registered(variables, "_kai_scheduler_probe").get("results") or []),
         }
     )
 

@@ -95,14 +95,11 @@ UPSTREAM = Size(500, 4000, 1, halves=0)
 class Bench(Scheduler):
     """A lab's cluster with simulated nodes."""
 
-    def have(self, trace: Trace) -> float:
-        """Have the nodes and queues of a trace; the seconds that the nodes took."""
-        began = time.monotonic()
+    def have(self, trace: Trace) -> None:
+        """Have the nodes and queues of a trace."""
         params = defaults(rehearsal_cluster, trace=trace.data(), timeout=600)
         rehearsal_cluster.reconcile(Run(params, kube=self.kube))
-        took = time.monotonic() - began
         self.queues(trace.queues)
-        return took
 
     def remove(self) -> None:
         rehearsal_cluster.reconcile(Run(defaults(rehearsal_cluster, state="absent", timeout=900), kube=self.kube))
