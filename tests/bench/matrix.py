@@ -236,11 +236,11 @@ def main() -> None:
         # Each pair begins with an installation; the last release has none of its own yet.
         ways += [([asked.releases[-1]], False)] if asked.releases else []
         ways += [(way.split(":"), False) for way in asked.ways]
-        try:
-            for releases, back in ways:
+        for releases, back in ways:
+            try:
                 matrix.way(releases, back)
-        finally:
-            write(asked.page, matrix.rows)
+            finally:
+                write(asked.page, matrix.rows)
     if matrix.failures:
         raise SystemExit("\n".join(matrix.failures))
 
