@@ -20,7 +20,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tools import inventory_page
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "examples/ops-repo/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 INVENTORIES = [ROOT / "inventories/existing_cluster/hosts.yml", ROOT / "inventories/gpu_host/hosts.yml"]
 
 # Groups of the inventory, and the example of a variable that is refused.
@@ -29,7 +29,7 @@ FOLDERS = "changelogs|docs|examples|faults|inventories|meta|molecule|playbooks|p
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]+|Makefile|pyproject.toml)(?:::\w+)?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
-in_every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+in_every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def blocks(page: Path) -> list[dict]:
@@ -96,7 +96,7 @@ def test_variables_exist(page):
 @in_every_page
 def test_files_exist(page):
     named = FILE.findall(page.read_text())
-    assert [name for name in named if not any((folder / name).exists() for folder in (ROOT, ROOT / "tests"))] == []
+    assert [name for name in named if not any((folder / name).exists() for folder in (ROOT, ROOT / "tests", page.parent))] == []
 
 
 @in_every_page

@@ -24,13 +24,19 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "examples/ops-repo/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PLUGINS = sorted(
     path for folder in ("doc_fragments", "filter", "inventory", "modules") for path in ROOT.glob(f"plugins/{folder}/*")
 )
 DATA = sorted(
     path
-    for pattern in ("inventories/**/*.yml", "playbooks/**/*.yml", "roles/*/defaults/*.yml", "roles/*/meta/argument_specs.yml")
+    for pattern in (
+        "examples/ops-repo/**/*.yml",
+        "inventories/**/*.yml",
+        "playbooks/**/*.yml",
+        "roles/*/defaults/*.yml",
+        "roles/*/meta/argument_specs.yml",
+    )
     for path in ROOT.glob(pattern)
 )
 SOURCES = [path for path in [*PAGES, *PLUGINS, *DATA] if path.is_file() and path.suffix in (".md", ".py", ".yml")]
@@ -113,6 +119,8 @@ def test_examples_are_found():
         "README.md",
         "docs/inventory.md",
         "docs/tenants.md",
+        "examples/ops-repo/inventories/lab/group_vars/kubegpu_labs/tenant_team_ml.yml",
+        "examples/ops-repo/inventories/production/group_vars/kubegpu_clusters/tenant_team_ml.yml",
         "inventories/existing_cluster/hosts.yml",
         "inventories/gpu_host/hosts.yml",
         "inventories/lab/group_vars/kubegpu_labs.yml",
