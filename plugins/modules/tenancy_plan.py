@@ -90,7 +90,7 @@ cluster:
       type: list
       elements: int
     tenants:
-      description: All tenants that are listed.
+      description: All tenants that are listed, and the temporary one.
       type: list
       elements: dict
       sample:
@@ -103,6 +103,7 @@ cluster:
           network: {}
           scheduler: {}
           queues: []
+          expires: ''
     only:
       description: Names of the tenants to act on. Empty for all of them.
       type: list

@@ -145,11 +145,31 @@ tenants:
       elements: dict
       returned: always
 unlisted:
-  description: Names of tenants that this collection made and that O(tenants) does not list.
+  description:
+    - Names of tenants that this collection made and that O(tenants) does not list, but for temporary ones that have not expired.
   returned: success
   type: list
   elements: str
   sample: [team-research]
+temporary:
+  description: Tenants that were made for a while, listed or not.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+      returned: always
+    expires:
+      description: When it expires, in UTC.
+      type: str
+      returned: always
+    expired:
+      description: Whether that is over.
+      type: bool
+      returned: always
+  sample: [{name: ci-1234, expires: "2026-11-23T14:00:00Z", expired: false}]
 shared_scheduler:
   description: Version of the KAI Scheduler that this collection installed in the host cluster. Null without one.
   returned: success
@@ -196,7 +216,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle 
     read_all,
     shared_scheduler,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Live, due
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Live, due, temporary
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
 
@@ -217,11 +237,15 @@ def reconcile(run: Run) -> Result:
     now = datetime.datetime.now(datetime.UTC)
     compared = [tenant for tenant in tenants if not params["only"] or tenant.name in params["only"]]
     nodes_due, node_problems = nodes_to_give(run.kube, tenants, params["only"])
+    waiting = temporary(live, now)
     sharing = {name: labels_of(item.namespace).get(vc.HOST_SCHEDULER_LABEL) for name, item in live.items()}
     shared_queues = run.kube.list(API_VERSION, KIND) if any(sharing.values()) else []
     return run.result(
         tenants=concurrently(lambda tenant: compare(params, tenant, live.get(tenant.name, Live()), now, shared_queues), compared),
-        unlisted=sorted(live.keys() - {tenant.name for tenant in tenants}),
+        unlisted=sorted(
+            live.keys() - {tenant.name for tenant in tenants} - {one["name"] for one in waiting if not one["expired"]}
+        ),
+        temporary=waiting,
         shared_scheduler=shared_scheduler(run.kube),
         sharing=sorted(name for name, scheduler in sharing.items() if scheduler),
         nodes_due=nodes_due,

@@ -45,7 +45,7 @@ options:
     description:
       - Version of vCluster's chart and image. For a new virtual cluster it defaults to V(0.36.1).
       - This option and O(kubernetes_version), O(own_scheduler), O(node_selector), O(host_scheduler), O(gpu_quota), O(quota),
-        O(network), O(trust) and O(values) describe the virtual cluster together. Where none of them is given, one that exists stays as it is.
+        O(network), O(trust), O(expires) and O(values) describe the virtual cluster together. Where none of them is given, one that exists stays as it is.
         Where any of them is given, the others have the defaults that they have for a new one.
     type: str
   force_version:
@@ -134,6 +134,11 @@ options:
       - No profile is a boundary against someone who breaks out of a container, because tenants share kernels.
     type: str
     choices: [high, partial, zero]
+  expires:
+    description:
+      - Age after which nobody needs the tenant any more, such as V(30m), V(2h) or V(7d), from the creation of its namespace.
+      - It is an annotation of the namespace, no more. The playbook C(kubegpu.tenancy.expire) removes tenants that are older.
+    type: str
   values:
     description:
       - Values for the chart, merged over those of this module.
@@ -302,6 +307,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "accept_unenforced": {"type": "bool", "default": False},
     "probe_image": {"type": "str"},
     "trust": {"type": "str", "choices": ["high", "partial", "zero"]},
+    "expires": {"type": "str"},
     # Otherwise it would be given always.
     "values": {"type": "dict"},
     "timeout": {"type": "int", "default": 300},

@@ -154,11 +154,20 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     lines += [f"{cluster['cluster']}: {overlap}" if several else overlap for overlap in cluster["overlaps"]]
     what = "is to be removed" if cluster["removes_unlisted"] else "stays; kubegpu_unlisted: remove takes it away"
     lines += [f"{prefix}{name}: made by this collection, not listed any more, {what}." for name in cluster["unlisted"]]
+    lines += [f"{prefix}{one['name']}: {_expiry(one)}" for one in cluster["temporary"]]
     if version := cluster["unlisted_scheduler"]:
         lines.append(
             f"shared scheduler{where}: kai {version}, made by this collection, named by no kubegpu_shared_scheduler any more, {what}."
         )
     return lines
+
+
+def _expiry(tenant: Mapping) -> str:
+    """Return until when a temporary tenant is needed."""
+    expires = tenant["expires"]
+    return (
+        f"expired at {expires}; kubegpu.tenancy.expire removes it." if tenant["expired"] else f"temporary, expires at {expires}."
+    )
 
 
 def grouped(what: str, whose: t.Mapping[str, Data], key: str) -> list[str]:

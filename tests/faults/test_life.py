@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Lab, changed
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
 
 WORKERS = [{"gpus": [0, 1]}]
 BASE = {"lab_gpus": 2, "nvkind_workers": WORKERS}
@@ -129,6 +129,44 @@ def test_a_reset_makes_a_tenant_anew(life: Lab) -> None:
     row = next(line for line in said.splitlines() if line.strip().startswith("team-ml ") and "2 of 2" in line)
     assert " running " in row
     assert "web " not in said.rpartition("TASK [Show the summary]")[2].partition("PLAY RECAP")[0]
+
+
+def test_a_temporary_tenant_comes_stays_and_expires(life: Lab) -> None:
+    """Nothing is listed for it, and no other tenant is touched."""
+    kubeconfig = FOLDER / life.name / "tenants" / "ci-1234.yml"
+
+    def job(expires: str) -> str:
+        tenant = {"name": "ci-1234", "trust": "high", "vcluster": {"kubernetes_version": "v1.35.4"}, "expires": expires}
+        return f"--extra-vars={json.dumps({'kubegpu_temporary_tenant': tenant})}"
+
+    said = life.site(variables(ML), job("1h"))
+    summary = said.rpartition("TASK [Show the summary]")[2].partition("PLAY [")[0]
+    assert "2 of 2" in next(line for line in summary.splitlines() if line.strip().startswith("ci-1234 ")), summary
+    assert "ci-1234: temporary, expires at " in summary
+    assert "team-ml " not in summary
+    assert kubeconfig.exists()
+    assert changed(life.site(variables(ML), job("1h"))) == 0
+    # Until then it is no tenant that nobody wants.
+    said = life.site(variables(ML, kubegpu_unlisted="remove"))
+    assert (changed(said), kubeconfig.exists()) == (0, True), said[-4000:]
+    said = life.play("expire", variables(ML))
+    assert (life.code, changed(said), kubeconfig.exists()) == (0, 0, True), said[-4000:]
+
+    # By now it is older than that.
+    life.site(variables(ML), job("1m"))
+    said = life.play("expire", variables(ML), "--check")
+    assert (life.code, kubeconfig.exists()) == (0, True), said[-4000:]
+    assert "ci-1234: expired at " in said
+    said = life.play("expire", variables(ML))
+    assert (life.code, kubeconfig.exists()) == (0, False), said[-4000:]
+    host = Cluster(life, Path(os.environ["KUBEGPU_CACHE"]))
+    assert host.kube.get("v1", "Namespace", "tenant-ci-1234") is None
+    assert changed(life.play("expire", variables(ML))) == 0
+
+    life.site(variables(ML), job("1h"))
+    said = life.play("cleanup", variables(ML), job("1h"))
+    assert (life.code, kubeconfig.exists()) == (0, False), said[-4000:]
+    assert changed(life.site(variables(ML))) == 0
 
 
 def test_adapters_see_what_their_doubles_show(life: Lab) -> None:

@@ -15,6 +15,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
 
 PREFIX = "kubegpu_"
 TENANTS = "kubegpu_tenants"
+TEMPORARY = "kubegpu_temporary_tenant"
 SHARED_SCHEDULER = "kubegpu_shared_scheduler"
 WORKERS = "nvkind_workers"
 
@@ -113,6 +114,9 @@ TENANT: Fields = {
     ),
     "scheduler": Field(dict, "What places its pods; without it, the host cluster's default scheduler.", {}, fields=SCHEDULER),
     "queues": Field(list, "Tree of queues of KAI Scheduler, as the module kai_queues takes it.", []),
+    "expires": Field(
+        str, f"Age after which kubegpu.tenancy.expire removes it, such as 30m, 2h or 7d. Of {TEMPORARY} only, which needs it.", ""
+    ),
 }
 
 CLUSTER: Fields = {
@@ -138,6 +142,12 @@ CLUSTER: Fields = {
         str, "Where Helm charts come from: empty for upstream, a folder of .tgz files, or an oci:// prefix.", ""
     ),
     TENANTS: Field(list, "The tenants.", [], fields=TENANT),
+    TEMPORARY: Field(
+        dict,
+        f"One tenant more, for a while, such as for a job of a pipeline: the keys of {TENANTS}, and expires. With it, only this tenant "
+        "is acted on. It is given on the command line, see docs/tenants.md.",
+        {},
+    ),
     SHARED_SCHEDULER: Field(
         dict, "The host cluster's own KAI Scheduler, which tenants with scheduler.shared use.", {}, fields=RELEASE
     ),

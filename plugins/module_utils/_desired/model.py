@@ -87,6 +87,7 @@ class Tenant:
     :ivar quota: bounds of its namespace, by their names in a ResourceQuota, in place of the defaults.
     :ivar network: services that its network policies let through, by direction.
     :ivar queues: tree of queues as people write it.
+    :ivar expires: age after which nobody needs it; empty for a tenant that is listed.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Tenant:
     network: Data = dataclasses.field(default_factory=dict)
     scheduler: Scheduler | None = None
     queues: tuple[Data, ...] = ()
+    expires: str = ""
 
     @property
     def shares_scheduler(self) -> bool:
@@ -124,6 +126,7 @@ class Tenant:
             "network": self.network,
             "scheduler": dataclasses.asdict(self.scheduler) if self.scheduler else {},
             "queues": list(self.queues),
+            "expires": self.expires,
         }
 
 
@@ -135,7 +138,7 @@ class Cluster:
     :ivar tenants_folder: for the tenants' kubeconfigs there: always a folder of this collection, wherever the administrator's is.
     :ivar kubeconfig_dir: for copies of all of them on the controller.
     :ivar workers: GPU devices of each worker node of a cluster that is made; None where the cluster exists.
-    :ivar tenants: all that are listed; ``only``, the names of those to act on, empty for all of them.
+    :ivar tenants: all that are listed, and the temporary one; ``only``, the names of those to act on, empty for all of them.
     :ivar shared_scheduler: the host cluster's KAI Scheduler; None where none is wanted.
     :ivar rehearsal: what a change of KAI Scheduler needs, as role kai_scheduler takes it; empty where it needs no verdict.
     :ivar accepted_hazards: those that touch what is asked of KAI Schedulers and were accepted, by tenant, of the shared one by the

@@ -20,7 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TENANTS, WORKERS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TEMPORARY, TENANTS, WORKERS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import (
     Cluster,
     Data,
@@ -72,11 +72,12 @@ def desired_state(
     name = _cluster_name(variables.get("nvkind_cluster_name", facts.CLUSTER_NAME), problems) if made else ""
     if not made and not kubeconfig:
         problems.add("kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is.")
-    tenants = _tenants(given[TENANTS], problems)
+    tenants = [*_listed(given[TENANTS], problems), *_temporary(given[TEMPORARY], problems)]
+    _check_rivals(tenants, problems)
     scheduler = _shared_scheduler(tenants, given[SHARED_SCHEDULER], problems)
     layout = _layout(variables.get(WORKERS) or [], problems) if made else None
     _check_layout(tenants, layout, _lab_gpus(variables.get("lab_gpus"), problems), problems)
-    only = _only(given["kubegpu_only"], problems)
+    only = [tenant.name for tenant in tenants if tenant.expires] or _only(given["kubegpu_only"], problems)
     _check_proxy(given["kubegpu_kubeconfig_proxy"], problems)
     _check_rehearsal(given, problems)
     accepted, unsupported = _hazards(tenants, scheduler, only, today, running, problems) if installs else ({}, {})
@@ -184,6 +185,7 @@ def tenants_from(given: t.Any) -> list[Tenant]:
             for tenant in given
         ]
     tenants = _tenants(given, problems)
+    _check_rivals(tenants, problems)
     problems.raise_if_any("the tenants")
     return tenants
 
@@ -194,9 +196,34 @@ def tenants_from(given: t.Any) -> list[Tenant]:
 def _tenants(given: t.Any, problems: Problems) -> list[Tenant]:
     if not problems.typed(given, list, TENANTS):
         return []
-    tenants = [_tenant(tenant, f"{TENANTS}[{index}]", problems) for index, tenant in enumerate(given)]
-    _check_rivals(tenants, problems)
-    return tenants
+    return [_tenant(tenant, f"{TENANTS}[{index}]", problems) for index, tenant in enumerate(given)]
+
+
+def _listed(given: list[t.Any], problems: Problems) -> list[Tenant]:
+    """Return the tenants of the inventory. Site would make one again that has expired."""
+    tenants = _tenants(given, problems)
+    for index, tenant in enumerate(tenants):
+        if tenant.expires:
+            problems.add(f"{TENANTS}[{index}].expires", f"what is listed stays until its entry goes; expires is for {TEMPORARY}.")
+    return [dataclasses.replace(tenant, expires="") for tenant in tenants]
+
+
+def _temporary(given: Data, problems: Problems) -> list[Tenant]:
+    """Return the tenant beside those that are listed, if there is one."""
+    if not given:
+        return []
+    tenant = _tenant(given, TEMPORARY, problems)
+    if not tenant.expires:
+        problems.add(f"{TEMPORARY}.expires", "is missing: say after which age nobody needs it any more, such as 2h.")
+    if tenant.shares_scheduler:
+        why = "the next run would take its queues out of the shared scheduler. Give it a scheduler of its own, or none."
+        problems.add(f"{TEMPORARY}.scheduler.shared", why)
+    return [tenant]
+
+
+def _path(index: int, tenant: Tenant) -> str:
+    """Return where a tenant of the desired state stands."""
+    return TEMPORARY if tenant.expires else f"{TENANTS}[{index}]"
 
 
 def _tenant(given: t.Any, path: str, problems: Problems) -> Tenant:
@@ -222,6 +249,7 @@ def _tenant(given: t.Any, path: str, problems: Problems) -> Tenant:
         network=_network(entry.get("network", {}), f"{path}.network", problems),
         scheduler=_scheduler(entry, path, problems),
         queues=tuple(entry.get("queues", ())),
+        expires=entry.get("expires", ""),
     )
     _check_vcluster(tenant, path, problems)
     return tenant
@@ -291,6 +319,7 @@ def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
         lambda: check_all(
             lambda: vc.check_trust(tenant.trust, vcluster.version),
             lambda: vc.check_quota(tenant.quota),
+            lambda: vc.check_expires(tenant.expires),
             lambda: vc.check_network(tenant.network, tenant.trust, vcluster.values),
             lambda: vc.check_room(values, *needs),
         ),
@@ -391,7 +420,7 @@ def _bound_problems(tenant: Tenant, path: str) -> list[str]:
 def _check_rivals(tenants: list[Tenant], problems: Problems) -> None:
     """Refuse two tenants of one name, or with a claim on the same nodes that the desired state alone gives away."""
     for index, tenant in enumerate(tenants):
-        path = f"{TENANTS}[{index}]"
+        path = _path(index, tenant)
         for number, other in enumerate(tenants[:index]):
             if tenant.name and tenant.name == other.name:
                 problems.add(f"{path}.name", f"{tenant.name} is the name of {TENANTS}[{number}] already.")
@@ -424,7 +453,7 @@ def _hazards(
     accepted: dict[str, list[str]] = {}
     unsupported: dict[str, list[str]] = {}
     wanted = [
-        (f"{TENANTS}[{index}].scheduler", tenant.name, tenant.scheduler, _is_open(tenant))
+        (f"{_path(index, tenant)}.scheduler", tenant.name, tenant.scheduler, _is_open(tenant))
         for index, tenant in enumerate(tenants)
         if tenant.state == "present"
     ]
@@ -506,7 +535,7 @@ def _check_layout(tenants: list[Tenant], layout: list[int] | None, gpus: int | N
         problems.add(TENANTS, f"the tenants ask for {sum(asked.values())} nodes with GPUs ({who}), the cluster has {len(have)}.")
     for index, tenant in present:
         if not tenant.gpu_nodes.labels:
-            problems.extend(quota_problems(tenant, sum(have[: tenant.gpu_nodes.least]), f"{TENANTS}[{index}]"))
+            problems.extend(quota_problems(tenant, sum(have[: tenant.gpu_nodes.least]), _path(index, tenant)))
 
 
 def quota_problems(tenant: Tenant, gpus: int, path: str) -> list[str]:

@@ -25,6 +25,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, TIME, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import is_paused, judge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import expiry
 
 Object = dict[str, t.Any]
 
@@ -160,6 +161,12 @@ def _of_kai(live: Live) -> list[Object]:
 def _parts(live: Live) -> list[Object]:
     """Return the pods of a tenant's control plane, and of the KAI Scheduler that places its pods."""
     return [*control_plane(live), *_of_kai(live), *live.host_scheduler]
+
+
+def temporary(live: t.Mapping[str, Live], now: datetime.datetime) -> list[Object]:
+    """Return the tenants that somebody needs for a while, in the order of their names: until when, and whether that is over."""
+    found = {name: expiry(item.namespace) for name, item in sorted(live.items())}
+    return [{"name": name, "expires": end.strftime(TIME), "expired": end <= now} for name, end in found.items() if end]
 
 
 # --- what it is compared by --------------------------------------------------------------------------------------

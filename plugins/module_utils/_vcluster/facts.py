@@ -27,6 +27,8 @@ TENANT_LABEL = "kubegpu.tenancy/tenant"
 # Annotations of a tenant's namespace: its trust profile, and whether a probe saw its network policies enforced.
 TRUST_ANNOTATION = "kubegpu.tenancy/trust"
 NETWORK_ANNOTATION = "kubegpu.tenancy/network-policies"
+# Age, from its namespace's creation, after which nobody needs the tenant any more.
+EXPIRES_ANNOTATION = "kubegpu.tenancy/expires"
 # On a namespace that is being deleted.
 PODS_ENDED_ANNOTATION = "kubegpu.tenancy/pods-ended"
 ENFORCED, UNENFORCED = "enforced", "unenforced"

@@ -171,6 +171,7 @@ class VirtualCluster:
             lambda: validation.check_moved(options["values"], options["version"]),
             lambda: validation.check_values(described.values),
             lambda: validation.check_quota(options["quota"]),
+            lambda: validation.check_expires(options["expires"]),
             lambda: validation.check_network(options["network"], options["trust"], options["values"]),
             lambda: validation.check_room(described.values, ("the control plane", LEAST_QUOTA)),
         )

@@ -30,7 +30,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     STORE_MOVES,
     parse_version,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import backing_store, has_own_scheduler, value_at
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
+    age,
+    backing_store,
+    has_own_scheduler,
+    value_at,
+)
 
 T = t.TypeVar("T")
 
@@ -100,6 +105,15 @@ def check_node_selector(labels: dict[str, t.Any]) -> None:
                 yield f"node_selector.{key}: {value!r} is not the value of a label."
 
     refuse(problems())
+
+
+def check_expires(expires: str | None) -> None:
+    """Refuse an age that cannot be read; none is given where it is empty.
+
+    :raises TenancyError: with an example.
+    """
+    if expires and age(expires) is None:
+        raise TenancyError(f"expires: {expires!r} is not an age such as 30m, 2h or 7d.")
 
 
 def check_url(option: str, url: str | None, schemes: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import ipaddress
+import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, labels_of
@@ -19,6 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
     BOUNDED,
     DEFAULT_VERSION,
+    EXPIRES_ANNOTATION,
     GPU_QUOTA,
     HOST_SCHEDULER_LABEL,
     NETWORK_ANNOTATION,
@@ -47,8 +49,12 @@ DEFAULTS: dict[str, t.Any] = {
     "quota": {},
     "network": {},
     "trust": "high",
+    "expires": None,
     "values": {},
 }
+
+_AGE = re.compile(r"([1-9][0-9]{0,4})([mhd])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 _SERVICES: dict[str, t.Any] = {
     "type": "list",
@@ -72,6 +78,7 @@ class Wanted:
     :ivar version: of chart and image.
     :ivar values: what helm is given.
     :ivar trust: its profile; None where a namespace records none.
+    :ivar expires: age after which nobody needs it; None for never.
     :ivar recorded: this is what was installed before, because nothing else was asked for.
     """
 
@@ -79,6 +86,7 @@ class Wanted:
     values: Values
     trust: str | None
     host_scheduler: str | None
+    expires: str | None
     recorded: bool = False
 
 
@@ -109,13 +117,14 @@ def wanted(params: Params) -> Wanted:
         network=params["network"],
         dedicated_to=params["name"] if params["trust"] == "zero" else "",
     )
-    return Wanted(params["version"], values, params["trust"], params["host_scheduler"])
+    return Wanted(params["version"], values, params["trust"], params["host_scheduler"], params["expires"])
 
 
 def recorded(release: Release, namespace: Object | None) -> Wanted:
     """Return the desired state that a release and its namespace record."""
-    trust, scheduler = annotations_of(namespace).get(TRUST_ANNOTATION), labels_of(namespace).get(HOST_SCHEDULER_LABEL)
-    return Wanted(release.chart_version, release.values, trust, scheduler, recorded=True)
+    noted, scheduler = annotations_of(namespace), labels_of(namespace).get(HOST_SCHEDULER_LABEL)
+    trust, expires = noted.get(TRUST_ANNOTATION), noted.get(EXPIRES_ANNOTATION)
+    return Wanted(release.chart_version, release.values, trust, scheduler, expires, recorded=True)
 
 
 def tenant_values(
@@ -226,7 +235,7 @@ def namespace_metadata(wanted: Wanted, network: str | None) -> Object:
     :arg network: ENFORCED or UNENFORCED; None where there are no network policies.
     """
     return {
-        "annotations": {TRUST_ANNOTATION: wanted.trust, NETWORK_ANNOTATION: network},
+        "annotations": {TRUST_ANNOTATION: wanted.trust, NETWORK_ANNOTATION: network, EXPIRES_ANNOTATION: wanted.expires},
         "labels": {HOST_SCHEDULER_LABEL: wanted.host_scheduler},
     }
 
@@ -239,6 +248,20 @@ def new_namespace(tenant: str, namespace: str, metadata: Object) -> Object:
     given = {kind: {key: value for key, value in entries.items() if value} for kind, entries in metadata.items()}
     given["labels"] |= OWNED_LABELS | {TENANT_LABEL: tenant}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace} | given}
+
+
+def age(text: str) -> datetime.timedelta | None:
+    """Return the time that a text such as 30m, 2h or 7d says; None where it says none."""
+    found = _AGE.fullmatch(text)
+    return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+
+
+def expiry(namespace: Object | None) -> datetime.datetime | None:
+    """Return when a tenant is not needed any more, by its namespace; None for never, or where that cannot be read."""
+    lifetime = age(annotations_of(namespace).get(EXPIRES_ANNOTATION, ""))
+    if namespace is None or lifetime is None:
+        return None
+    return datetime.datetime.fromisoformat(namespace["metadata"]["creationTimestamp"]) + lifetime
 
 
 def pause_patch(workload: Object, now: datetime.datetime) -> Object:

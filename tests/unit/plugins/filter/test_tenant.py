@@ -13,7 +13,18 @@ tenant = FilterModule().filters()["tenant"]
 
 def test_a_tenant_gets_every_key():
     full = tenant({"name": "web", "trust": "high"})
-    assert full.keys() == {"name", "trust", "state", "gpu_nodes", "vcluster", "quota", "network", "scheduler", "queues"}
+    assert full.keys() == {
+        "name",
+        "trust",
+        "state",
+        "gpu_nodes",
+        "vcluster",
+        "quota",
+        "network",
+        "scheduler",
+        "queues",
+        "expires",
+    }
     assert tenant(full) == full
 
 

@@ -17,6 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import EXPIRES_ANNOTATION
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_record, tenants_info
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import desired, host_kai, kubeconfig, node, on_host
@@ -185,6 +186,24 @@ def test_what_is_not_listed_is_named(host):
     assert cluster.compare(only=["other"])["unlisted"] == ["left", "web"]
     cluster.tenants += [desired("web", state="absent"), desired("left", state="absent")]
     assert cluster.compare()["unlisted"] == []
+
+
+def test_a_temporary_tenant_counts_as_not_listed_once_it_has_expired(host):
+    cluster = host("ml", objects=[*on_host("ci-1"), *on_host("ci-2")])
+    for name, created in (("ci-1", "2026-01-01T12:00:00Z"), ("ci-2", "2200-01-01T12:00:00Z")):
+        namespace = cluster.kube.get("v1", "Namespace", f"tenant-{name}")
+        namespace["metadata"] |= {"annotations": {EXPIRES_ANNOTATION: "1h"}, "creationTimestamp": created}
+        cluster.kube.put(namespace)
+    found = cluster.compare()
+    assert found["unlisted"] == ["ci-1"]
+    assert found["temporary"] == [
+        {"name": "ci-1", "expires": "2026-01-01T13:00:00Z", "expired": True},
+        {"name": "ci-2", "expires": "2200-01-01T13:00:00Z", "expired": False},
+    ]
+    # While it is worked on, it is listed.
+    cluster.tenants.append(desired("ci-1", expires="1h"))
+    found = cluster.compare()
+    assert (found["unlisted"], [one["name"] for one in found["temporary"]]) == ([], ["ci-1", "ci-2"])
 
 
 def test_who_uses_the_shared_scheduler(host):

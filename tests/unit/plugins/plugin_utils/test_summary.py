@@ -315,6 +315,18 @@ def test_a_tenant_that_another_pass_took_up(variables):
 # --- several clusters, and what is not listed --------------------------------------------------------------------
 
 
+def test_until_when_tenants_are_there_that_were_made_for_a_while():
+    inventory = Inventory().cluster()
+    inventory.hostvars["gpu1"]["_kubegpu_tenants"]["temporary"] = [
+        {"name": "ci-1", "expires": "2026-11-23T14:00:00Z", "expired": False},
+        {"name": "ci-2", "expires": "2026-11-23T10:00:00Z", "expired": True},
+    ]
+    assert inventory.notes() == [
+        "ci-1: temporary, expires at 2026-11-23T14:00:00Z.",
+        "ci-2: expired at 2026-11-23T10:00:00Z; kubegpu.tenancy.expire removes it.",
+    ]
+
+
 def test_several_clusters():
     inventory = (
         Inventory().cluster().cluster(name="gpu2", unlisted=["left"], _kubegpu_failure="x").without("gpu2", "_kubegpu_ledger")

@@ -9,7 +9,7 @@ import datetime
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TENANTS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TEMPORARY, TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as facts_of_kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as facts_of_vcluster
@@ -63,6 +63,7 @@ def test_every_key_is_there():
             "network": {},
             "scheduler": {},
             "queues": [],
+            "expires": "",
         }
     ]
 
@@ -78,6 +79,7 @@ def test_the_given_is_kept():
             "quota": {},
             "network": {},
             "scheduler": KAI | {"gpu_sharing": True, "accept_hazards": [], "values": {}} | NOT_SHARED,
+            "expires": "",
         }
     ]
 
@@ -414,6 +416,46 @@ def test_only_some_tenants():
     assert len(read(tenants).selected) == 2
     assert read(tenants, kubegpu_only=["gone"]).only == ("gone",)
     assert refused(kubegpu_only=["Web"]) == ["kubegpu_only[0]: 'Web' is not the name of a tenant."]
+
+
+def test_a_temporary_tenant_is_beside_those_that_are_listed_and_the_only_one_to_act_on():
+    job = {"name": "ci-1", "trust": "high", "expires": "2h"}
+    cluster = read([ML, WEB], WORKERS, **{TEMPORARY: job, "kubegpu_only": "web"})
+    assert [tenant.name for tenant in cluster.tenants] == ["ml", "web", "ci-1"]
+    assert [(tenant.name, tenant.expires) for tenant in cluster.selected] == [("ci-1", "2h")]
+    # What travels on is read by the same rules.
+    assert tenants_from(cluster.data()["tenants"]) == list(cluster.tenants)
+    assert read([WEB], **{TEMPORARY: {}}).only == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"expires": None}, f"{TEMPORARY}.expires: must be a string"),
+        ({"expires": ""}, f"{TEMPORARY}.expires: is missing"),
+        ({"expires": "2 weeks"}, f"{TEMPORARY}.expires: '2 weeks' is not an age such as 30m, 2h or 7d."),
+        ({"name": "web"}, f"{TEMPORARY}.name: web is the name of {TENANTS}[0] already."),
+        ({"scheduler": SHARED}, f"{TEMPORARY}.scheduler.shared: the next run would take its queues out"),
+        ({"scheduler": {"name": "kai", "version": "v0.13.1"}}, f"{TEMPORARY}.scheduler.version: v0.13.1 is refused"),
+        (
+            {"scheduler": KAI, "queues": [{"name": "all", "gpu": {"quota": 9}}], "gpu_nodes": {"count": 1}},
+            f"{TEMPORARY}.queues: queue all",
+        ),
+    ],
+)
+def test_what_is_refused_of_a_temporary_tenant(change, expected):
+    job = {"name": "ci-1", "trust": "high", "expires": "2h"} | change
+    shared = {"name": "kai", "version": "v0.16.8"} if change.get("scheduler") == SHARED else None
+    variables = {TENANTS: [WEB], "nvkind_workers": WORKERS, TEMPORARY: job} | ({SHARED_SCHEDULER: shared} if shared else {})
+    with pytest.raises(TenancyError) as caught:
+        desired_state(variables, "gpu1", TODAY, running={})
+    assert any(expected in problem for problem in caught.value.problems), caught.value.problems
+
+
+def test_what_is_listed_does_not_expire():
+    assert problems([WEB | {"expires": "2h"}]) == [
+        f"{TENANTS}[0].expires: what is listed stays until its entry goes; expires is for {TEMPORARY}."
+    ]
 
 
 def test_names_that_are_no_text_are_refused_and_nothing_more():

@@ -602,6 +602,24 @@ def test_a_changed_trust_is_recorded_on_the_namespace():
     assert (again["changed"], again["network_policies"], len(world.probed)) == (False, "enforced", 1)
 
 
+def test_when_it_expires_is_recorded_kept_changed_and_taken_back():
+    world = World(*deployed())
+
+    def noted():
+        return world.live("v1", "Namespace", "tenant-web", None)["metadata"]["annotations"].get(facts.EXPIRES_ANNOTATION)
+
+    assert world.run(expires="2h")["diff"]["after"] == {"expires": "2h"}
+    assert noted() == "2h"
+    assert world.run(expires="2h")["changed"] is False
+    # Where nothing describes it, it stays as it is.
+    assert world.run(version=None)["changed"] is False
+    assert world.run(expires="1d")["diff"]["before"] == {"expires": "2h"}
+    assert world.run()["diff"]["before"] == {"expires": "1d"}
+    assert noted() is None
+    with pytest.raises(TenancyError, match="expires: 'soon' is not an age such as 30m, 2h or 7d"):
+        world.run(expires="soon")
+
+
 def test_policies_that_nobody_enforces_are_refused_or_accepted_never_taken_for_protection():
     world = World(enforced=False)
     with pytest.raises(TenancyError, match=r"trust: partial rests on network policies, and .* still reached"):

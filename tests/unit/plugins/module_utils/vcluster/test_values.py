@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import values as vcluster
@@ -109,3 +111,28 @@ def test_user_values_win_and_tables_stay_untouched():
     assert made["controlPlane"]["service"]["spec"]["type"] == "ClusterIP"
     assert made["policies"]["resourceQuota"]["quota"]["count/pods"] == 5
     assert facts.TRUST_PROFILES["partial"]["policies"]["resourceQuota"]["quota"]["count/pods"] == 150
+
+
+@pytest.mark.parametrize(
+    ("noted", "expected"),
+    [
+        ("30m", "2026-11-23T12:30:00+00:00"),
+        ("2h", "2026-11-23T14:00:00+00:00"),
+        ("7d", "2026-11-30T12:00:00+00:00"),
+        # What cannot be read is no reason to remove a tenant.
+        ("", None),
+        ("0h", None),
+        ("-1h", None),
+        ("1h30m", None),
+        ("soon", None),
+    ],
+)
+def test_a_tenant_expires_at_an_age(noted, expected):
+    metadata = {"creationTimestamp": "2026-11-23T12:00:00Z", "annotations": {facts.EXPIRES_ANNOTATION: noted}}
+    expiry = vcluster.expiry({"metadata": metadata})
+    assert expiry == (expected and datetime.datetime.fromisoformat(expected))
+
+
+def test_a_tenant_without_a_namespace_or_an_age_never_expires():
+    assert vcluster.expiry(None) is None
+    assert vcluster.expiry({"metadata": {"creationTimestamp": "2026-11-23T12:00:00Z"}}) is None
