@@ -71,6 +71,32 @@ def test_inventories_that_are_shown_are_accepted(source):
             assert desired_state(variables, host, TODAY, running={}).tenants
 
 
+def options_of(action: str, given: dict) -> tuple[set[str], set[str]]:
+    """Return the options that a task of a page gives to a role or module, and those that there are."""
+    if action.endswith("include_role"):
+        role, entry = given["name"].removeprefix("kubegpu.tenancy."), given.get("tasks_from", "main")
+        specs = yaml.safe_load((ROOT / f"roles/{role}/meta/argument_specs.yml").read_text())["argument_specs"]
+        return set(given.get("vars", ())), set(specs[entry].get("options", ()))
+    text = (ROOT / f"plugins/modules/{action.removeprefix('kubegpu.tenancy.')}.py").read_text()
+    documented = yaml.safe_load(text.partition('DOCUMENTATION = r"""')[2].partition('"""')[0])
+    return set(given or ()), set(documented["options"])
+
+
+def test_roles_and_modules_are_used_as_they_are():
+    shown = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/roles.md").read_text(), re.DOTALL | re.MULTILINE)
+    plays = [play for block in shown for play in yaml.safe_load(block)]
+    used = [
+        ("include_role", {"name": role["role"], "vars": role.get("vars", {})}) for play in plays for role in play.get("roles", ())
+    ]
+    for task in (task for play in plays for task in play.get("tasks", ())):
+        (action,) = task.keys() - {"name", "vars"}
+        role = action.endswith("include_role")
+        used.append((action, task[action] | {"vars": task.get("vars", {})} if role else task[action]))
+    assert len(used) == 6
+    for given, known in (options_of(action, given) for action, given in used):
+        assert given <= known
+
+
 def test_the_bounds_of_a_tenant_are_those_of_the_page():
     shown = re.findall(r"^\| `([a-z/.-]+)` \| (\w+) \| (\w*) \| (\w*) \|$", (ROOT / "docs/trust.md").read_text(), re.MULTILINE)
     needs = (vcluster.LEAST_QUOTA, kai.LEAST_QUOTA)
