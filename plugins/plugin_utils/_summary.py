@@ -162,7 +162,7 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     return lines
 
 
-def _expiry(tenant: Mapping) -> str:
+def _expiry(tenant: Data) -> str:
     """Return until when a temporary tenant is needed."""
     expires = tenant["expires"]
     return (
