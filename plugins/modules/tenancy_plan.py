@@ -85,6 +85,21 @@ cluster:
     charts:
       description: Where Helm charts come from. Empty for upstream.
       type: str
+    platform:
+      description:
+        - What the cluster asks of all tenants. The values of their charts have it already.
+      type: dict
+      contains:
+        runtime_class:
+          description: RuntimeClass of pods with GPUs. Empty for none.
+          type: str
+        tolerations:
+          description: Tolerations of everything of tenants.
+          type: list
+          elements: dict
+        tenant_host:
+          description: Host name of tenants' API servers, with C({tenant}) for the tenant's name. Empty where they are reached by an address.
+          type: str
     workers:
       description: GPU devices of each worker of a cluster that is made. Null where it exists.
       type: list

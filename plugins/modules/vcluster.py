@@ -285,7 +285,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.pla
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import Ask
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CHART, REPOSITORY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import NETWORK_ARGUMENT
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import NETWORK_ARGUMENT, value_at
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent", "paused"], "default": "present"},
@@ -322,7 +322,10 @@ def reconcile(run: Run, ask: Ask = ask) -> Result:
 
     def probe_network(tenant: str) -> tuple[bool, list[dict[str, t.Any]]]:
         # Several tenants are made at once, each with a probe of its own.
-        return probe(run.kube, f"{NAME}-{tenant}"[:63].rstrip("-"), params["probe_image"] or IMAGE, run.deadline)
+        namespace = f"{NAME}-{tenant}"[:63].rstrip("-")
+        # Where the control plane may run, the probe's pods may, too.
+        tolerations = value_at(params["values"] or {}, "controlPlane.statefulSet.scheduling.tolerations") or []
+        return probe(run.kube, namespace, params["probe_image"] or IMAGE, run.deadline, tolerations=tolerations)
 
     cluster = VirtualCluster(run, ask, chart, probe_network)
     return {"present": cluster.present, "paused": cluster.paused, "absent": cluster.absent}[params["state"]]()

@@ -11,6 +11,7 @@ docs/inventory.md is written from it, and validation.py checks against it.
 from __future__ import annotations
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
 
 PREFIX = "kubegpu_"
@@ -23,6 +24,7 @@ KAI = "kai"
 PROVIDERS = ("nvkind", "existing")
 TENANT_STATES = ("present", "paused", "absent")
 UNLISTED = ("keep", "remove")
+API_TYPES = NODE_PORT, LOAD_BALANCER, INGRESS = ("NodePort", "LoadBalancer", "Ingress")
 OPTIONAL, REQUIRED = REHEARSAL = ("optional", "required")
 
 # Folder of everything this collection keeps about clusters on their hosts, one sub-folder a cluster.
@@ -56,6 +58,36 @@ GPU_NODES: Fields = _NODES | {
 }
 # Of these exactly one is given.
 NODE_CHOICES = tuple(_NODES)
+
+TOLERATION: Fields = {
+    "key": Field(
+        str,
+        "Key of the taint. None stands for all taints: those of nodes of tenants with zero trust are among them.",
+        required=True,
+    ),
+    "operator": Field(str, "Equal compares the value, too.", "Equal", choices=("Exists", "Equal")),
+    "value": Field(str, "Value of the taint.", ""),
+    "effect": Field(str, "Effect of the taint; without one, all.", choices=("NoSchedule", "PreferNoSchedule", "NoExecute")),
+}
+TENANT_API: Fields = {
+    "type": Field(
+        str,
+        "NodePort: a port of the nodes. LoadBalancer: an address of its own, which the cluster has to be able to give. Ingress: a host "
+        "name at an ingress controller that passes TLS through.",
+        NODE_PORT,
+        choices=API_TYPES,
+    ),
+    "host": Field(
+        str,
+        "Host name that a tenant's kubeconfig names, with {tenant} for the tenant's name, as in {tenant}.gpu.example. Whoever runs the "
+        "cluster's DNS has it lead to the load balancer or the ingress controller. Required for Ingress, refused for NodePort.",
+        "",
+    ),
+    "annotations": Field(
+        dict, "Annotations of the Service, of the Ingress with Ingress, such as for an internal load balancer.", {}
+    ),
+    "ingress_class": Field(str, "IngressClass, with Ingress; empty for the cluster's default.", ""),
+}
 
 VCLUSTER: Fields = {
     "version": Field(str, "Version of vCluster's chart and image.", DEFAULT_VERSION),
@@ -141,6 +173,23 @@ CLUSTER: Fields = {
     "kubegpu_charts": Field(
         str, "Where Helm charts come from: empty for upstream, a folder of .tgz files, or an oci:// prefix.", ""
     ),
+    "kubegpu_runtime_class": Field(
+        str,
+        "RuntimeClass by which pods get GPUs; empty where the nodes' default runtime, or their device plugin alone, gives them. KAI "
+        "Scheduler, its reservation pods and the probes use it.",
+        RUNTIME_CLASS,
+    ),
+    "kubegpu_tolerations": Field(
+        list,
+        "Taints, such as nvidia.com/gpu, that everything of a tenant tolerates: its control plane, its pods, which need not say so "
+        "themselves, and KAI Scheduler. Also what probes run on the host cluster.",
+        [],
+        fields=TOLERATION,
+    ),
+    "kubegpu_storage_class": Field(
+        str, "StorageClass of the volumes of the tenants' control planes; empty for the cluster's default.", ""
+    ),
+    "kubegpu_tenant_api": Field(dict, "How the tenants' API servers are reached.", {}, fields=TENANT_API),
     TENANTS: Field(list, "The tenants.", [], fields=TENANT),
     TEMPORARY: Field(
         dict,

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION, HOST_SCHEDULER_LABEL
 
@@ -131,12 +132,38 @@ class Tenant:
 
 
 @dataclasses.dataclass(frozen=True)
+class Platform:
+    """What the cluster asks of all tenants on it, whose charts' values follow from it.
+
+    :ivar runtime_class: RuntimeClass of pods with GPUs; empty for none.
+    :ivar tolerations: of everything of tenants.
+    :ivar storage_class: of the control planes' volumes; empty for the cluster's default.
+    :ivar api: how tenants' API servers are reached, see TENANT_API of facts.
+    """
+
+    runtime_class: str = RUNTIME_CLASS
+    tolerations: tuple[Data, ...] = ()
+    storage_class: str = ""
+    api: Data = dataclasses.field(default_factory=dict)
+
+    @property
+    def host(self) -> str:
+        """Host name of a tenant's API server, with {tenant} for the tenant's name; empty where it is reached by an address."""
+        return str(self.api.get("host", ""))
+
+    def data(self) -> Data:
+        """Return what playbooks need of it as plain data."""
+        return {"runtime_class": self.runtime_class, "tolerations": list(self.tolerations), "tenant_host": self.host}
+
+
+@dataclasses.dataclass(frozen=True)
 class Cluster:
     """Everything an inventory says of one cluster.
 
     :ivar kubeconfig: the administrator's, on the inventory host.
     :ivar tenants_folder: for the tenants' kubeconfigs there: always a folder of this collection, wherever the administrator's is.
     :ivar kubeconfig_dir: for copies of all of them on the controller.
+    :ivar platform: what the values of the tenants' charts already follow from, and probes have to know.
     :ivar workers: GPU devices of each worker node of a cluster that is made; None where the cluster exists.
     :ivar tenants: all that are listed, and the temporary one; ``only``, the names of those to act on, empty for all of them.
     :ivar shared_scheduler: the host cluster's KAI Scheduler; None where none is wanted.
@@ -151,6 +178,7 @@ class Cluster:
     kubeconfig_dir: str
     kubeconfig_proxy: str
     charts: str
+    platform: Platform
     workers: tuple[int, ...] | None
     tenants: tuple[Tenant, ...]
     only: tuple[str, ...]
@@ -185,6 +213,7 @@ class Cluster:
         """Return it as plain data, the form in which it travels through playbooks."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return plain | {
+            "platform": self.platform.data(),
             "workers": None if self.workers is None else list(self.workers),
             "tenants": [tenant.data() for tenant in self.tenants],
             "selected": [tenant.data() for tenant in self.selected],

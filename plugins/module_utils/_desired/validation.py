@@ -25,16 +25,22 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
     Cluster,
     Data,
     GpuNodes,
+    Platform,
     Scheduler,
     Tenant,
     VCluster,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import (
+    platform_values,
+    scheduler_values,
+    vcluster_values,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Asked, Hazard
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import LEAST_QUOTA
@@ -42,6 +48,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
 # A Service needs a letter first. vCluster and this collection build longer names and labels from a tenant's name,
 # such as "vc-<name>-v-tenant-<name>" cut at 63 characters: up to 40 they stay legal, and distinct.
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 # "cluster" is the administrator's kubeconfig beside the tenants'.
 _RESERVED = ("cluster",)
 
@@ -70,15 +77,14 @@ def desired_state(
     made = provider != "existing"
     kubeconfig = given["kubegpu_kubeconfig"]
     name = _cluster_name(variables.get("nvkind_cluster_name", facts.CLUSTER_NAME), problems) if made else ""
-    if not made and not kubeconfig:
-        problems.add("kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is.")
-    tenants = [*_listed(given[TENANTS], problems), *_temporary(given[TEMPORARY], problems)]
+    platform = _platform(given, problems)
+    tenants = [*_listed(given[TENANTS], platform, problems), *_temporary(given[TEMPORARY], platform, problems)]
     _check_rivals(tenants, problems)
-    scheduler = _shared_scheduler(tenants, given[SHARED_SCHEDULER], problems)
+    scheduler = _shared_scheduler(tenants, given[SHARED_SCHEDULER], platform, problems)
     layout = _layout(variables.get(WORKERS) or [], problems) if made else None
     _check_layout(tenants, layout, _lab_gpus(variables.get("lab_gpus"), problems), problems)
     only = [tenant.name for tenant in tenants if tenant.expires] or _only(given["kubegpu_only"], problems)
-    _check_proxy(given["kubegpu_kubeconfig_proxy"], problems)
+    _check_access(given, made, problems)
     _check_rehearsal(given, problems)
     accepted, unsupported = _hazards(tenants, scheduler, only, today, running, problems) if installs else ({}, {})
     problems.raise_if_any("the desired state")
@@ -89,6 +95,7 @@ def desired_state(
         kubeconfig_dir=given["kubegpu_kubeconfig_dir"] or f"{facts.CONTROLLER_FOLDER}/{host}",
         kubeconfig_proxy=given["kubegpu_kubeconfig_proxy"],
         charts=given["kubegpu_charts"],
+        platform=platform,
         workers=None if layout is None else tuple(layout),
         tenants=tuple(tenants),
         only=tuple(only),
@@ -100,6 +107,43 @@ def desired_state(
         accepted_hazards=accepted,
         unsupported=unsupported,
     )
+
+
+def _platform(given: Data, problems: Problems) -> Platform:
+    """Return what the cluster asks of all tenants."""
+    tolerations = [
+        problems.mapping(item, facts.TOLERATION, f"kubegpu_tolerations[{index}]")
+        for index, item in enumerate(given["kubegpu_tolerations"])
+    ]
+    for index, toleration in enumerate(tolerations):
+        if toleration.get("key") in ("", DEDICATED_TAINT):
+            problems.add(f"kubegpu_tolerations[{index}].key", "would let everyone onto the nodes of tenants with zero trust.")
+        if toleration.get("operator") == "Exists" and toleration.get("value"):
+            problems.add(f"kubegpu_tolerations[{index}].value", "is compared by the operator Equal only.")
+    return Platform(
+        given["kubegpu_runtime_class"],
+        tuple(tolerations),
+        given["kubegpu_storage_class"],
+        _tenant_api(given["kubegpu_tenant_api"], "kubegpu_tenant_api", problems),
+    )
+
+
+def _tenant_api(given: Data, path: str, problems: Problems) -> Data:
+    api = problems.mapping(given, facts.TENANT_API, path)
+    kind, host = api.get("type", facts.NODE_PORT), api.get("host", "")
+    if kind == facts.INGRESS and not host:
+        problems.add(f"{path}.host", "is missing: an Ingress is reached by a host name.")
+    if kind == facts.NODE_PORT and host:
+        problems.add(f"{path}.host", "has no meaning with a NodePort, whose address is that of a node.")
+    if host and not _HOST.fullmatch(host.replace("{tenant}", "t")):
+        problems.add(f"{path}.host", f"{host!r} is no host name such as {{tenant}}.gpu.example.")
+    elif host and "{tenant}" not in host:
+        problems.add(f"{path}.host", "needs {tenant} in it, so that every tenant has a name of its own.")
+    if kind != facts.INGRESS and api.get("ingress_class"):
+        problems.add(f"{path}.ingress_class", "has a meaning with the type Ingress only.")
+    for key, value in api.get("annotations", {}).items():
+        problems.typed(value, str, f"{path}.annotations.{key}")
+    return api
 
 
 def _rehearsal(given: Data) -> Data:
@@ -162,9 +206,12 @@ def _only(names: list[t.Any], problems: Problems) -> list[str]:
     return list(dict.fromkeys(right))
 
 
-def _check_proxy(proxy: str, problems: Problems) -> None:
+def _check_access(given: Data, made: bool, problems: Problems) -> None:
+    """Refuse a cluster that cannot be reached as it is written."""
+    if not made and not given["kubegpu_kubeconfig"]:
+        problems.add("kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is.")
     try:
-        vc.check_proxy("kubegpu_kubeconfig_proxy", proxy)
+        vc.check_proxy("kubegpu_kubeconfig_proxy", given["kubegpu_kubeconfig_proxy"])
     except TenancyError as exc:
         problems.extend(exc.problems)
 
@@ -184,7 +231,8 @@ def tenants_from(given: t.Any) -> list[Tenant]:
             else tenant
             for tenant in given
         ]
-    tenants = _tenants(given, problems)
+    # What the platform asks for is among their values, where Tenant.data returned them.
+    tenants = _tenants(given, Platform(), problems)
     _check_rivals(tenants, problems)
     problems.raise_if_any("the tenants")
     return tenants
@@ -193,26 +241,26 @@ def tenants_from(given: t.Any) -> list[Tenant]:
 # --- tenants -----------------------------------------------------------------------------------------------------
 
 
-def _tenants(given: t.Any, problems: Problems) -> list[Tenant]:
+def _tenants(given: t.Any, platform: Platform, problems: Problems) -> list[Tenant]:
     if not problems.typed(given, list, TENANTS):
         return []
-    return [_tenant(tenant, f"{TENANTS}[{index}]", problems) for index, tenant in enumerate(given)]
+    return [_tenant(tenant, f"{TENANTS}[{index}]", platform, problems) for index, tenant in enumerate(given)]
 
 
-def _listed(given: list[t.Any], problems: Problems) -> list[Tenant]:
+def _listed(given: list[t.Any], platform: Platform, problems: Problems) -> list[Tenant]:
     """Return the tenants of the inventory. Site would make one again that has expired."""
-    tenants = _tenants(given, problems)
+    tenants = _tenants(given, platform, problems)
     for index, tenant in enumerate(tenants):
         if tenant.expires:
             problems.add(f"{TENANTS}[{index}].expires", f"what is listed stays until its entry goes; expires is for {TEMPORARY}.")
     return [dataclasses.replace(tenant, expires="") for tenant in tenants]
 
 
-def _temporary(given: Data, problems: Problems) -> list[Tenant]:
+def _temporary(given: Data, platform: Platform, problems: Problems) -> list[Tenant]:
     """Return the tenant beside those that are listed, if there is one."""
     if not given:
         return []
-    tenant = _tenant(given, TEMPORARY, problems)
+    tenant = _tenant(given, TEMPORARY, platform, problems)
     if not tenant.expires:
         problems.add(f"{TEMPORARY}.expires", "is missing: say after which age nobody needs it any more, such as 2h.")
     if tenant.shares_scheduler:
@@ -226,7 +274,7 @@ def _path(index: int, tenant: Tenant) -> str:
     return TEMPORARY if tenant.expires else f"{TENANTS}[{index}]"
 
 
-def _tenant(given: t.Any, path: str, problems: Problems) -> Tenant:
+def _tenant(given: t.Any, path: str, platform: Platform, problems: Problems) -> Tenant:
     entry = problems.mapping(given, facts.TENANT, path)
     name = entry.get("name", "")
     if "name" in entry:
@@ -238,16 +286,17 @@ def _tenant(given: t.Any, path: str, problems: Problems) -> Tenant:
     if nodes.share_gpus_with == "any" and not entry.get("scheduler", {}).get("shared"):
         why = "only the host cluster's KAI Scheduler gives parts of one GPU to several tenants: share it by scheduler.shared."
         problems.add(f"{path}.gpu_nodes.share_gpus_with", why)
+    vcluster = VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, f"{path}.vcluster"))
     tenant = Tenant(
         name=name,
         # What else is wrong does not depend on a trust that is refused.
         trust=entry.get("trust", "high"),
         state=entry.get("state", "present"),
         gpu_nodes=nodes,
-        vcluster=VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, f"{path}.vcluster")),
+        vcluster=dataclasses.replace(vcluster, values=deep_merge(platform_values(platform, name), vcluster.values)),
         quota=entry.get("quota", {}),
         network=_network(entry.get("network", {}), f"{path}.network", problems),
-        scheduler=_scheduler(entry, path, problems),
+        scheduler=_scheduler(entry, path, platform, problems),
         queues=tuple(entry.get("queues", ())),
         expires=entry.get("expires", ""),
     )
@@ -326,7 +375,7 @@ def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
     )
 
 
-def _scheduler(entry: Data, path: str, problems: Problems) -> Scheduler | None:
+def _scheduler(entry: Data, path: str, platform: Platform, problems: Problems) -> Scheduler | None:
     """A tenant's scheduler, with the queues that have to suit its version."""
     tree = entry.get("queues", [])
     if "scheduler" not in entry:
@@ -345,7 +394,7 @@ def _scheduler(entry: Data, path: str, problems: Problems) -> Scheduler | None:
         for key in ("chart", "repository"):
             if given.get(key):
                 problems.add(f"{here}.{key}", "KAI Scheduler's chart is known; leave it out.")
-        return _kai(scheduler, "version" in given, tree, here, path, problems)
+        return _kai(scheduler, "version" in given, tree, here, path, platform, problems)
     elif scheduler.name:
         _check_other(scheduler, tree, here, path, problems)
     return scheduler
@@ -366,18 +415,27 @@ def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, proble
         problems.add(f"{path}.queues", f"are KAI Scheduler's; {scheduler.name} does not know them.")
 
 
-def _kai(scheduler: Scheduler, versioned: bool, tree: t.Any, here: str, path: str, problems: Problems) -> Scheduler:
-    """Check a release of KAI Scheduler, and whether it can schedule these queues; return it with its version as upstream writes it."""
+def _kai(
+    scheduler: Scheduler, versioned: bool, tree: t.Any, here: str, path: str, platform: Platform, problems: Problems
+) -> Scheduler:
+    """Check a release of KAI Scheduler, and whether it can schedule these queues.
+
+    :returns: the scheduler with its version as upstream writes it, and with the values that the platform asks for.
+    """
     problems.ask(here, lambda: kai.check_hazard_names(scheduler.accept_hazards))
     if not versioned:
         problems.add(f"{here}.version", "is missing.")
         return scheduler
     release = problems.ask(here, lambda: kai.release(scheduler.version))
     problems.ask(path, lambda: queues.parse(tree, *((release.queue_levels, release.version) if release else ())))
-    return dataclasses.replace(scheduler, version=release.version) if release else scheduler
+    if release is None:
+        return scheduler
+    problems.ask(here, lambda: kai.check_runtime_class(release, platform.runtime_class, scheduler.gpu_sharing))
+    values = deep_merge(scheduler_values(platform, release, on_host=here == SHARED_SCHEDULER), scheduler.values)
+    return dataclasses.replace(scheduler, version=release.version, values=values)
 
 
-def _shared_scheduler(tenants: list[Tenant], given: Data, problems: Problems) -> Scheduler | None:
+def _shared_scheduler(tenants: list[Tenant], given: Data, platform: Platform, problems: Problems) -> Scheduler | None:
     users = [index for index, tenant in enumerate(tenants) if tenant.shares_scheduler and tenant.state != "absent"]
     if not given:
         for index in users:
@@ -391,7 +449,7 @@ def _shared_scheduler(tenants: list[Tenant], given: Data, problems: Problems) ->
         return scheduler
     # All tenants' trees stand beside each other in it.
     tree = [queue for index in users for queue in tenants[index].queues]
-    found = _kai(scheduler, "version" in entry, tree, SHARED_SCHEDULER, TENANTS, problems)
+    found = _kai(scheduler, "version" in entry, tree, SHARED_SCHEDULER, TENANTS, platform, problems)
     if found.gpu_sharing:
         for index in users:
             problems.extend(_bound_problems(tenants[index], f"{TENANTS}[{index}]"))

@@ -3,18 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Values for the charts of a tenant as it is desired."""
+"""Values for the charts of a tenant as it is desired, and those that the cluster's platform asks for."""
 
 from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import INGRESS, NODE_PORT
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import runtime_class_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values, toleration_text
 
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Data, Platform, Tenant
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Release
 
 
 def vcluster_values(tenant: Tenant) -> Values:
@@ -32,3 +36,42 @@ def vcluster_values(tenant: Tenant) -> Values:
         network=tenant.network,
         dedicated_to=tenant.name if tenant.trust == "zero" else "",
     )
+
+
+def platform_values(platform: Platform, tenant: str) -> Values:
+    """Return the values of a tenant's virtual cluster that the platform asks for, which the user's are merged over."""
+    stateful: Values = {}
+    values: Values = {}
+    if platform.tolerations:
+        stateful["scheduling"] = {"tolerations": list(platform.tolerations)}
+        # The syncer also takes these taints off the nodes that the tenant sees (pkg/controllers/resources/nodes/translate.go).
+        values["sync"] = {"toHost": {"pods": {"enforceTolerations": list(map(toleration_text, platform.tolerations))}}}
+    if platform.storage_class:
+        stateful["persistence"] = {"volumeClaim": {"storageClass": platform.storage_class}}
+    plane = _api_values(platform.api, platform.host.replace("{tenant}", tenant))
+    if stateful:
+        plane["statefulSet"] = stateful
+    return values | ({"controlPlane": plane} if plane else {})
+
+
+def _api_values(api: Data, host: str) -> Values:
+    """Return the values below controlPlane by which a tenant's API server is reached; none for a NodePort."""
+    kind, annotations = api.get("type", NODE_PORT), api.get("annotations", {})
+    # The serving certificate names the Ingress's host (pkg/server/cert/cert.go).
+    if kind == INGRESS:
+        spec = {"ingressClassName": api["ingress_class"]} if api.get("ingress_class") else {}
+        ingress = {"enabled": True, "host": host, "annotations": annotations, "spec": spec}
+        return {"service": {"spec": {"type": "ClusterIP"}}, "ingress": ingress}
+    values: Values = {} if kind == NODE_PORT else {"service": {"spec": {"type": kind}}}
+    if annotations:
+        values = deep_merge(values, {"service": {"annotations": annotations}})
+    return values | ({"proxy": {"extraSANs": [host]}} if host else {})
+
+
+def scheduler_values(platform: Platform, release: Release, on_host: bool) -> Values:
+    """Return the values of a KAI Scheduler that the platform asks for, which the user's are merged over.
+
+    :arg on_host: it runs in the host cluster, where nothing takes the taints off nodes.
+    """
+    tolerations: Values = {"global": {"tolerations": list(platform.tolerations)}} if platform.tolerations and on_host else {}
+    return deep_merge(runtime_class_values(release, platform.runtime_class), tolerations)

@@ -121,6 +121,7 @@ class Fact:
     source: str
 
 
+NONE_OF_THEM, RESERVATIONS, ALL_WITH_GPUS = "", "reservation pods", "all pods with GPUs"
 _OLD_HOME = "oci://ghcr.io/nvidia/kai-scheduler/kai-scheduler"
 _NEW_HOME = "oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler"
 
@@ -222,6 +223,29 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         Fact((0, 9, 7), "global.resourceReservation.runtimeClassName", "templates/services/binder.yaml"),
         Fact((0, 10, 0), None, "pkg/common/constants: DefaultRuntimeClassName"),
         Fact((0, 16, 0), "binder.runtimeClassName", "templates/kai-config.yaml (the docs name another key)"),
+    ),
+    # Where another RuntimeClass than nvidia, or none, can be named: for pods with GPUs, and for reservation pods.
+    "runtime_class_keys": (
+        Fact(_EVER, (), "pkg/binder/binding/resourcereservation"),
+        Fact(
+            (0, 9, 7),
+            ("admission.gpuPodRuntimeClassName", "global.resourceReservation.runtimeClassName"),
+            "templates/kai-config.yaml, templates/services/binder.yaml",
+        ),
+        Fact((0, 10, 0), ("admission.gpuPodRuntimeClassName", "binder.runtimeClassName"), "templates/kai-config.yaml"),
+        Fact((0, 16, 0), ("admission.gpuFractionRuntimeClassName", "binder.runtimeClassName"), "templates/kai-config.yaml"),
+    ),
+    # Which pods name the RuntimeClass nvidia although those values are empty: none, those that hold GPUs for others, or all with GPUs.
+    "needs_runtime_class": (
+        Fact(_EVER, NONE_OF_THEM, "pkg/binder/binding/resourcereservation: none before 0.9"),
+        Fact((0, 9, 0), RESERVATIONS, "pkg/binder/binding/resourcereservation: built in"),
+        Fact((0, 9, 7), ALL_WITH_GPUS, 'templates/kai-config.yaml: gpuPodRuntimeClassName | default "nvidia"'),
+        Fact(
+            (0, 13, 0),
+            RESERVATIONS,
+            "templates/kai-config.yaml: an empty binder.runtimeClassName is left out, pkg/apis/kai/v1/binder",
+        ),
+        Fact((0, 16, 0), NONE_OF_THEM, "pkg/apis/kai/v1/binder: no default any more"),
     ),
     # Whether an installation makes a queue without a limit, in which every pod runs that names none.
     "default_queue_key": (
@@ -500,6 +524,8 @@ class Release:
     gpu_sharing_key: str
     cdi_key: str | None
     reservation_runtime_key: str | None
+    runtime_class_keys: tuple[str, ...]
+    needs_runtime_class: str
     default_queue_key: str | None
     topology_migration: bool
     operator_qps: int | None

@@ -278,7 +278,7 @@ class Installation:
 
         :raises TenancyError: when one does not come within two thirds of the time that is left.
         """
-        pod = pulling_pod(images)
+        pod = pulling_pod(images, self.values)
         name = pod["metadata"]["name"]
         seen = functools.partial(self.kube.get, "v1", "Pod", name, facts.NAMESPACE)
         if self.kube.delete("v1", "Pod", name, facts.NAMESPACE):

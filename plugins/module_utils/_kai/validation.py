@@ -18,6 +18,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     HAZARD_NAMES,
     LINES,
     OPEN_GPUS,
+    RESERVATIONS,
     RETRACTED,
     Asked,
     Hazard,
@@ -29,6 +30,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     hazards_of,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_supported
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, from_live
 
 
@@ -138,6 +140,23 @@ def refuse_hazards(
             f"version: {release.version} is refused. {'; '.join(map(str, refused))}. {way} accept it with accept_hazards: {names}."
         )
     return found
+
+
+def check_runtime_class(release: Release, runtime_class: str, gpu_sharing: bool) -> None:
+    """Refuse a release of which pods would name a RuntimeClass that is not there, so that the API server refuses them.
+
+    :arg runtime_class: the cluster's for pods with GPUs; empty for none.
+    """
+    names = release.needs_runtime_class
+    obeys = runtime_class == RUNTIME_CLASS or (runtime_class and release.runtime_class_keys)
+    if obeys or not names or (names == RESERVATIONS and not gpu_sharing):
+        return
+    later = "v0.16.0" if gpu_sharing else "v0.13.0"
+    raise TenancyError(
+        f"version: in {release.version}, {names} name the RuntimeClass {RUNTIME_CLASS} whatever its values say, and "
+        f"kubegpu_runtime_class says {runtime_class or 'that there is none'}. Take {later} or later, or give the cluster a RuntimeClass "
+        f"{RUNTIME_CLASS}, with the handler of the nodes' default runtime, and leave kubegpu_runtime_class out."
+    )
 
 
 # --- queues --------------------------------------------------------------------------------------------------------

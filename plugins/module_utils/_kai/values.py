@@ -31,6 +31,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     Object,
     Release,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
 
 _TOPOLOGY_MIGRATION = "topologyMigration.enabled"
@@ -49,7 +50,7 @@ def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, k
             raise TenancyError(f"cdi: cannot be set in KAI Scheduler {release.version}. v0.12.11 and later can.")
         settings[release.cdi_key] = cdi
     if gpu_sharing and release.reservation_runtime_key:
-        settings[release.reservation_runtime_key] = "nvidia"
+        settings[release.reservation_runtime_key] = RUNTIME_CLASS
     if release.default_queue_key:
         settings[release.default_queue_key] = False
     if release.topology_migration and not kueue:
@@ -57,6 +58,14 @@ def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, k
     if release.operator_qps:
         settings["operator.qps"] = release.operator_qps
     return _nested(settings)
+
+
+def runtime_class_values(release: Release, runtime_class: str) -> Values:
+    """Return the values by which a release's reservation pods, and what it adds to pods with GPUs, name another RuntimeClass than nvidia.
+
+    :arg runtime_class: empty for none.
+    """
+    return {} if runtime_class == RUNTIME_CLASS else _nested(dict.fromkeys(release.runtime_class_keys, runtime_class))
 
 
 def shares_gpus(values: Values, release: Release) -> bool:
@@ -156,8 +165,11 @@ def image_named(image: Values) -> str:
     return f"{repository}/{name}:{tag}" if repository and name and tag else ""
 
 
-def pulling_pod(images: t.Sequence[str]) -> Object:
-    """Return a pod that has a node pull images and does nothing with them."""
+def pulling_pod(images: t.Sequence[str], values: Values) -> Object:
+    """Return a pod that has a node pull images and does nothing with them.
+
+    :arg values: of the chart, for nodes with the taints that its own pods tolerate.
+    """
     spec = pod_spec("", "")
     (container,) = spec["containers"]
     # An image need not have this program: it is there before its container fails to start. A tight quota has room for all of them.
@@ -170,7 +182,8 @@ def pulling_pod(images: t.Sequence[str]) -> Object:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": spec | {"restartPolicy": "Never", "containers": containers},
+        "spec": spec
+        | {"restartPolicy": "Never", "containers": containers, "tolerations": _at(values, "global.tolerations") or []},
     }
 
 

@@ -8,6 +8,8 @@
 from __future__ import annotations
 
 GPU_RESOURCE = "nvidia.com/gpu"
+# The RuntimeClass that NVIDIA's programs make, by which a pod gets its GPUs where that is not the nodes' default runtime.
+RUNTIME_CLASS = "nvidia"
 # A GPU's UUID as nvidia-smi prints it, for a regular expression.
 GPU_UUID = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 # Set where a node is known to have GPUs before the device plugin has counted them (GPU feature discovery; role nvkind).

@@ -159,10 +159,21 @@ def tenant_values(
     if host_kai:
         # KAI Scheduler follows a pod's owners, and may not read the Service that vCluster makes the owner of all it syncs.
         merged = deep_merge(merged, {"experimental": {"syncSettings": {"setOwner": False}}})
+    merged = deep_merge(merged, values)
     if dedicated_to:
-        tolerated = [f"{DEDICATED_TAINT}={dedicated_to}:NoSchedule"]
+        tolerated = [
+            *(value_at(merged, "sync.toHost.pods.enforceTolerations") or []),
+            f"{DEDICATED_TAINT}={dedicated_to}:NoSchedule",
+        ]
         merged = deep_merge(merged, {"sync": {"toHost": {"pods": {"enforceTolerations": tolerated}}}})
-    return deep_merge(merged, values)
+    return merged
+
+
+def toleration_text(toleration: Object) -> str:
+    """Return a toleration as the syncer reads it (pkg/util/toleration), such as nvidia.com/gpu=present:NoSchedule."""
+    key, value, effect = (toleration.get(name, "") for name in ("key", "value", "effect"))
+    # Without the colon, it would be compared with an empty value.
+    return f"{key}:{effect}" if toleration.get("operator") == "Exists" else f"{key}={value}:{effect}"
 
 
 def _rules(network: t.Mapping[str, t.Any]) -> Values:

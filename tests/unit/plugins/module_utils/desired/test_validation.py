@@ -688,3 +688,123 @@ def test_the_shared_scheduler_looks_only_at_tenants_that_share_it():
     given = {"name": "kai", "version": "v0.16.8", "values": {"global": {"replicaCount": 2}}}
     assert read([], shared_scheduler=given).data()["shared_scheduler"]["values"] == {"global": {"replicaCount": 2} | selector}
     assert read([]).data()["shared_scheduler"] == {}
+
+
+# --- what the cluster asks of all tenants ------------------------------------------------------------------------
+
+GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def values_of(**variables):
+    return read([ML], **variables).tenants[0].vcluster.values
+
+
+def test_by_default_nothing_is_asked_of_tenants():
+    cluster = read([ML], shared_scheduler=KAI)
+    assert cluster.tenants[0].vcluster.values == {}
+    assert cluster.tenants[0].scheduler.values == {}
+    assert cluster.shared_scheduler.values == {}
+    assert cluster.data()["platform"] == {"runtime_class": "nvidia", "tolerations": [], "tenant_host": ""}
+
+
+def test_tolerations_reach_everything_of_a_tenant():
+    assert values_of(kubegpu_tolerations=[GPU_TAINT]) == {
+        "controlPlane": {"statefulSet": {"scheduling": {"tolerations": [GPU_TAINT]}}},
+        "sync": {"toHost": {"pods": {"enforceTolerations": ["nvidia.com/gpu:NoSchedule"]}}},
+    }
+
+
+def test_tolerations_reach_a_scheduler_only_where_nodes_keep_their_taints():
+    tenants = [ML, WEB | {"name": "vision", "trust": "high", "scheduler": SHARED}]
+    cluster = read(tenants, shared_scheduler=KAI, kubegpu_tolerations=[GPU_TAINT])
+    assert cluster.shared_scheduler.values == {"global": {"tolerations": [GPU_TAINT]}}
+    assert cluster.tenants[0].scheduler.values == {}
+
+
+def test_a_scheduler_is_told_that_there_is_no_runtime_class():
+    own = {"binder": {"affinity": {}}, "admission": {"gpuFractionRuntimeClassName": "nvidia-cdi"}}
+    cluster = read(
+        [ML, ML | {"name": "b", "scheduler": KAI | {"values": own}, "gpu_nodes": {"count": 2}}], kubegpu_runtime_class=""
+    )
+    no_class = {"admission": {"gpuFractionRuntimeClassName": ""}, "binder": {"runtimeClassName": ""}}
+    assert cluster.tenants[0].scheduler.values == no_class
+    # What a tenant says itself counts.
+    assert cluster.tenants[1].scheduler.values == {
+        "admission": own["admission"],
+        "binder": {"affinity": {}, "runtimeClassName": ""},
+    }
+    # As it travels to roles, it says the same.
+    assert tenants_from(cluster.data()["tenants"])[0] == cluster.tenants[0]
+
+
+def test_a_release_that_needs_a_runtime_class_is_refused_without_one():
+    tenant = ML | {"scheduler": {"name": "kai", "version": "v0.13.1", "gpu_sharing": True, "accept_hazards": ["#1103"]}}
+    with pytest.raises(TenancyError, match=r"kubegpu_tenants\[0\].scheduler.version: in v0.13.1, reservation pods name"):
+        read([tenant], kubegpu_runtime_class="")
+
+
+@pytest.mark.parametrize(
+    ("api", "expected"),
+    [
+        ({"type": "NodePort"}, {}),
+        ({"type": "LoadBalancer"}, {"service": {"spec": {"type": "LoadBalancer"}}}),
+        (
+            {"type": "LoadBalancer", "host": "{tenant}.gpu.example", "annotations": {"internal": "true"}},
+            {
+                "service": {"spec": {"type": "LoadBalancer"}, "annotations": {"internal": "true"}},
+                "proxy": {"extraSANs": ["ml.gpu.example"]},
+            },
+        ),
+        (
+            {"type": "Ingress", "host": "{tenant}.gpu.example", "ingress_class": "nginx", "annotations": {"a": "b"}},
+            {
+                "service": {"spec": {"type": "ClusterIP"}},
+                "ingress": {
+                    "enabled": True,
+                    "host": "ml.gpu.example",
+                    "annotations": {"a": "b"},
+                    "spec": {"ingressClassName": "nginx"},
+                },
+            },
+        ),
+    ],
+)
+def test_how_the_tenants_api_is_reached(api, expected):
+    assert values_of(kubegpu_tenant_api=api) == ({"controlPlane": expected} if expected else {})
+
+
+def test_the_storage_class_of_control_planes():
+    persistence = {"volumeClaim": {"storageClass": "premium-rwo"}}
+    assert values_of(kubegpu_storage_class="premium-rwo") == {"controlPlane": {"statefulSet": {"persistence": persistence}}}
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"kubegpu_tolerations": [{"kye": "a"}]}, "kubegpu_tolerations[0].kye: unknown key. Did you mean key?"),
+        ({"kubegpu_tolerations": [{"operator": "Exists"}]}, "kubegpu_tolerations[0].key: is missing."),
+        ({"kubegpu_tolerations": [{"key": "", "operator": "Exists"}]}, "kubegpu_tolerations[0].key: would let everyone onto"),
+        ({"kubegpu_tolerations": [{"key": "kubegpu.tenancy/dedicated"}]}, "kubegpu_tolerations[0].key: would let everyone onto"),
+        ({"kubegpu_tolerations": [{"key": "a", "operator": "In"}]}, "kubegpu_tolerations[0].operator: 'In' is not one of Exists"),
+        (
+            {"kubegpu_tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+            "kubegpu_tolerations[0].value: is compared",
+        ),
+        ({"kubegpu_tenant_api": {"type": "Ingress"}}, "kubegpu_tenant_api.host: is missing"),
+        ({"kubegpu_tenant_api": {"host": "{tenant}.example"}}, "kubegpu_tenant_api.host: has no meaning with a NodePort"),
+        (
+            {"kubegpu_tenant_api": {"type": "LoadBalancer", "host": "gpu.example"}},
+            "kubegpu_tenant_api.host: needs {tenant} in it",
+        ),
+        ({"kubegpu_tenant_api": {"type": "LoadBalancer", "host": "https://{tenant}"}}, "is no host name such as"),
+        ({"kubegpu_tenant_api": {"ingress_class": "nginx"}}, "kubegpu_tenant_api.ingress_class: has a meaning with"),
+        (
+            {"kubegpu_tenant_api": {"annotations": {"internal": True}}},
+            "annotations.internal: must be a string, not True; quote it.",
+        ),
+    ],
+)
+def test_what_no_cluster_can_ask_for(variables, expected):
+    with pytest.raises(TenancyError) as caught:
+        read([WEB], **variables)
+    assert any(expected in problem for problem in caught.value.details["problems"]), caught.value.details["problems"]

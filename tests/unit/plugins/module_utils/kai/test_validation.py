@@ -11,6 +11,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LINES, RETRACTED, Asked, dotted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import (
     check_hazard_names,
+    check_runtime_class,
     hazards_on,
     nearest_without,
     parse_installed,
@@ -298,3 +299,31 @@ def test_unknown_names_are_refused_with_a_guess(given, problem):
     with pytest.raises(TenancyError) as caught:
         check_hazard_names([given])
     assert caught.value.message.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("version", "runtime_class", "gpu_sharing", "later"),
+    [
+        ("v0.9.5", "other", True, "v0.16.0"),
+        ("v0.12.0", "", False, "v0.13.0"),
+        ("v0.12.0", "", True, "v0.16.0"),
+        ("v0.13.1", "", True, "v0.16.0"),
+    ],
+)
+def test_a_release_whose_pods_would_name_a_runtime_class_that_is_not_there(version, runtime_class, gpu_sharing, later):
+    with pytest.raises(TenancyError, match=f"name the RuntimeClass nvidia .* Take {later} or later, or give"):
+        check_runtime_class(release(version), runtime_class, gpu_sharing)
+
+
+@pytest.mark.parametrize(
+    ("version", "runtime_class", "gpu_sharing"),
+    [
+        ("v0.12.0", "nvidia", True),
+        ("v0.12.0", "other", True),
+        ("v0.8.5", "", True),
+        ("v0.13.1", "", False),
+        ("v0.16.8", "", True),
+    ],
+)
+def test_a_release_that_does_with_the_clusters_runtime_class(version, runtime_class, gpu_sharing):
+    check_runtime_class(release(version), runtime_class, gpu_sharing)

@@ -18,6 +18,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import
     images_in,
     migrates_topologies,
     parse_manifests,
+    pulling_pod,
+    runtime_class_values,
     shares_gpus,
 )
 from ansible_collections.kubegpu.tenancy.tests.unit.charts import kai_scheduler
@@ -40,7 +42,27 @@ def test_every_chart_reads_what_is_rendered(version):
     rendered = [
         chart_values(of, gpu_sharing, cdi) for gpu_sharing in (True, False) for cdi in ((None, True) if of.cdi_key else (None,))
     ]
+    rendered += [runtime_class_values(of, "nvidia-cdi"), {"global": {"tolerations": []}}]
     assert [path for values in rendered for path in paths(values) if version not in READ.get(path, [])] == []
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("v0.8.5", {}),
+        ("v0.13.1", {"admission": {"gpuPodRuntimeClassName": ""}, "binder": {"runtimeClassName": ""}}),
+        ("v0.16.8", {"admission": {"gpuFractionRuntimeClassName": ""}, "binder": {"runtimeClassName": ""}}),
+    ],
+)
+def test_no_runtime_class_is_said_where_a_release_reads_it(version, expected):
+    assert runtime_class_values(release(version), "") == expected
+    assert runtime_class_values(release(version), "nvidia") == {}
+
+
+def test_images_are_pulled_to_nodes_that_the_schedulers_own_pods_tolerate():
+    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    assert pulling_pod(["image:1"], {"global": {"tolerations": tolerations}})["spec"]["tolerations"] == tolerations
+    assert pulling_pod(["image:1"], {})["spec"]["tolerations"] == []
 
 
 @pytest.mark.parametrize(

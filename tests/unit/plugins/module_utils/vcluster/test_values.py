@@ -9,6 +9,7 @@ import datetime
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import values as vcluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.validation import check_values
 
 
 def values(own_scheduler=False, node_selector=None, trust="high", kubernetes_version=None, values=None):
@@ -60,6 +61,26 @@ def test_only_trust_zero_lists_its_classes(trust, runtime_classes):
 @pytest.mark.parametrize(("trust", "needed"), [("high", False), ("partial", True), ("zero", True)])
 def test_who_needs_network_policies(trust, needed):
     assert vcluster.has_network_policies(values(trust=trust)) is needed
+
+
+def test_the_dedicated_taint_is_tolerated_beside_what_else_is():
+    given = {"sync": {"toHost": {"pods": {"enforceTolerations": ["nvidia.com/gpu:"]}}}}
+    made = vcluster.tenant_values(False, {}, "zero", None, given, dedicated_to="a")
+    assert made["sync"]["toHost"]["pods"]["enforceTolerations"] == ["nvidia.com/gpu:", "kubegpu.tenancy/dedicated=a:NoSchedule"]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "text"),
+    [
+        ({"key": "nvidia.com/gpu", "operator": "Exists"}, "nvidia.com/gpu:"),
+        ({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}, "nvidia.com/gpu:NoSchedule"),
+        ({"key": "sku", "value": "gpu", "effect": "NoSchedule"}, "sku=gpu:NoSchedule"),
+        ({"key": "sku", "operator": "Equal", "value": "gpu"}, "sku=gpu:"),
+    ],
+)
+def test_tolerations_as_the_syncer_reads_them(toleration, text):
+    assert vcluster.toleration_text(toleration) == text
+    check_values({"sync": {"toHost": {"pods": {"enforceTolerations": [text]}}}})
 
 
 def test_kai_is_not_refused_by_the_profile():
