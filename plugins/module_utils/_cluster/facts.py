@@ -1,0 +1,89 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""By what a host cluster shows where it comes from, who labelled its GPUs, and what runs in it for them.
+
+Each row names its source. Rows are read from documentation and source, unless they say where they were seen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+CLUSTER_POLICY = ("nvidia.com/v1", "ClusterPolicy")
+SECURITY_CONTEXTS = ("security.openshift.io/v1", "SecurityContextConstraints")
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+OPENSHIFT = "openshift"
+
+
+@dataclasses.dataclass(frozen=True)
+class Distribution:
+    """How a cluster of one kind is recognised: by any of these.
+
+    :ivar version: part of the API server's version.
+    :ivar mark: label or annotation of nodes.
+    :ivar provider: beginning of a node's spec.providerID.
+    """
+
+    name: str
+    source: str
+    version: str = ""
+    mark: str = ""
+    provider: str = ""
+
+
+# The first that fits: kind makes its clusters with kubeadm.
+DISTRIBUTIONS = (
+    Distribution(
+        "gke", "cloud.google.com/kubernetes-engine/docs: versioning, node labels", "-gke.", "cloud.google.com/gke-nodepool"
+    ),
+    Distribution(
+        "eks", "docs.aws.amazon.com/eks: platform versions, managed node groups", "-eks-", "eks.amazonaws.com/nodegroup"
+    ),
+    Distribution("aks", "learn.microsoft.com/azure/aks: reserved labels", mark="kubernetes.azure.com/cluster"),
+    Distribution(OPENSHIFT, "github.com/openshift/machine-config-operator: node labels", mark="node.openshift.io/os_id"),
+    Distribution("k3s", "docs.k3s.io: releases", "+k3s"),
+    Distribution("rke2", "docs.rke2.io: releases", "+rke2"),
+    Distribution("kind", "sigs.k8s.io/kind pkg/cluster/internal/create: seen in the lab", provider="kind://"),
+    Distribution("kubeadm", "kubernetes cmd/kubeadm/app/constants", mark="kubeadm.alpha.kubernetes.io/cri-socket"),
+)
+
+# Labels by which somebody says that a node has GPUs, and who does.
+GPU_LABELS = {
+    "nvidia.com/gpu.deploy.device-plugin": "GPU operator",
+    "nvidia.com/gpu.product": "GPU feature discovery",
+    "nvidia.com/gpu.present": "GPU feature discovery, the GPU operator or this collection",
+    "feature.node.kubernetes.io/pci-10de.present": "Node Feature Discovery",
+    "cloud.google.com/gke-accelerator": "GKE",
+    "k8s.amazonaws.com/accelerator": "eksctl",
+    "kubernetes.azure.com/accelerator": "AKS",
+}
+
+# In the image of a DaemonSet's container that offers NVIDIA's GPUs: NVIDIA's own, GKE's.
+DEVICE_PLUGIN_IMAGES = ("k8s-device-plugin", "nvidia-gpu-device-plugin")
+
+# DaemonSets of network plugins, and whether they enforce network policies; None where that is a setting of theirs.
+NETWORKS: dict[str, bool | None] = {
+    "anetd": True,  # GKE Dataplane V2
+    "antrea-agent": True,
+    "aws-node": None,  # VPC CNI: enableNetworkPolicy
+    "azure-cns": None,  # Azure CNI: the cluster's network policy engine
+    "azure-npm": True,
+    "calico-node": True,
+    "canal": True,
+    "cilium": True,
+    "kindnet": None,  # newer ones do
+    "kube-flannel-ds": False,
+    "kube-network-policies": True,
+    "kube-router": True,
+    "ovnkube-node": True,  # OpenShift
+    "rke2-canal": True,
+}
+# Has one in its own process, unless it is started with --disable-network-policy (docs.k3s.io, networking).
+NETWORK_IN_PROCESS = "k3s"
+
+# Beginnings of taints that come and go with a node's state.
+PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")

@@ -1,0 +1,147 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What a cluster lacks for the tenants that are wanted, and what reading it cannot tell. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import LOAD_BALANCER
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
+    backing_store,
+    has_network_policies,
+    value_at,
+)
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import GpuNodes, Tenant
+
+Object = dict[str, t.Any]
+
+_TRY_LOAD_BALANCER = (
+    "Whether a Service of type LoadBalancer gets an address cannot be read. Try it: kubectl create service loadbalancer kubegpu-try "
+    "--tcp=443, then kubectl get service kubegpu-try, then kubectl delete service kubegpu-try."
+)
+_SECURITY_CONTEXTS = (
+    "OpenShift's SecurityContextConstraints hold for tenants' namespaces: vCluster's control plane runs as root, and pods of tenants "
+    "with the users that they name, which restricted-v2 refuses. Bind a constraint that allows it, such as anyuid, to the service "
+    "accounts of each namespace tenant-<name>."
+)
+
+
+def problems(cluster: Object, tenants: t.Iterable[Tenant], runtime_class: str) -> list[str]:
+    """Return what keeps tenants from running on a cluster, each with the line of the inventory that mends it.
+
+    :arg cluster: as ``report`` returns it; ``runtime_class``, of pods with GPUs, empty for none.
+    """
+    present = [(tenant, vcluster_values(tenant)) for tenant in tenants if tenant.state == "present"]
+    with_gpus = [(tenant, values) for tenant, values in present if tenant.gpu_nodes]
+    found = [line for _tenant, values in present for line in (_storage(cluster, values), _ingress(cluster, values))]
+    if with_gpus:
+        found += [_offer(cluster), _class(cluster, runtime_class)]
+    found += [_taints(cluster, tenant, values) for tenant, values in with_gpus]
+    # What the cluster lacks is said once, whoever needs it.
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def notes(cluster: Object, tenants: t.Iterable[Tenant], runtime_class: str) -> list[str]:
+    """Return what should be known of a cluster, and cannot be decided by reading it."""
+    wanted = [vcluster_values(tenant) for tenant in tenants if tenant.state == "present"]
+    found = []
+    if any(value_at(values, "controlPlane.service.spec.type") == LOAD_BALANCER for values in wanted):
+        found.append(_TRY_LOAD_BALANCER)
+    if any(map(has_network_policies, wanted)) and not cluster["network"]["enforces_policies"]:
+        plugins = ", ".join(cluster["network"]["plugins"]) or "none that is known"
+        found.append(f"Network plugins: {plugins}. Whether they enforce network policies is probed before a tenant is made.")
+    if cluster["security_context_constraints"]:
+        found.append(_SECURITY_CONTEXTS)
+    handler = cluster["runtime_classes"].get(runtime_class)
+    lacking = [
+        node["name"] for node in cluster["gpu_nodes"] if node["runtime_handlers"] and handler not in node["runtime_handlers"]
+    ]
+    if handler and lacking:
+        found.append(
+            f"The container runtimes of {', '.join(lacking)} name no handler {handler}, which RuntimeClass {runtime_class} asks for."
+        )
+    if not runtime_class:
+        found.append("Without a RuntimeClass, KAI Scheduler divides GPUs only where NVIDIA's runtime is the nodes' default one.")
+    return found
+
+
+def _offer(cluster: Object) -> str:
+    if any(node["gpus"] for node in cluster["gpu_nodes"]):
+        return ""
+    labelled = ", ".join(node["name"] for node in cluster["gpu_nodes"])
+    plugins = ", ".join(cluster["device_plugins"])
+    seen = f"The device plugins {plugins} run." if plugins else "No device plugin runs."
+    return (
+        f"gpu_nodes: no node offers nvidia.com/gpu. Labelled as having GPUs: {labelled or 'none'}. {seen} Install NVIDIA's device plugin "
+        "or GPU operator, by role kubegpu.tenancy.device_plugin or as your provider says."
+    )
+
+
+def _class(cluster: Object, runtime_class: str) -> str:
+    classes = cluster["runtime_classes"]
+    if not runtime_class or runtime_class in classes:
+        return ""
+    others = f"There are {', '.join(sorted(classes))}." if classes else "There is none."
+    return (
+        f"kubegpu_runtime_class: there is no RuntimeClass {runtime_class}. {others} Where pods get their GPUs without one, write "
+        "kubegpu_runtime_class: ''."
+    )
+
+
+def _storage(cluster: Object, values: Values) -> str:
+    claim = value_at(values, "controlPlane.statefulSet.persistence.volumeClaim") or {}
+    if backing_store(values) != "database embedded" or claim.get("enabled") in (False, "false"):
+        return ""
+    there = ", ".join(cluster["storage_classes"]) or "none"
+    if (wanted := claim.get("storageClass")) and wanted not in cluster["storage_classes"]:
+        return f"kubegpu_storage_class: there is no StorageClass {wanted}. There are: {there}."
+    if not wanted and not cluster["default_storage_class"]:
+        return f"kubegpu_storage_class: no StorageClass is the default, so name one for the control planes' volumes. There are: {there}."
+    return ""
+
+
+def _ingress(cluster: Object, values: Values) -> str:
+    ingress = value_at(values, "controlPlane.ingress") or {}
+    wanted = (ingress.get("spec") or {}).get("ingressClassName")
+    if not ingress.get("enabled") or not wanted or wanted in cluster["ingress_classes"]:
+        return ""
+    there = ", ".join(cluster["ingress_classes"]) or "none"
+    return f"kubegpu_tenant_api.ingress_class: there is no IngressClass {wanted}. There are: {there}."
+
+
+def _taints(cluster: Object, tenant: Tenant, values: Values) -> str:
+    """Return why none of a tenant's pods could run on the nodes with GPUs that it may get."""
+    texts = value_at(values, "sync.toHost.pods.enforceTolerations") or []
+    keys = {re.split("[:=]", text)[0] for text in texts}
+    nodes = [node for node in cluster["gpu_nodes"] if _may_get(tenant.gpu_nodes, node)]
+    untolerated = [[taint for taint in node["taints"] if not keys & {"*", re.split("[:=]", taint)[0]}] for node in nodes]
+    if not nodes or not all(untolerated):
+        return ""
+    taints = list(dict.fromkeys(taint for node in untolerated for taint in node))
+    return (
+        f"kubegpu_tolerations: all nodes with GPUs that {tenant.name} may get are tainted: {', '.join(taints)}. Write "
+        f"kubegpu_tolerations: {json.dumps(list(map(_toleration, taints)))}."
+    )
+
+
+def _may_get(wanted: GpuNodes, node: Object) -> bool:
+    if wanted.names:
+        return node["name"] in wanted.names
+    return bool(wanted.labels.items() <= node["labels"].items())
+
+
+def _toleration(taint: str) -> Object:
+    rest, _colon, effect = taint.rpartition(":")
+    key, equals, value = rest.partition("=")
+    matched = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
+    return {"key": key, "effect": effect} | matched

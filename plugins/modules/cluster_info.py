@@ -1,0 +1,223 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.cluster_info."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_info
+short_description: Tell what a host cluster is, has for GPUs, and lacks for its tenants
+version_added: 0.1.0
+description:
+  - Reports where a cluster comes from, its nodes with GPUs and who labelled them, their taints, RuntimeClasses, storage classes, ingress
+    classes, device plugins and network plugins, and what judges pods before they are created.
+  - Compares that with the tenants that are wanted, and returns what is missing, each with the line of the inventory that mends it.
+  - Everything is read by one list request for each kind. Nothing is created or tried. What only trying tells is among RV(notes).
+author: kubegpu.tenancy contributors (@kubegpu)
+options:
+  tenants:
+    description:
+      - The tenants that are wanted, as M(kubegpu.tenancy.tenancy_plan) returns them, with the values that the cluster asks for.
+    type: list
+    elements: dict
+    default: []
+  runtime_class:
+    description:
+      - RuntimeClass of pods with GPUs. Empty for none.
+    type: str
+    default: nvidia
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+attributes:
+  diff_mode:
+    support: none
+seealso:
+  - module: kubegpu.tenancy.tenancy_plan
+  - module: kubegpu.tenancy.gpu_ledger_info
+  - module: kubegpu.tenancy.network_policy_probe
+"""
+
+EXAMPLES = r"""
+- name: Read the desired state
+  kubegpu.tenancy.tenancy_plan:
+  register: plan
+
+- name: See what the cluster lacks for it
+  kubegpu.tenancy.cluster_info:
+    kubeconfig: "{{ plan.cluster.kubeconfig }}"
+    tenants: "{{ plan.cluster.tenants }}"
+    runtime_class: "{{ plan.cluster.platform.runtime_class }}"
+  register: dc1
+
+- name: Go on only where nothing is missing
+  ansible.builtin.assert:
+    that: dc1.problems | length == 0
+    fail_msg: "{{ dc1.problems | join('\n') }}"
+"""
+
+RETURN = r"""
+distribution:
+  description:
+    - V(gke), V(eks), V(aks), V(openshift), V(k3s), V(rke2), V(kind), V(kubeadm), or V(unknown) where neither version nor nodes tell.
+  returned: success
+  type: str
+  sample: gke
+kubernetes_version:
+  description: Version of its API server.
+  returned: success
+  type: str
+  sample: v1.35.4-gke.1200
+nodes:
+  description: How many nodes it has.
+  returned: success
+  type: int
+  sample: 5
+gpu_nodes:
+  description: Nodes that offer C(nvidia.com/gpu), or that somebody labelled as having GPUs.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+      returned: always
+    gpus:
+      description: GPU devices that it offers. V(0) where no device plugin runs there.
+      type: int
+      returned: always
+    ready:
+      description: Whether it is ready.
+      type: bool
+      returned: always
+    labels:
+      description: Its labels.
+      type: dict
+      returned: always
+    labelled_by:
+      description: Who says that it has GPUs.
+      type: list
+      elements: str
+      returned: always
+    taints:
+      description: Taints that keep pods away, as C(key=value:effect), without those of a state that passes and of this collection.
+      type: list
+      elements: str
+      returned: always
+    container_runtime:
+      description: Its container runtime.
+      type: str
+      returned: always
+    runtime_handlers:
+      description: Handlers that its container runtime names. Empty where the kubelet does not tell. Which one is the default is not told.
+      type: list
+      elements: str
+      returned: always
+  sample:
+    - name: gpu-1
+      gpus: 8
+      ready: true
+      labels: {cloud.google.com/gke-accelerator: nvidia-h100-80gb}
+      labelled_by: [GKE]
+      taints: ["nvidia.com/gpu=present:NoSchedule"]
+      container_runtime: containerd://2.1.4
+      runtime_handlers: []
+runtime_classes:
+  description: Handlers of its RuntimeClasses, by their names.
+  returned: success
+  type: dict
+  sample: {nvidia: nvidia}
+device_plugins:
+  description: DaemonSets that offer NVIDIA's GPUs, as namespace and name.
+  returned: success
+  type: list
+  elements: str
+  sample: [kube-system/nvidia-gpu-device-plugin]
+gpu_operator:
+  description: Whether NVIDIA's GPU operator has a ClusterPolicy to act on.
+  returned: success
+  type: bool
+storage_classes:
+  description: Names of its storage classes.
+  returned: success
+  type: list
+  elements: str
+  sample: [premium-rwo, standard-rwo]
+default_storage_class:
+  description: The default one. Null without one.
+  returned: success
+  type: str
+  sample: standard-rwo
+ingress_classes:
+  description: Names of its ingress classes.
+  returned: success
+  type: list
+  elements: str
+  sample: [nginx]
+network:
+  description: Its network plugins.
+  returned: success
+  type: dict
+  contains:
+    plugins:
+      description: Those that are known, by their DaemonSets.
+      type: list
+      elements: str
+      returned: always
+    enforces_policies:
+      description: Whether one of them is known to enforce network policies. Null where that is a setting, or none is known.
+      type: bool
+      returned: always
+  sample: {plugins: [anetd], enforces_policies: true}
+security_context_constraints:
+  description: Whether OpenShift's SecurityContextConstraints judge its pods.
+  returned: success
+  type: bool
+webhooks:
+  description: Webhook configurations without whose answer no pod is created.
+  returned: success
+  type: list
+  elements: str
+  sample: [gatekeeper-validating-webhook-configuration]
+problems:
+  description: What keeps O(tenants) from running, each with the variable that mends it.
+  returned: success
+  type: list
+  elements: str
+  sample: ["kubegpu_runtime_class: there is no RuntimeClass nvidia. There is none. Where pods get their GPUs without one, write kubegpu_runtime_class: ''."]
+notes:
+  description: What should be known, and cannot be decided by reading.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import read
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import report
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import notes, problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
+
+ARGUMENT_SPEC = {
+    "tenants": {"type": "list", "elements": "dict", "default": []},
+    "runtime_class": {"type": "str", "default": RUNTIME_CLASS},
+}
+
+
+def reconcile(run: Run) -> Result:
+    cluster, tenants = report(read(run.kube)), tenants_from(run.params["tenants"])
+    wanted = (cluster, tenants, run.params["runtime_class"])
+    return {"changed": False, **cluster, "problems": problems(*wanted), "notes": notes(*wanted)}
+
+
+def main() -> None:
+    run_module(reconcile, ARGUMENT_SPEC)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import read
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import report
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import notes, problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
+from ansible_collections.kubegpu.tenancy.tests.unit.clusters import GPU_TAINT, Gke, node
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
+
+ML = {
+    "name": "ml",
+    "trust": "high",
+    "gpu_nodes": {"count": 1},
+    "scheduler": {"name": "kai", "version": "v0.16.8"},
+    "queues": [{"name": "ml"}],
+}
+FITTING = {
+    "kubegpu_runtime_class": "",
+    "kubegpu_tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+}
+
+
+def wanted(tenant=ML, **variables):
+    existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/k", "kubegpu_tenants": [tenant]}
+    found = desired_state(existing | variables, "dc1", TODAY)
+    return found.tenants, found.platform.runtime_class
+
+
+def problems_of(*more, tenant=ML, without=(), **variables):
+    kube = Gke(*more)
+    for ref in without:
+        kube.drop(*ref)
+    return problems(report(read(kube)), *wanted(tenant, **variables))
+
+
+def notes_of(*more, tenant=ML, **variables):
+    return notes(report(read(Gke(*more))), *wanted(tenant, **variables))
+
+
+def test_a_cluster_that_has_all_of_it():
+    assert problems_of(**FITTING) == []
+
+
+def test_all_that_is_missing_is_said_at_once_with_the_line_that_mends_it():
+    found = problems_of(without=[("storage.k8s.io/v1", "StorageClass", "standard-rwo")])
+    assert [line.partition(":")[0] for line in found] == ["kubegpu_storage_class", "kubegpu_runtime_class", "kubegpu_tolerations"]
+    assert found[1].endswith("There is none. Where pods get their GPUs without one, write kubegpu_runtime_class: ''.")
+    line = 'kubegpu_tolerations: [{"key": "nvidia.com/gpu", "effect": "NoSchedule", "operator": "Equal", "value": "present"}].'
+    assert found[2].endswith(line)
+
+
+def test_what_mends_the_taint_is_accepted_as_it_is_written():
+    said = {"key": "nvidia.com/gpu", "effect": "NoSchedule", "operator": "Equal", "value": "present"}
+    assert problems_of(**(FITTING | {"kubegpu_tolerations": [said]})) == []
+
+
+@pytest.mark.parametrize("nodes", [{"names": ["gpu-2"]}, {"labels": {"pool": "open"}}, {"count": 1}])
+def test_a_node_without_a_taint_is_enough(nodes):
+    more = node("gpu-2", 4, pool="open")
+    assert problems_of(more, tenant=ML | {"gpu_nodes": nodes}, kubegpu_runtime_class="") == []
+
+
+def test_nodes_that_the_tenant_may_get_are_all_tainted():
+    (found,) = problems_of(node("gpu-2", 4), tenant=ML | {"gpu_nodes": {"names": ["gpu-1"]}}, kubegpu_runtime_class="")
+    assert found.startswith(
+        "kubegpu_tolerations: all nodes with GPUs that ml may get are tainted: nvidia.com/gpu=present:NoSchedule"
+    )
+
+
+def test_what_a_tenant_tolerates_by_its_own_values_counts():
+    values = {"sync": {"toHost": {"pods": {"enforceTolerations": ["nvidia.com/gpu"]}}}}
+    assert problems_of(tenant=ML | {"vcluster": {"values": values}}, kubegpu_runtime_class="") == []
+
+
+def test_tenants_without_gpus_need_neither_a_runtime_class_nor_tolerations():
+    assert problems_of(tenant={"name": "web", "trust": "high"}) == []
+    assert problems_of(tenant=ML | {"state": "absent"}) == []
+
+
+def test_no_node_offers_gpus():
+    gpu = [("v1", "Node", "gpu-1"), ("apps/v1", "DaemonSet", "nvidia-gpu-device-plugin", "kube-system")]
+    labelled = node("gpu-2", 0, [GPU_TAINT], **{"nvidia.com/gpu.present": "true"})
+    (found,) = problems_of(labelled, without=gpu, **FITTING)
+    assert found.startswith("gpu_nodes: no node offers nvidia.com/gpu. Labelled as having GPUs: gpu-2. No device plugin runs.")
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (
+            {"kubegpu_storage_class": "premium"},
+            "kubegpu_storage_class: there is no StorageClass premium. There are: standard-rwo.",
+        ),
+        (
+            {"kubegpu_tenant_api": {"type": "Ingress", "host": "{tenant}.example", "ingress_class": "nginx"}},
+            "kubegpu_tenant_api.ingress_class: there is no IngressClass nginx. There are: none.",
+        ),
+    ],
+)
+def test_classes_that_are_not_there(variables, expected):
+    assert problems_of(**FITTING, **variables) == [expected]
+
+
+def test_a_control_plane_without_a_volume_needs_no_storage_class():
+    values = {"controlPlane": {"statefulSet": {"persistence": {"volumeClaim": {"enabled": False}}}}}
+    gone = [("storage.k8s.io/v1", "StorageClass", "standard-rwo")]
+    assert problems_of(without=gone, tenant=ML | {"vcluster": {"values": values}}, **FITTING) == []
+
+
+def test_what_reading_cannot_tell():
+    nvidia = item("node.k8s.io/v1", "RuntimeClass", "nvidia", handler="nvidia")
+    other = node("gpu-2", 4)
+    other["status"]["runtimeHandlers"] = [{"name": ""}, {"name": "runc"}]
+    found = notes_of(nvidia, other, kubegpu_tenant_api={"type": "LoadBalancer"})
+    assert found[0].startswith("Whether a Service of type LoadBalancer gets an address cannot be read. Try it: kubectl ")
+    assert found[1:] == ["The container runtimes of gpu-2 name no handler nvidia, which RuntimeClass nvidia asks for."]
+
+
+def test_openshift_and_networks_that_may_not_enforce_policies():
+    seen = report(read(Gke())) | {"security_context_constraints": True, "network": {"plugins": [], "enforces_policies": None}}
+    found = notes(seen, *wanted(ML | {"trust": "partial"}))
+    assert [line.partition(" ")[0] for line in found] == ["Network", "OpenShift's"]
