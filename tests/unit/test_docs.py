@@ -21,7 +21,11 @@ from ansible_collections.kubegpu.tenancy.tools import inventory_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "examples/ops-repo/README.md", *sorted((ROOT / "docs").glob("*.md"))]
-INVENTORIES = [ROOT / "inventories/existing_cluster/hosts.yml", ROOT / "inventories/gpu_host/hosts.yml"]
+INVENTORIES = [
+    ROOT / "inventories/existing_cluster/hosts.yml",
+    ROOT / "inventories/gpu_host/hosts.yml",
+    *sorted((ROOT / "inventories/existing").glob("*.yml")),
+]
 
 # Groups of the inventory, and the example of a variable that is refused.
 NO_VARIABLES = {"kubegpu_clusters", "kubegpu_labs", "kubegpu_rehearsals", "kubegpu_tenats"}
