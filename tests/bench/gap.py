@@ -89,13 +89,10 @@ def seconds_to_place(placed: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    lab = Lab("kubegpu-bench", f"--extra-vars={json.dumps(VARIABLES)}")
     lines = ["| | seconds | longest wait for a place | pods refused |", "| --- | --- | --- | --- |"]
     refusals: list[str] = []
-    try:
-        said = lab.play("site")
-        if lab.code:
-            raise SystemExit(said[-6000:])
+    with Lab("kubegpu-bench", f"--extra-vars={json.dumps(VARIABLES)}") as lab:
+        lab.site()
         cluster = Scheduler(lab, Path(os.environ["KUBEGPU_CACHE"]))
         cluster.scheduler(OLD)
         cluster.queues()
@@ -116,9 +113,6 @@ def main() -> None:
             said_no = {message for _when, message in stream.refused}
             refusals += said_no
             print(lines[-1], *said_no, sep="\n", flush=True)
-    finally:
-        said = lab.play("cleanup")
-        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
     write_section(
         "The gap while a scheduler is changed",
         f"{today()}, on the lab's host cluster, with a new pod a second. A wait is from a pod's creation to its place, in whole "

@@ -210,14 +210,9 @@ def cluster(kubeconfig: str) -> Iterator[Lab]:
     if kubeconfig:
         yield lab
         return
-    try:
-        said = lab.play("site")
-        if lab.code:
-            raise SystemExit(said[-6000:])
+    with lab:
+        lab.site()
         yield lab
-    finally:
-        said = lab.play("cleanup")
-        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
 
 
 def main() -> None:

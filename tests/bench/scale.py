@@ -249,11 +249,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--upstream", action="store_true", help="play 500 nodes with 4,000 jobs, too")
     sizes = [*SIZES, *([UPSTREAM] if parser.parse_args().upstream else [])]
-    lab = Lab("kubegpu-bench", "--inventory=inventories/rehearsal")
-    try:
-        said = lab.play("site")
-        if lab.code:
-            raise SystemExit(said[-6000:])
+    with Lab("kubegpu-bench", "--inventory=inventories/rehearsal") as lab:
+        lab.site()
         bench = Bench(lab, Path(os.environ["KUBEGPU_CACHE"]))
         bench.scheduler(NEW)
         rows = [bench.play(size) for size in sizes]
@@ -261,9 +258,6 @@ def main() -> None:
         own = bench.own()
         bench.empty()
         bench.remove()
-    finally:
-        said = lab.play("cleanup")
-        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
     write_section(
         "Large clusters",
         f"{today()}, KAI Scheduler {NEW} on the lab's cluster, which has one node of its own, beside simulated nodes with {GPUS_EACH} GPUs "

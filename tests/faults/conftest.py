@@ -13,9 +13,5 @@ from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    made = Lab("kubegpu-faults")
-    try:
+    with Lab("kubegpu-faults") as made:
         yield made
-    finally:
-        said = made.play("cleanup")
-        assert (made.code, made.everything()) == (0, []), said[-6000:]

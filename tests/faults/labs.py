@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
@@ -57,11 +57,18 @@ def kill_tree(pid: int) -> None:
 
 
 class Lab:
-    """The lab's inventory under another name, and the playbooks on it."""
+    """The lab's inventory under another name, and the playbooks on it. As a context, it is taken down at the end, and leaves nothing."""
 
     def __init__(self, name: str, *options: str) -> None:
         self.name = name
         self.options = options
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        said = self.play("cleanup")
+        assert (self.code, self.everything()) == (0, []), said[-6000:]
 
     def command(self, book: str, *args: str, inventory: str = "inventories/lab") -> list[str]:
         playbook = ["ansible-playbook", f"playbooks/{book}.yml", f"--inventory={inventory}"]

@@ -108,13 +108,9 @@ class Existing(Cluster):
 
 @pytest.fixture(scope="module")
 def existing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Existing]:
-    lab = Lab("kubegpu-faults-clusters", lab_options(2, []))
-    try:
+    with Lab("kubegpu-faults-clusters", lab_options(2, [])) as lab:
         lab.site()
         yield Existing(lab, Path(os.environ["KUBEGPU_CACHE"]), tmp_path_factory.mktemp("inventory"))
-    finally:
-        said = lab.play("cleanup")
-        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
 
 
 def test_tainted_nodes(existing: Existing) -> None:
@@ -222,10 +218,6 @@ def test_no_runtime_class_and_nvidia_as_the_default_runtime(existing: Existing) 
 
 
 def test_a_host_with_a_single_gpu() -> None:
-    lab = Lab("kubegpu-faults-single", lab_options(1, [tenant({"count": 1})]))
-    try:
+    with Lab("kubegpu-faults-single", lab_options(1, [tenant({"count": 1})])) as lab:
         assert passed(lab.site())
         assert changed(lab.site()) == 0
-    finally:
-        said = lab.play("cleanup")
-        assert (lab.code, lab.everything()) == (0, []), said[-4000:]

@@ -91,13 +91,9 @@ class Tenants(Cluster):
 
 @pytest.fixture(scope="module")
 def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
-    lab = Lab("kubegpu-faults-tenants", f"--extra-vars={json.dumps(VARIABLES)}")
-    try:
+    with Lab("kubegpu-faults-tenants", f"--extra-vars={json.dumps(VARIABLES)}") as lab:
         lab.site()
         yield Tenants(lab, Path(os.environ["KUBEGPU_CACHE"]), tmp_path_factory.mktemp("kubeconfigs"))
-    finally:
-        said = lab.play("cleanup")
-        assert (lab.code, lab.everything()) == (0, []), said[-4000:]
 
 
 def test_killed_again_and_again_while_it_is_created(tenants: Tenants) -> None:

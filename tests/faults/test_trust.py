@@ -102,12 +102,8 @@ class TrustLab(Lab):
 
 @pytest.fixture(scope="module", name="trust_lab")
 def _trust_lab() -> Iterator[TrustLab]:
-    made = TrustLab("kubegpu-faults-trust")
-    try:
+    with TrustLab("kubegpu-faults-trust") as made:
         yield made
-    finally:
-        said = made.play("cleanup")
-        assert (made.code, made.everything()) == (0, []), said[-4000:]
 
 
 def attempts(layout: str, attackers: list[Attacker]) -> tuple[dict[str, tuple[str, ...]], dict[str, list[str]]]:
