@@ -47,9 +47,9 @@ SHARD = ("kai.scheduler/v1", "SchedulingShard")
 # By which helm knows what it made, and takes nothing else for its own.
 HELM_LABELS = {"app.kubernetes.io/managed-by": "Helm"}
 HELM_ANNOTATIONS = {"meta.helm.sh/release-name": RELEASE_NAME, "meta.helm.sh/release-namespace": NAMESPACE}
-# Kinds of which one release has its operator make what another one's chart makes: the reservations' service account is the operator's
-# from 0.16 on (pkg/operator/operands/binder).
-MADE_BY_EITHER = ("ServiceAccount", "Service")
+# Kinds of which one release has its operator make what another one's chart makes: the binder is the chart's from 0.9.4 to 0.9.20
+# (templates/services), the reservations' service account the operator's from 0.16 on (pkg/operator/operands/binder).
+MADE_BY_EITHER = ("Deployment", "ServiceAccount", "Service")
 OPERATOR = "kai-operator"
 # Deployment and Service behind the pod webhooks, from 0.9 on.
 ADMISSION_SERVER = "admission"
@@ -219,14 +219,16 @@ FACTS: dict[str, tuple[Fact, ...]] = {
     ),
     # Where the RuntimeClass of reservation pods has to be set; None where it is nvidia already, or cannot be set.
     "reservation_runtime_key": (
-        Fact(_EVER, None, "none can be set: needs nvidia as the nodes' default runtime, #340"),
-        Fact((0, 9, 7), "global.resourceReservation.runtimeClassName", "templates/services/binder.yaml"),
+        Fact(_EVER, None, "none can be set: needs nvidia as the nodes' default runtime, #340; seen here with v0.7.11"),
+        Fact((0, 7, 12), None, "pkg/binder/binding/resourcereservation: built in"),
+        Fact((0, 9, 6), "global.resourceReservation.runtimeClassName", "templates/services/binder.yaml"),
         Fact((0, 10, 0), None, "pkg/common/constants: DefaultRuntimeClassName"),
         Fact((0, 16, 0), "binder.runtimeClassName", "templates/kai-config.yaml (the docs name another key)"),
     ),
     # Where another RuntimeClass than nvidia, or none, can be named: for pods with GPUs, and for reservation pods.
     "runtime_class_keys": (
         Fact(_EVER, (), "pkg/binder/binding/resourcereservation"),
+        Fact((0, 9, 6), ("global.resourceReservation.runtimeClassName",), "templates/services/binder.yaml"),
         Fact(
             (0, 9, 7),
             ("admission.gpuPodRuntimeClassName", "global.resourceReservation.runtimeClassName"),
@@ -237,8 +239,9 @@ FACTS: dict[str, tuple[Fact, ...]] = {
     ),
     # Which pods name the RuntimeClass nvidia although those values are empty: none, those that hold GPUs for others, or all with GPUs.
     "needs_runtime_class": (
-        Fact(_EVER, NONE_OF_THEM, "pkg/binder/binding/resourcereservation: none before 0.9"),
-        Fact((0, 9, 0), RESERVATIONS, "pkg/binder/binding/resourcereservation: built in"),
+        Fact(_EVER, NONE_OF_THEM, "pkg/binder/binding/resourcereservation"),
+        Fact((0, 7, 12), RESERVATIONS, "pkg/binder/binding/resourcereservation: built in"),
+        Fact((0, 9, 6), NONE_OF_THEM, "cmd/binder: --runtime-class-name, empty by default"),
         Fact((0, 9, 7), ALL_WITH_GPUS, 'templates/kai-config.yaml: gpuPodRuntimeClassName | default "nvidia"'),
         Fact(
             (0, 13, 0),
@@ -360,7 +363,7 @@ HAZARDS: tuple[Hazard, ...] = (
     Hazard("#1103", _EVER, (0, 9, 16), "gpu_sharing", _RESERVATION_RACE, "#1103"),
     Hazard("#1103", (0, 10, 0), (0, 12, 19), "gpu_sharing", _RESERVATION_RACE, "#1103"),
     Hazard("#1103", (0, 13, 0), (0, 14, 1), "gpu_sharing", _RESERVATION_RACE, "#1103; seen here with v0.13.1"),
-    Hazard("#340", _EVER, (0, 9, 7), "gpu_sharing", "GPU sharing needs nvidia as the default runtime of the nodes", "#340"),
+    Hazard("#340", _EVER, (0, 7, 12), "gpu_sharing", "GPU sharing needs nvidia as the default runtime of the nodes", "#340"),
 )
 # The hazard of every release whose end_of_support is over.
 END_OF_SUPPORT = "end-of-support"

@@ -326,6 +326,11 @@ class Installation:
         if self.release.operator:
             # Seen from v0.12.0 to v0.13.1: until the new one is ready, both undo what the other does to the schedulers.
             self.kube.delete("apps/v1", "Deployment", facts.OPERATOR, facts.NAMESPACE)
+        if self.replaces:
+            gone = functools.partial(pods_gone, self.kube, facts.NAMESPACE, f"app={facts.OPERATOR}")
+            wait_for("the end of the former operator", gone, self.run.deadline, interval=0.3)
+            if self.before != self.release.number:
+                concurrently(self._hand_over, objects_in(self.manifests, facts.MADE_BY_EITHER))
         if self._in_place:
             self._end_former_pods()
         if self._hooks:
@@ -346,12 +351,9 @@ class Installation:
         A Deployment that is rolled over would need room for one more pod in the tenant's quota; and of a newer release, none keeps
         what the older operator would not reset. The admission's pod is gone before the operator has its Service select it again.
         """
-        gone = functools.partial(pods_gone, self.kube, facts.NAMESPACE, f"app={facts.OPERATOR}")
-        wait_for("the end of the former operator", gone, self.run.deadline, interval=0.3)
         stand_in.take_over(self.run)
         if self.before == self.release.number:
             return
-        concurrently(self._hand_over, objects_in(self.manifests, facts.MADE_BY_EITHER))
         deployments = [
             item["metadata"]["name"]
             for item in self.kube.list("apps/v1", "Deployment", facts.NAMESPACE)
@@ -362,11 +364,18 @@ class Installation:
         concurrently(lambda name: self.kube.delete("apps/v1", "Deployment", name, facts.NAMESPACE), deployments)
 
     def _hand_over(self, item: Object) -> None:
-        """Have helm own an object that the former operator made and that this chart makes itself: it would refuse to touch it."""
+        """Have helm own an object that the former operator made and that this chart makes itself: it would refuse to touch it.
+
+        A Deployment is deleted, for helm to make anew: what the operator set there could exclude what the chart sets.
+        """
         ref = (item["apiVersion"], item["kind"], item["metadata"]["name"])
         namespace = item["metadata"].get("namespace")
         owners = ((self.kube.get(*ref, namespace) or {"metadata": {}})["metadata"]).get("ownerReferences") or []
-        if any(owner["kind"] == facts.CONFIG[1] for owner in owners):
+        if not any(owner["kind"] == facts.CONFIG[1] for owner in owners):
+            return
+        if item["kind"] == "Deployment":
+            self.kube.delete(*ref, namespace)
+        else:
             marks = {"labels": facts.HELM_LABELS, "annotations": facts.HELM_ANNOTATIONS, "ownerReferences": None}
             self.kube.patch(*ref, {"metadata": marks}, namespace)
 

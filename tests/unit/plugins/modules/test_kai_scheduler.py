@@ -150,7 +150,9 @@ class Cluster(InMemoryApi):
 
 
 class Charts(InMemoryHelm):
-    """Helm with KAI's charts, each with a Config that a hook makes."""
+    """Helm with KAI's charts, each with a Config that a hook makes, and ``parts`` that helm makes."""
+
+    parts = ()
 
     def template(self, name, namespace, chart, values, api_versions=()):
         super().template(name, namespace, chart, values, api_versions)
@@ -164,7 +166,7 @@ class Charts(InMemoryHelm):
             "spec": config_of(made),
         }
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reservation", "namespace": "reservations"}}
-        return "\n---\n".join(map(json.dumps, [config, account]))
+        return "\n---\n".join(map(json.dumps, [config, account, *self.parts]))
 
     def crds(self, _chart):
         api_version, kind = kai.CRD
@@ -425,6 +427,23 @@ def test_what_the_former_operator_made_and_the_chart_makes_itself_is_handed_over
     else:
         assert "annotations" not in metadata
         assert metadata.get("ownerReferences", []) == owners.get("ownerReferences", [])
+
+
+def test_what_the_former_operator_made_does_not_stop_an_upgrade_that_has_helm_make_it():
+    """Seen from v0.9.3 to v0.9.20, whose charts leave the binder to the operator, and do not: helm refused its service account."""
+    cluster = Cluster()
+    run(cluster, version="v0.9.3", gpu_sharing=False)
+    owned = {"ownerReferences": [{"kind": "Config", "name": "kai-config"}]}
+    binder = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "binder", "namespace": kai.NAMESPACE}}
+    cluster.helm.parts = (binder,)
+    cluster.have("Deployment", "binder", owned | {"uid": "former"})
+    cluster.put(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reservation", "namespace": "reservations"} | owned}
+    )
+    cluster.calls = []
+    run(cluster, version="v0.9.20", gpu_sharing=False)
+    assert cluster.calls.index("delete Deployment binder") < cluster.calls.index("upgrade")
+    assert cluster.find("ServiceAccount", "reservation", "reservations")["metadata"]["annotations"] == CHART_NOTES
 
 
 # --- a change in place ---------------------------------------------------------------------------------------------

@@ -201,7 +201,8 @@ def names(version, asked, today=TODAY):
         ("v0.12.19", EVERYTHING, ["#104"]),
         ("v0.13.1", PLAIN, ["end-of-support"]),
         ("v0.13.1", EVERYTHING, ["#1103", "end-of-support"]),
-        ("v0.9.6", SHARING, ["#1103", "#340", "end-of-support"]),
+        ("v0.7.11", SHARING, ["#1103", "#340", "end-of-support"]),
+        ("v0.7.12", SHARING, ["#1103", "end-of-support"]),
         ("v0.14.0", EVERYTHING, ["#1103"]),
         ("v0.14.1", EVERYTHING, []),
         ("v0.16.8", EVERYTHING, []),
@@ -304,6 +305,7 @@ def test_unknown_names_are_refused_with_a_guess(given, problem):
 @pytest.mark.parametrize(
     ("version", "runtime_class", "gpu_sharing", "later"),
     [
+        ("v0.7.12", "", True, "v0.16.0"),
         ("v0.9.5", "other", True, "v0.16.0"),
         ("v0.12.0", "", False, "v0.13.0"),
         ("v0.12.0", "", True, "v0.16.0"),
@@ -320,7 +322,8 @@ def test_a_release_whose_pods_would_name_a_runtime_class_that_is_not_there(versi
     [
         ("v0.12.0", "nvidia", True),
         ("v0.12.0", "other", True),
-        ("v0.8.5", "", True),
+        ("v0.7.11", "", True),
+        ("v0.9.6", "", True),
         ("v0.13.1", "", False),
         ("v0.16.8", "", True),
     ],

@@ -68,8 +68,8 @@ def test_images_are_pulled_to_nodes_that_the_schedulers_own_pods_tolerate():
 @pytest.mark.parametrize(
     ("version", "extra"),
     [
-        ("v0.9.6", {}),
-        ("v0.9.7", {"global": {"resourceReservation": {"runtimeClassName": "nvidia"}}}),
+        ("v0.9.5", {}),
+        ("v0.9.6", {"global": {"resourceReservation": {"runtimeClassName": "nvidia"}}}),
         ("v0.10.0", NO_DEFAULT_QUEUE),
         ("v0.13.1", NO_DEFAULT_QUEUE | {"operator": {"qps": 5}, "topologyMigration": {"enabled": False}}),
         ("v0.16.8", NO_DEFAULT_QUEUE | {"binder": {"runtimeClassName": "nvidia"}, "topologyMigration": {"enabled": False}}),
