@@ -41,7 +41,8 @@ HEAD = """# KAI Scheduler's releases, tried
 the probe passed afterwards, how long a new pod waited for a place meanwhile, how many of a pod a second were refused because KAI
 Scheduler's webhook did not answer, and what was left once KAI Scheduler was removed. A row from `none` is an installation. The remark
 says what did not go as it should, and which hazards were accepted and met; without one, a second run changed nothing and the pod at work
-ran on. Rows of releases that were not tried again stay.
+ran on. Rows of releases that were not tried again stay. The machine had two cores, and for some rows other work beside: seconds and waits are
+what to expect at most, [benchmark.md](benchmark.md) has them measured alone.
 
 """
 RESIDUE = COLUMNS.index("left after removal")

@@ -369,7 +369,7 @@ class Installation:
         A Deployment is deleted, for helm to make anew: what the operator set there could exclude what the chart sets.
         """
         ref = (item["apiVersion"], item["kind"], item["metadata"]["name"])
-        namespace = item["metadata"].get("namespace")
+        namespace = item["metadata"].get("namespace", facts.NAMESPACE)
         owners = ((self.kube.get(*ref, namespace) or {"metadata": {}})["metadata"]).get("ownerReferences") or []
         if not any(owner["kind"] == facts.CONFIG[1] for owner in owners):
             return

@@ -434,7 +434,7 @@ def test_what_the_former_operator_made_does_not_stop_an_upgrade_that_has_helm_ma
     cluster = Cluster()
     run(cluster, version="v0.9.3", gpu_sharing=False)
     owned = {"ownerReferences": [{"kind": "Config", "name": "kai-config"}]}
-    binder = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "binder", "namespace": kai.NAMESPACE}}
+    binder = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "binder"}}
     cluster.helm.parts = (binder,)
     cluster.have("Deployment", "binder", owned | {"uid": "former"})
     cluster.put(
