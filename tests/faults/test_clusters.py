@@ -13,8 +13,9 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -31,11 +32,11 @@ Object = dict[str, Any]
 WORKER = "kubegpu-worker"
 FOLDER = Path("~/.kube/kubegpu").expanduser()
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-SHARING = {"gpu_sharing": True, "accept_hazards": ["#1103", "end-of-support"]}
+SHARING = MappingProxyType({"gpu_sharing": True, "accept_hazards": ["#1103", "end-of-support"]})
 WHOLE = {"accept_hazards": ["end-of-support"]}
 
 
-def tenant(gpu_nodes: Object, scheduler: Object = SHARING) -> Object:
+def tenant(gpu_nodes: Object, scheduler: Mapping[str, Any] = SHARING) -> Object:
     return {
         "name": "team-ml",
         "trust": "high",

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import report
@@ -13,13 +15,15 @@ from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import GPU_TAINT, Gke, node
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
 
-ML = {
-    "name": "ml",
-    "trust": "high",
-    "gpu_nodes": {"count": 1},
-    "scheduler": {"name": "kai", "version": "v0.16.8"},
-    "queues": [{"name": "ml"}],
-}
+ML = MappingProxyType(
+    {
+        "name": "ml",
+        "trust": "high",
+        "gpu_nodes": {"count": 1},
+        "scheduler": {"name": "kai", "version": "v0.16.8"},
+        "queues": [{"name": "ml"}],
+    }
+)
 FITTING = {
     "kubegpu_runtime_class": "",
     "kubegpu_tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
@@ -27,7 +31,7 @@ FITTING = {
 
 
 def wanted(tenant=ML, **variables):
-    existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/k", "kubegpu_tenants": [tenant]}
+    existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/k", "kubegpu_tenants": [dict(tenant)]}
     found = desired_state(existing | variables, "dc1", TODAY)
     return found.tenants, found.platform.runtime_class
 
