@@ -20,7 +20,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TEMPORARY, TENANTS, WORKERS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import (
+    METRICS,
+    SHARED_SCHEDULER,
+    TEMPORARY,
+    TENANTS,
+    WORKERS,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import (
     Cluster,
     Data,
@@ -40,6 +46,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Asked, Hazard
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
@@ -73,9 +80,7 @@ def desired_state(
     problems = Problems()
     variables = plain(variables)
     given = _variables(variables, problems)
-    provider = given["kubegpu_cluster_provider"]
-    made = provider != "existing"
-    kubeconfig = given["kubegpu_kubeconfig"]
+    made = given["kubegpu_cluster_provider"] != "existing"
     name = _cluster_name(variables.get("nvkind_cluster_name", facts.CLUSTER_NAME), problems) if made else ""
     platform = _platform(given, problems)
     tenants = [*_listed(given[TENANTS], platform, problems), *_temporary(given[TEMPORARY], platform, problems)]
@@ -84,13 +89,14 @@ def desired_state(
     layout = _layout(variables.get(WORKERS) or [], problems) if made else None
     _check_layout(tenants, layout, _lab_gpus(variables.get("lab_gpus"), problems), problems)
     only = [tenant.name for tenant in tenants if tenant.expires] or _only(given["kubegpu_only"], problems)
+    metrics = reader(given[METRICS], METRICS, problems)
     _check_access(given, made, problems)
     _check_rehearsal(given, problems)
     accepted, unsupported = _hazards(tenants, scheduler, only, today, running, problems) if installs else ({}, {})
     problems.raise_if_any("the desired state")
     return Cluster(
-        provider=provider,
-        kubeconfig=kubeconfig or f"{facts.STATE_FOLDER}/{name}/cluster.yml",
+        provider=given["kubegpu_cluster_provider"],
+        kubeconfig=given["kubegpu_kubeconfig"] or f"{facts.STATE_FOLDER}/{name}/cluster.yml",
         tenants_folder=f"{facts.STATE_FOLDER}/{name}/tenants" if made else f"{facts.CONTROLLER_FOLDER}/{host}/tenants",
         kubeconfig_dir=given["kubegpu_kubeconfig_dir"] or f"{facts.CONTROLLER_FOLDER}/{host}",
         kubeconfig_proxy=given["kubegpu_kubeconfig_proxy"],
@@ -100,6 +106,7 @@ def desired_state(
         tenants=tuple(tenants),
         only=tuple(only),
         shared_scheduler=scheduler,
+        metrics=metrics,
         unlisted=given["kubegpu_unlisted"],
         accept_unenforced_network_policies=given["kubegpu_accept_unenforced_network_policies"],
         accept_lost_pods=given["kubegpu_accept_lost_pods"],

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
+
 # Every program of KAI Scheduler serves them, v0.7 to v0.17 (kai-scheduler/KAI-Scheduler, cmd/*/app/options.go: metrics-bind-address,
 # metrics-listen-address and listen-address).
 KAI_PORT = 8080
@@ -28,7 +30,20 @@ KINDS = (NETWORK_POLICY, SERVICE, SERVICE_MONITOR)
 # Name of the objects, and the label by which they are found again, with what it is about as its value.
 NAME = "kubegpu-metrics"
 LABEL = "kubegpu.tenancy/metrics"
+KAI, DCGM = "kai", "dcgm"
 # Of a ServiceMonitor's endpoint: its name in the Service.
 PORT_NAME = "metrics"
 # Series of one scrape of one pod. A tenant administers the pods that are scraped; about a dozen series a queue are KAI Scheduler's.
 SAMPLE_LIMIT = 50_000
+
+# What an inventory says of the Prometheus.
+READER: Fields = {
+    "provider": Field(
+        str,
+        "How it finds them. annotations: by annotations of Services. service_monitor: by objects of the Prometheus operator.",
+        required=True,
+        choices=PROVIDERS,
+    ),
+    "namespace": Field(str, "Its namespace on the host cluster, from which alone they are read.", required=True),
+    "labels": Field(dict, "Labels of the ServiceMonitors, by which it chooses them, such as release: kube-prometheus-stack.", {}),
+}

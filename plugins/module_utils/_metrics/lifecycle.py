@@ -20,8 +20,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
     ANNOTATIONS,
+    KAI,
     KINDS,
     LABEL,
+    NETWORK_POLICY,
+    SERVICE,
     SERVICE_MONITOR,
     SERVICE_MONITORS,
 )
@@ -50,7 +53,7 @@ def serve_kai(run: Run, tenant: str, metrics: Metrics) -> None:
     if metrics:
         check_reader(run, metrics)
         _check_tenant(run, tenant, namespace)
-    have(run, namespace, "kai", kai_objects(tenant, namespace, metrics) if metrics else [])
+    have(run, namespace, KAI, kai_objects(tenant, namespace, metrics) if metrics else [])
 
 
 def check_reader(run: Run, metrics: Metrics) -> None:
@@ -61,7 +64,9 @@ def check_reader(run: Run, metrics: Metrics) -> None:
     name = metrics["namespace"]
     namespace = run.kube.get("v1", "Namespace", name)
     if owner := labels_of(namespace).get(TENANT_LABEL):
-        raise TenancyError(f"namespace: {name} is that of tenant {owner}, who would read what is other tenants'. Name the Prometheus's own.")
+        raise TenancyError(
+            f"namespace: {name} is that of tenant {owner}, whose pods would read what is other tenants'. Name that of the Prometheus."
+        )
     if metrics["provider"] == SERVICE_MONITORS and not run.kube.served(*SERVICE_MONITOR):
         raise TenancyError(
             f"provider: the host cluster has no {SERVICE_MONITOR[1]} in {SERVICE_MONITOR[0]}, a CRD of the Prometheus operator. Install "
@@ -74,24 +79,31 @@ def check_reader(run: Run, metrics: Metrics) -> None:
 def _check_tenant(run: Run, tenant: str, namespace: str) -> None:
     found = run.kube.get("v1", "Namespace", namespace)
     if annotations_of(found).get(NETWORK_ANNOTATION) == UNENFORCED:
-        run.warn(f"The network of this cluster does not enforce network policies: whoever reaches its pods reads {tenant}'s metrics.")
+        run.warn(
+            f"The network of this cluster does not enforce network policies: whoever reaches its pods reads {tenant}'s metrics."
+        )
     # Check mode runs before the tenant is made.
     if not is_owned(found) and not run.check_mode:
         raise TenancyError(f"name: there is no tenant {tenant} on this cluster. Make it first.")
 
 
-def find(kube: Kube, subject: str | None = None, namespace: str | None = None) -> list[Object]:
-    """Return the objects of this collection for metrics.
+def find_all(kube: Kube) -> list[Object]:
+    """Return what this collection made for the metrics of KAI Schedulers, in all namespaces."""
+    found = _find(kube, (NETWORK_POLICY, SERVICE), KAI)
+    # None of them has a ServiceMonitor alone, and to ask for a kind that is not served takes several requests.
+    return found + (_find(kube, (SERVICE_MONITOR,), KAI) if found else [])
 
-    :arg subject: what they are about, ``kai`` or ``dcgm``; None for all, as ``namespace`` alike.
-    """
-    selector = f"{OWNED_SELECTOR},{LABEL}" + (f"={subject}" if subject else "")
-    return [item for kind in KINDS for item in kube.list(*kind, namespace, selector)]
+
+def _find(kube: Kube, kinds: t.Iterable[tuple[str, str]], subject: str, namespace: str | None = None) -> list[Object]:
+    return [item for kind in kinds for item in kube.list(*kind, namespace, f"{OWNED_SELECTOR},{LABEL}={subject}")]
 
 
 def have(run: Run, namespace: str, subject: str, wanted: t.Sequence[Object]) -> None:
-    """Have exactly these objects of this collection for a subject in a namespace; without any, none."""
-    live = {_key(item): item for item in find(run.kube, subject, namespace)}
+    """Have exactly these objects of this collection in a namespace; without any, none.
+
+    :arg subject: what they are about, ``kai`` or ``dcgm``.
+    """
+    live = {_key(item): item for item in _find(run.kube, KINDS, subject, namespace)}
     for item in wanted:
         _have_one(run, live.pop(_key(item), None), item)
     # First what announces, then what fences.

@@ -19,8 +19,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
     ANNOTATIONS,
+    DCGM,
     DCGM_LABELS,
     DCGM_PORT,
+    KAI,
     KAI_PORT,
     LABEL,
     NAME,
@@ -35,7 +37,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_FROM_LABEL, TENANT_LABEL
 
 # The pods of a tenant's own KAI Scheduler, as the syncer labels them on the host cluster.
-_KAI = {SYNCED_FROM_LABEL: NAMESPACE}
+_KAI_PODS = {SYNCED_FROM_LABEL: NAMESPACE}
 
 
 def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> list[Object]:
@@ -46,11 +48,11 @@ def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> 
     :returns: in the order in which they are made.
     """
     announced = metrics["provider"] == ANNOTATIONS
-    service = _object(SERVICE, "kai", namespace) | {
+    service = _object(SERVICE, KAI, namespace) | {
         # Headless: a Prometheus asks each pod, nobody an address of the Service.
         "spec": {
             "clusterIP": "None",
-            "selector": _KAI,
+            "selector": _KAI_PODS,
             "ports": [{"name": PORT_NAME, "port": KAI_PORT, "targetPort": KAI_PORT, "protocol": "TCP"}],
         }
     }
@@ -58,13 +60,13 @@ def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> 
     # The Prometheus copies it to every series.
     service["metadata"]["labels"] |= {TENANT_LABEL: tenant}
     # The tenant's API server calls the webhooks of KAI Scheduler, and its programs each other; all of that is in its namespace.
-    policy = _policy("kai", namespace, _KAI, KAI_PORT, metrics["namespace"], [{"from": [{"podSelector": {}}]}])
+    policy = _policy(KAI, namespace, _KAI_PODS, KAI_PORT, metrics["namespace"], [{"from": [{"podSelector": {}}]}])
     return [policy, service] if announced else [policy, service, _monitor(namespace, metrics["labels"])]
 
 
 def dcgm_objects(namespace: str, metrics: t.Mapping[str, t.Any]) -> list[Object]:
     """Return what keeps the metrics of DCGM exporter from everybody but a Prometheus; the GPU operator makes the rest."""
-    return [_policy("dcgm", namespace, DCGM_LABELS, DCGM_PORT, metrics["namespace"], [])] if metrics else []
+    return [_policy(DCGM, namespace, DCGM_LABELS, DCGM_PORT, metrics["namespace"], [])] if metrics else []
 
 
 def _object(kind: tuple[str, str], subject: str, namespace: str) -> Object:
@@ -72,9 +74,7 @@ def _object(kind: tuple[str, str], subject: str, namespace: str) -> Object:
     return {"apiVersion": kind[0], "kind": kind[1], "metadata": metadata}
 
 
-def _policy(
-    subject: str, namespace: str, pods: dict[str, str], port: int, reader: str, further: t.Sequence[Object]
-) -> Object:
+def _policy(subject: str, namespace: str, pods: dict[str, str], port: int, reader: str, further: t.Sequence[Object]) -> Object:
     """Return the policy by which pods are reached at one port from one namespace, and otherwise by ``further`` rules only."""
     readers = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": reader}}}
     rule = {"from": [readers], "ports": [{"port": port, "protocol": "TCP"}]}
@@ -83,11 +83,11 @@ def _policy(
 
 
 def _monitor(namespace: str, labels: t.Mapping[str, str]) -> Object:
-    monitor = _object(SERVICE_MONITOR, "kai", namespace)
-    monitor["metadata"]["labels"] |= labels
+    monitor = _object(SERVICE_MONITOR, KAI, namespace)
+    monitor["metadata"]["labels"] = dict(labels) | monitor["metadata"]["labels"]
     return monitor | {
         "spec": {
-            "selector": {"matchLabels": {LABEL: "kai"}},
+            "selector": {"matchLabels": {LABEL: KAI}},
             # The pods are the tenant's: none of them may send the Prometheus elsewhere, or drown it.
             "endpoints": [{"port": PORT_NAME, "path": PATH, "followRedirects": False}],
             "sampleLimit": SAMPLE_LIMIT,
