@@ -167,11 +167,15 @@ class Cluster:
     :ivar workers: GPU devices of each worker node of a cluster that is made; None where the cluster exists.
     :ivar tenants: all that are listed, and the temporary one; ``only``, the names of those to act on, empty for all of them.
     :ivar shared_scheduler: the host cluster's KAI Scheduler; None where none is wanted.
+    :ivar blueprint: its name, its digest, and the paths at which the inventory differs from it; empty where none is named.
     :ivar rehearsal: what a change of KAI Scheduler needs, as role kai_scheduler takes it; empty where it needs no verdict.
     :ivar accepted_hazards: those that touch what is asked of KAI Schedulers and were accepted, by tenant, of the shared one by the
         name of its variable; ``unsupported`` alike, the end of support that nobody accepted.
+    :ivar accept_combinations: names of combinations of versions; ``accepted_combinations``, those that occur, and
+        ``untested_combinations``, those that nobody accepted and that are not refused.
     """
 
+    blueprint: Data
     provider: str
     kubeconfig: str
     tenants_folder: str
@@ -189,6 +193,9 @@ class Cluster:
     rehearsal: Data
     accepted_hazards: dict[str, list[str]]
     unsupported: dict[str, list[str]]
+    accept_combinations: list[str]
+    accepted_combinations: list[str]
+    untested_combinations: list[str]
 
     @property
     def selected(self) -> tuple[Tenant, ...]:

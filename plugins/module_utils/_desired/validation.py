@@ -16,6 +16,9 @@ import datetime
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.values import Blueprint, applied
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import ACCEPT, Host, Judgement, judge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import check_names as check_combinations
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all, did_you_mean
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
@@ -35,6 +38,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values im
     scheduler_values,
     vcluster_values,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import PROVIDERS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Asked, Hazard
@@ -57,21 +61,27 @@ _RESERVED = ("cluster",)
 
 
 def desired_state(
-    variables: Data, host: str, today: datetime.date, running: Data | None = None, installs: bool = True
+    variables: Data,
+    host: str,
+    today: datetime.date,
+    running: Data | None = None,
+    installs: bool = True,
+    blueprint: Blueprint | None = None,
 ) -> Cluster:
     """Make the desired state of one cluster.
 
     :arg variables: of its inventory host, those that start with kubegpu_ and, where they are set, nvkind_workers,
-        nvkind_cluster_name and lab_gpus; others are ignored.
+        nvkind_cluster_name, lab_gpus and VERSIONS; others are ignored.
     :arg host: name of the inventory host.
     :arg today: decides which releases are still supported.
     :arg running: what tenants_info found on the cluster, empty where there is none yet. With it, releases without support are
         refused that do not run already; without it, what runs is not known, and they are not.
-    :arg installs: whether anything is going to be installed; a removal is refused for no hazard.
+    :arg installs: whether anything is going to be installed; a removal is refused for no hazard and no combination of versions.
+    :arg blueprint: what the inventory's kubegpu_blueprint names.
     :raises TenancyError: with all ``problems``.
     """
     problems = Problems()
-    variables = plain(variables)
+    variables, overridden = applied(blueprint, plain(variables)) if blueprint else (plain(variables), [])
     given = _variables(variables, problems)
     provider = given["kubegpu_cluster_provider"]
     made = provider != "existing"
@@ -87,8 +97,10 @@ def desired_state(
     _check_access(given, made, problems)
     _check_rehearsal(given, problems)
     accepted, unsupported = _hazards(tenants, scheduler, only, today, running, problems) if installs else ({}, {})
+    judged = _combinations(given, variables, made, tenants, scheduler, problems) if installs else Judgement()
     problems.raise_if_any("the desired state")
     return Cluster(
+        blueprint={"name": blueprint.name, "digest": blueprint.digest, "overridden": overridden} if blueprint else {},
         provider=provider,
         kubeconfig=kubeconfig or f"{facts.STATE_FOLDER}/{name}/cluster.yml",
         tenants_folder=f"{facts.STATE_FOLDER}/{name}/tenants" if made else f"{facts.CONTROLLER_FOLDER}/{host}/tenants",
@@ -106,6 +118,9 @@ def desired_state(
         rehearsal=_rehearsal(given),
         accepted_hazards=accepted,
         unsupported=unsupported,
+        accept_combinations=given[ACCEPT],
+        accepted_combinations=judged.accepted,
+        untested_combinations=judged.untested,
     )
 
 
@@ -552,6 +567,39 @@ def _runs(running: Data | None, name: str, version: str) -> bool:
     found = {tenant["name"]: tenant["scheduler_version"] for tenant in running.get("tenants", []) if tenant["state"] != "absent"}
     found[SHARED_SCHEDULER] = running.get("shared_scheduler") or "none"
     return found.get(name, "none") in (None, "unknown", version)
+
+
+# --- versions that go together -----------------------------------------------------------------------------------
+
+
+def _combinations(
+    given: Data, variables: Data, made: bool, tenants: list[Tenant], shared: Scheduler | None, problems: Problems
+) -> Judgement:
+    """Refuse versions that do not go together, as far as they are known before a cluster is asked."""
+    try:
+        check_combinations(given[ACCEPT])
+    except TenancyError as exc:
+        problems.extend(exc.problems)
+    # Versions that are none have no place in the table.
+    if problems:
+        return Judgement()
+    versions = {key: str(variables.get(key) or "") for key in facts.VERSIONS}
+    found = judge(tenants, shared.version if shared else "", _host(versions) if made else Host(), given[ACCEPT])
+    problems.extend(found.problems)
+    return found
+
+
+def _host(versions: t.Mapping[str, str]) -> Host:
+    """Return what is known of a cluster that is made, by the variables of the roles that make it."""
+    provider = PROVIDERS.get(versions["device_plugin_provider"] or "device_plugin")
+    tag = re.search(r":(v\d+\.\d+\.\d+)[^/:@]*(@[^/]*)?$", versions["nvkind_image"])
+    return Host(
+        kubernetes=tag[1] if tag else "",
+        driver=versions["device_plugin_driver_version"] or versions["lab_driver_version"],
+        toolkit=versions["docker_nvidia_runtime_toolkit_version"],
+        provider=provider.name if provider else "",
+        plugin=versions["device_plugin_version"] or (provider.version if provider else ""),
+    )
 
 
 # --- the layout of a cluster that is made ------------------------------------------------------------------------
