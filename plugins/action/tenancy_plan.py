@@ -48,7 +48,7 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": exc.message} | exc.details
         result: dict[str, t.Any] = {"changed": False, "cluster": cluster.data()}
         unsupported = [f"{name}: {hazard}." for name, hazards in cluster.unsupported.items() for hazard in hazards]
-        if warnings := [*unsupported, *(f"{text}." for text in cluster.untested_combinations)]:
+        if warnings := [*unsupported, *(f"{text}." for text in cluster.combinations["untested"])]:
             result["warnings"] = warnings
         if given is None:
             defaults = blueprint.variables if blueprint else {}

@@ -178,16 +178,14 @@ cluster:
       description: As C(kubegpu_accept_combinations) in the inventory.
       type: list
       elements: str
-    accepted_combinations:
-      description: Combinations of versions that upstream does not list, and that were accepted.
-      type: list
-      elements: str
-    untested_combinations:
-      description: Those that nobody accepted, and that are not refused.
-      type: list
-      elements: str
+    combinations:
+      description:
+        - Combinations of versions that upstream does not list, those that were accepted, and those that are untested, which nobody accepted
+          and which are not refused.
+      type: dict
       sample:
-        - "team-ml: kai-kubernetes: KAI Scheduler v0.14.7 is tested upstream with Kubernetes 1.31 to 1.35, and here it is v1.36 (SUPPORT.md)"
+        accepted: []
+        untested: ["team-ml: kai-kubernetes: KAI Scheduler v0.14.7 is tested upstream with Kubernetes 1.31 to 1.35, and here it is v1.36 (SUPPORT.md)"]
 defaults:
   description: What the blueprint says of variables that the inventory host does not have, by name.
   returned: success, without O(variables)

@@ -142,8 +142,7 @@ def _asked(cluster: Data, now: str) -> list[Markup]:
     )
     unlisted = [f"{cluster['name']}/{name}: made by this collection, not listed any more" for name in cluster["unlisted"]]
     said = [shown_blueprint(cluster["blueprint"])] if cluster["blueprint"] else []
-    for kind in ("accepted", "untested"):
-        said += [f"{kind} combination: {text}" for text in cluster[f"{kind}_combinations"]]
+    said += [f"{kind} combination: {text}" for kind, texts in cluster["combinations"].items() for text in texts]
     said = [f"{cluster['name']}: {text}" for text in said] + unlisted
     return found + ([listing(said)] if said else [])
 

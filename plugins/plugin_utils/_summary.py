@@ -142,8 +142,7 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     prefix, where = (f"{cluster['cluster']}/", f" on {cluster['cluster']}") if several else ("", "")
     start = f"{cluster['cluster']}: " if several else ""
     lines = [f"{start}{shown_blueprint(cluster['blueprint'])}"] if cluster["blueprint"] else []
-    for kind in ("accepted", "untested"):
-        lines += [f"{start}{kind} combination: {text}" for text in cluster[f"{kind}_combinations"]]
+    lines += [f"{start}{kind} combination: {text}" for kind, texts in cluster["combinations"].items() for text in texts]
     lines += [f"{prefix}{tenant['name']}: {line}" for tenant in cluster["tenants"] for line in _tenant_notes(tenant)]
     if (shared := cluster["shared_scheduler"])["results"]:
         name = f"shared scheduler{where}"

@@ -50,7 +50,5 @@ CONTENT: Fields = {
             "kubernetes_version": Field(str, "Version of Kubernetes in them."),
         },
     ),
-    "kai": Field(
-        dict, "Of KAI Schedulers, tenants' own and the shared one.", {}, fields={"version": Field(str, "Its release.")}
-    ),
+    "kai": Field(dict, "Of KAI Schedulers, tenants' own and the shared one.", {}, fields={"version": Field(str, "Its release.")}),
 }

@@ -55,6 +55,8 @@ def parse(name: str, content: t.Any) -> Blueprint:
             problems.add(f"{path}.variables.{key}", "is an inventory's own.")
         elif not str(key).startswith(PREFIX) and key not in ROLE_VARIABLES:
             hint = did_you_mean(key, ROLE_VARIABLES)
-            problems.add(f"{path}.variables.{key}", f"a blueprint cannot set it.{hint} Of roles it sets {', '.join(ROLE_VARIABLES)}.")
+            problems.add(
+                f"{path}.variables.{key}", f"a blueprint cannot set it.{hint} Of roles it sets {', '.join(ROLE_VARIABLES)}."
+            )
     problems.raise_if_any("the desired state")
     return Blueprint(name=name, **found)

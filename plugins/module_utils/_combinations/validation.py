@@ -81,9 +81,7 @@ def judge(tenants: t.Iterable[Tenant], shared: str, host: Host, accepted: t.Coll
     return found
 
 
-def _judge_tenant(
-    found: Judgement, tenant: Tenant, scheduler: Scheduler | None, host: str, accepted: t.Collection[str]
-) -> None:
+def _judge_tenant(found: Judgement, tenant: Tenant, scheduler: Scheduler | None, host: str, accepted: t.Collection[str]) -> None:
     vcluster = tenant.vcluster
     default = DEFAULT_KUBERNETES.get(parse_version(vcluster.version)[1])
     versions = {

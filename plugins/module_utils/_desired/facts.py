@@ -230,7 +230,9 @@ CLUSTER: Fields = {
         False,
     ),
     "kubegpu_accept_combinations": Field(
-        list, "Names of combinations of versions that are accepted although upstream does not list them, see docs/blueprints.md.", []
+        list,
+        "Names of combinations of versions that are accepted although upstream does not list them, see docs/blueprints.md.",
+        [],
     ),
     "kubegpu_accept_lost_pods": Field(
         bool, "Whether tenants are paused although that ends pods for good, because no controller makes them anew.", False

@@ -171,8 +171,8 @@ class Cluster:
     :ivar rehearsal: what a change of KAI Scheduler needs, as role kai_scheduler takes it; empty where it needs no verdict.
     :ivar accepted_hazards: those that touch what is asked of KAI Schedulers and were accepted, by tenant, of the shared one by the
         name of its variable; ``unsupported`` alike, the end of support that nobody accepted.
-    :ivar accept_combinations: names of combinations of versions; ``accepted_combinations``, those that occur, and
-        ``untested_combinations``, those that nobody accepted and that are not refused.
+    :ivar combinations: of versions that upstream does not list, a sentence each: those that were ``accepted``, and those that are
+        ``untested`` and neither accepted nor refused.
     """
 
     blueprint: Data
@@ -194,8 +194,7 @@ class Cluster:
     accepted_hazards: dict[str, list[str]]
     unsupported: dict[str, list[str]]
     accept_combinations: list[str]
-    accepted_combinations: list[str]
-    untested_combinations: list[str]
+    combinations: Data
 
     @property
     def selected(self) -> tuple[Tenant, ...]:

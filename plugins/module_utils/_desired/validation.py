@@ -17,7 +17,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.values import Blueprint, applied
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import ACCEPT, Host, Judgement, judge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import ACCEPT, Host, judge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import check_names as check_combinations
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all, did_you_mean
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
@@ -53,6 +53,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
 # such as "vc-<name>-v-tenant-<name>" cut at 63 characters: up to 40 they stay legal, and distinct.
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NOTHING_JUDGED: Data = {"accepted": [], "untested": []}
 # "cluster" is the administrator's kubeconfig beside the tenants'.
 _RESERVED = ("cluster",)
 
@@ -81,12 +82,10 @@ def desired_state(
     :raises TenancyError: with all ``problems``.
     """
     problems = Problems()
-    variables, overridden = applied(blueprint, plain(variables)) if blueprint else (plain(variables), [])
+    variables, named = _with_blueprint(plain(variables), blueprint)
     given = _variables(variables, problems)
-    provider = given["kubegpu_cluster_provider"]
-    made = provider != "existing"
-    kubeconfig = given["kubegpu_kubeconfig"]
-    name = _cluster_name(variables.get("nvkind_cluster_name", facts.CLUSTER_NAME), problems) if made else ""
+    made = given["kubegpu_cluster_provider"] != "existing"
+    places = _places(given, variables, made, host, problems)
     platform = _platform(given, problems)
     tenants = [*_listed(given[TENANTS], platform, problems), *_temporary(given[TEMPORARY], platform, problems)]
     _check_rivals(tenants, problems)
@@ -94,34 +93,49 @@ def desired_state(
     layout = _layout(variables.get(WORKERS) or [], problems) if made else None
     _check_layout(tenants, layout, _lab_gpus(variables.get("lab_gpus"), problems), problems)
     only = [tenant.name for tenant in tenants if tenant.expires] or _only(given["kubegpu_only"], problems)
-    _check_access(given, made, problems)
-    _check_rehearsal(given, problems)
+    _check_settings(given, made, problems)
     accepted, unsupported = _hazards(tenants, scheduler, only, today, running, problems) if installs else ({}, {})
-    judged = _combinations(given, variables, made, tenants, scheduler, problems) if installs else Judgement()
+    judged = _combinations(given, variables, made, tenants, scheduler, problems) if installs else _NOTHING_JUDGED
     problems.raise_if_any("the desired state")
     return Cluster(
-        blueprint={"name": blueprint.name, "digest": blueprint.digest, "overridden": overridden} if blueprint else {},
-        provider=provider,
-        kubeconfig=kubeconfig or f"{facts.STATE_FOLDER}/{name}/cluster.yml",
-        tenants_folder=f"{facts.STATE_FOLDER}/{name}/tenants" if made else f"{facts.CONTROLLER_FOLDER}/{host}/tenants",
-        kubeconfig_dir=given["kubegpu_kubeconfig_dir"] or f"{facts.CONTROLLER_FOLDER}/{host}",
-        kubeconfig_proxy=given["kubegpu_kubeconfig_proxy"],
-        charts=given["kubegpu_charts"],
+        blueprint=named,
+        provider=given["kubegpu_cluster_provider"],
+        **_as_given(given),
+        **places,
         platform=platform,
         workers=None if layout is None else tuple(layout),
         tenants=tuple(tenants),
         only=tuple(only),
         shared_scheduler=scheduler,
-        unlisted=given["kubegpu_unlisted"],
-        accept_unenforced_network_policies=given["kubegpu_accept_unenforced_network_policies"],
-        accept_lost_pods=given["kubegpu_accept_lost_pods"],
         rehearsal=_rehearsal(given),
         accepted_hazards=accepted,
         unsupported=unsupported,
-        accept_combinations=given[ACCEPT],
-        accepted_combinations=judged.accepted,
-        untested_combinations=judged.untested,
+        combinations=judged,
     )
+
+
+def _with_blueprint(variables: Data, blueprint: Blueprint | None) -> tuple[Data, Data]:
+    """Return the variables with what the blueprint adds, and what there is to say of that; empty without one."""
+    if blueprint is None:
+        return variables, {}
+    whole, overridden = applied(blueprint, variables)
+    return whole, {"name": blueprint.name, "digest": blueprint.digest, "overridden": overridden}
+
+
+def _as_given(given: Data) -> Data:
+    """Return what Cluster has as the inventory gives it."""
+    accept = ("accept_unenforced_network_policies", "accept_lost_pods", "accept_combinations")
+    return {key: given[f"{facts.PREFIX}{key}"] for key in ("kubeconfig_proxy", "charts", "unlisted", *accept)}
+
+
+def _places(given: Data, variables: Data, made: bool, host: str, problems: Problems) -> Data:
+    """Return where kubeconfigs are, as Cluster has it."""
+    name = _cluster_name(variables.get("nvkind_cluster_name", facts.CLUSTER_NAME), problems) if made else ""
+    return {
+        "kubeconfig": given["kubegpu_kubeconfig"] or f"{facts.STATE_FOLDER}/{name}/cluster.yml",
+        "tenants_folder": f"{facts.STATE_FOLDER}/{name}/tenants" if made else f"{facts.CONTROLLER_FOLDER}/{host}/tenants",
+        "kubeconfig_dir": given["kubegpu_kubeconfig_dir"] or f"{facts.CONTROLLER_FOLDER}/{host}",
+    }
 
 
 def _platform(given: Data, problems: Problems) -> Platform:
@@ -166,6 +180,16 @@ def _rehearsal(given: Data) -> Data:
     keys = ("verdicts", "max_age")
     needs = {key: given[f"kubegpu_rehearsal_{key}"] for key in keys} | {"accept_holds": given["kubegpu_accept_holds"]}
     return needs if given["kubegpu_rehearsal"] == facts.REQUIRED else {}
+
+
+def _check_settings(given: Data, made: bool, problems: Problems) -> None:
+    """Refuse settings of the cluster that cannot be."""
+    _check_access(given, made, problems)
+    _check_rehearsal(given, problems)
+    try:
+        check_combinations(given[ACCEPT])
+    except TenancyError as exc:
+        problems.extend(exc.problems)
 
 
 def _check_rehearsal(given: Data, problems: Problems) -> None:
@@ -574,19 +598,15 @@ def _runs(running: Data | None, name: str, version: str) -> bool:
 
 def _combinations(
     given: Data, variables: Data, made: bool, tenants: list[Tenant], shared: Scheduler | None, problems: Problems
-) -> Judgement:
+) -> Data:
     """Refuse versions that do not go together, as far as they are known before a cluster is asked."""
-    try:
-        check_combinations(given[ACCEPT])
-    except TenancyError as exc:
-        problems.extend(exc.problems)
     # Versions that are none have no place in the table.
     if problems:
-        return Judgement()
+        return _NOTHING_JUDGED
     versions = {key: str(variables.get(key) or "") for key in facts.VERSIONS}
     found = judge(tenants, shared.version if shared else "", _host(versions) if made else Host(), given[ACCEPT])
     problems.extend(found.problems)
-    return found
+    return {"accepted": found.accepted, "untested": found.untested}
 
 
 def _host(versions: t.Mapping[str, str]) -> Host:

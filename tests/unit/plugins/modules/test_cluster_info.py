@@ -9,14 +9,16 @@ from ansible_collections.kubegpu.tenancy.plugins.modules import cluster_info
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import Gke
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import desired
 
+PARAMS = {"tenants": [], "runtime_class": "nvidia", "shared_scheduler": {}, "accept_combinations": []}
+
 
 def test_it_only_reads_and_says_what_is_missing():
     kube = Gke()
-    result = cluster_info.reconcile(Run({"tenants": [desired("ml")], "runtime_class": "nvidia"}, kube=kube))
+    result = cluster_info.reconcile(Run(PARAMS | {"tenants": [desired("ml")]}, kube=kube))
     assert (result["changed"], result["distribution"], kube.writes) == (False, "gke", [])
     assert [line.partition(":")[0] for line in result["problems"]] == ["kubegpu_runtime_class", "kubegpu_tolerations"]
     assert result["notes"] == []
 
 
 def test_without_tenants_nothing_is_missing():
-    assert cluster_info.reconcile(Run({"tenants": [], "runtime_class": "nvidia"}, kube=Gke()))["problems"] == []
+    assert cluster_info.reconcile(Run(PARAMS, kube=Gke()))["problems"] == []

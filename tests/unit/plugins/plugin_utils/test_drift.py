@@ -69,7 +69,7 @@ def test_everything_that_site_can_change_is_compared():
 
 def test_nothing_differs():
     result = found(Inventory().cluster(_nvkind_cluster={"changed": False}).worked(_kai_scheduler_release={"changed": False}))
-    assert result == {"differences": [], "steps": [], "unknown": []}
+    assert result == {"differences": [], "steps": [], "blueprints": {}, "unknown": []}
     assert lines(result) == ["Everything is as wanted."]
 
 
