@@ -48,8 +48,8 @@ def applied(blueprint: Blueprint, variables: Data) -> tuple[Data, list[str]]:
         whole[TENANTS] = [_tenant(blueprint, tenant, overridden) for tenant in tenants]
     if whole.get(TEMPORARY):
         whole[TEMPORARY] = _tenant(blueprint, whole[TEMPORARY], overridden)
-    if _is_kai(shared := whole.get(SHARED_SCHEDULER)):
-        whole[SHARED_SCHEDULER] = _filled(shared, blueprint.kai, SHARED_SCHEDULER, overridden)
+    if _is_kai(whole.get(SHARED_SCHEDULER)):
+        whole[SHARED_SCHEDULER] = _filled(whole[SHARED_SCHEDULER], blueprint.kai, SHARED_SCHEDULER, overridden)
     return whole, overridden
 
 

@@ -64,7 +64,8 @@ ROWS: tuple[Row, ...] = (
             dotted(later.since) if later else "",
             TESTED,
             KUBERNETES,
-            *(".".join(map(str, minor)) for minor in row.value),
+            dotted(row.value[0]),
+            dotted(row.value[1]),
             row.source,
         )
         for row, later in zip(_KAI, (*_KAI[1:], None), strict=True)
