@@ -9,9 +9,11 @@ import datetime
 import typing as t
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.facts import ROLE_VARIABLES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import PREFIX, WORKERS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import BLUEPRINT, PREFIX, VERSIONS, WORKERS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
 
 ARGUMENT_SPEC = {
     "variables": {"type": "dict"},
@@ -19,7 +21,7 @@ ARGUMENT_SPEC = {
     "installs": {"type": "bool", "default": True},
 }
 # Variables of roles that the desired state is about as well.
-OF_ROLES = (WORKERS, "nvkind_cluster_name", "lab_gpus")
+OF_ROLES = (WORKERS, "nvkind_cluster_name", "lab_gpus", *VERSIONS, *ROLE_VARIABLES)
 # Roles that run for a tenant, on behalf of its cluster's host.
 TENANT_ROLES = ("vcluster_tenant_", "kai_scheduler_")
 
@@ -40,13 +42,17 @@ class ActionModule(ActionBase):
         today = datetime.datetime.now(datetime.UTC).date()
         host = str(known.get("inventory_hostname", "localhost"))
         try:
-            cluster = desired_state(variables, host, today, args["running"], args["installs"])
+            blueprint = load(variables.get(BLUEPRINT))
+            cluster = desired_state(variables, host, today, args["running"], args["installs"], blueprint)
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message} | exc.details
         result: dict[str, t.Any] = {"changed": False, "cluster": cluster.data()}
-        if unsupported := [f"{name}: {hazard}." for name, hazards in cluster.unsupported.items() for hazard in hazards]:
-            result["warnings"] = unsupported
+        unsupported = [f"{name}: {hazard}." for name, hazards in cluster.unsupported.items() for hazard in hazards]
+        if warnings := [*unsupported, *(f"{text}." for text in cluster.combinations["untested"])]:
+            result["warnings"] = warnings
         if given is None:
+            defaults = blueprint.variables if blueprint else {}
+            result["defaults"] = {key: value for key, value in defaults.items() if key not in variables}
             result["role_variables"] = self._templated(known, lambda key: key.startswith(TENANT_ROLES))
         return result
 

@@ -14,6 +14,7 @@ description:
   - Reports where a cluster comes from, its nodes with GPUs and who labelled them, their taints, RuntimeClasses, storage classes, ingress
     classes, device plugins and network plugins, and what judges pods before they are created.
   - Compares that with the tenants that are wanted, and returns what is missing, each with the line of the inventory that mends it.
+  - Compares its version of Kubernetes with those of vCluster and KAI Scheduler that are wanted.
   - Everything is read by one list request for each kind. Nothing is created or tried. What only trying tells is among RV(notes).
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
@@ -28,6 +29,17 @@ options:
       - RuntimeClass of pods with GPUs. Empty for none.
     type: str
     default: nvidia
+  shared_scheduler:
+    description:
+      - The host cluster's KAI Scheduler that is wanted, as M(kubegpu.tenancy.tenancy_plan) returns it. Empty for none.
+    type: dict
+    default: {}
+  accept_combinations:
+    description:
+      - Names of combinations of versions that are accepted although upstream does not list them, as C(docs/blueprints.md) has them.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
@@ -198,6 +210,7 @@ notes:
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import report
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import notes, problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import Host, check_names, judge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
@@ -206,13 +219,24 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
 ARGUMENT_SPEC = {
     "tenants": {"type": "list", "elements": "dict", "default": []},
     "runtime_class": {"type": "str", "default": RUNTIME_CLASS},
+    "shared_scheduler": {"type": "dict", "default": {}},
+    "accept_combinations": {"type": "list", "elements": "str", "default": []},
 }
 
 
 def reconcile(run: Run) -> Result:
     cluster, tenants = report(read(run.kube)), tenants_from(run.params["tenants"])
     wanted = (cluster, tenants, run.params["runtime_class"])
-    return {"changed": False, **cluster, "problems": problems(*wanted), "notes": notes(*wanted)}
+    check_names(run.params["accept_combinations"])
+    host = Host(kubernetes=cluster["kubernetes_version"])
+    judged = judge(tenants, run.params["shared_scheduler"].get("version", ""), host, run.params["accept_combinations"])
+    said = [*(f"{text}." for text in judged.untested), *(f"Accepted: {text}." for text in judged.accepted)]
+    return {
+        "changed": False,
+        **cluster,
+        "problems": [*problems(*wanted), *judged.problems],
+        "notes": [*notes(*wanted), *said],
+    }
 
 
 def main() -> None:

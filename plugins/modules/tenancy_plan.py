@@ -15,6 +15,10 @@ description:
   - Every variable whose name starts with C(kubegpu_) has to be a known one. They are listed in the collection's page
     C(docs/inventory.md).
   - It runs on the controller and asks no cluster.
+  - Where C(kubegpu_blueprint) names a blueprint, that gives what the inventory does not say. See the collection's page
+    C(docs/blueprints.md).
+  - Versions that upstream says do not go together are refused, unless C(kubegpu_accept_combinations) names the combination. Those that
+    upstream does not list are warnings.
   - Releases of KAI Scheduler with hazards that touch what is asked for are refused, unless C(accept_hazards) names these. That
     the support of a release has ended is a warning, because it may run already, and a refusal with O(running), which tells.
 extends_documentation_fragment:
@@ -67,6 +71,14 @@ cluster:
   returned: success
   type: dict
   contains:
+    blueprint:
+      description:
+        - The blueprint that the inventory names, with its digest, and the paths at which the inventory differs from it. Empty without one.
+      type: dict
+      sample:
+        name: gpu-host-2026-11-23
+        digest: sha256:d4b4f0…
+        overridden: [device_plugin_version, team-ml.scheduler.version]
     provider:
       description: V(nvkind) or V(existing).
       type: str
@@ -166,6 +178,23 @@ cluster:
       description: That the support of a release has ended, alike, where nobody accepted it and it may run already.
       type: dict
       sample: {}
+    accept_combinations:
+      description: As C(kubegpu_accept_combinations) in the inventory.
+      type: list
+      elements: str
+    combinations:
+      description:
+        - Combinations of versions that upstream does not list, those that were accepted, and those that are untested, which nobody accepted
+          and which are not refused.
+      type: dict
+      sample:
+        accepted: []
+        untested: ["team-ml: kai-kubernetes: KAI Scheduler v0.14.7 is tested upstream with Kubernetes 1.31 to 1.35, and here it is v1.36 (SUPPORT.md)"]
+defaults:
+  description: What the blueprint says of variables that the inventory host does not have, by name.
+  returned: success, without O(variables)
+  type: dict
+  sample: {device_plugin_version: 0.17.4}
 role_variables:
   description:
     - Variables of this collection's roles that are set for the inventory host, such as C(kai_scheduler_timeout), by name.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import reports
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import reports, shown_blueprint
 
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]
@@ -51,7 +51,7 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
     :arg hostvars: Ansible's, after site.yml in check mode; ``groups``, Ansible's as well.
     :returns: ``differences``, each with ``cluster``, ``tenant`` (empty for what is the cluster's), ``subject``, ``what``, ``real``,
         ``wanted`` and ``since`` (when it was last verified as wanted, in UTC; empty where that is not known); ``steps`` that site.yml would
-        take, and ``unknown``, sentences about what could not be compared.
+        take, ``unknown``, sentences about what could not be compared, and ``blueprints`` that say what is wanted, by cluster.
     """
     found = reports(hostvars, groups)
     clusters = [(cluster, "", hostvars[cluster]) for cluster in groups.get("kubegpu_clusters", ())]
@@ -79,6 +79,7 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
     return {
         "differences": differences,
         "steps": steps,
+        "blueprints": {report["cluster"]: report["blueprint"] for report in found if report["blueprint"]},
         "unknown": [failure for report in found for failure in report["failures"]],
     }
 
@@ -109,7 +110,10 @@ def lines(found: Data) -> list[str]:
     said = [f"{_place(row)}: {row['subject']}{_difference(row)}" for row in found["differences"]]
     said += [f"{_place(row)}: step that site.yml would take: {row['step']} ({row['why']})" for row in found["steps"]]
     said += [f"COULD NOT TELL {sentence}" for sentence in found["unknown"]]
-    return said or ["Everything is as wanted."]
+    return [
+        *(said or ["Everything is as wanted."]),
+        *(f"{cluster}: wanted by {shown_blueprint(one)}" for cluster, one in found["blueprints"].items()),
+    ]
 
 
 def _place(row: Data) -> str:

@@ -96,6 +96,8 @@ def _cluster(report: Data, today: datetime.date) -> Data:
     return {
         "name": report["cluster"],
         "failures": report["failures"],
+        "blueprint": report["blueprint"],
+        "combinations": {"accepted": [], "untested": []} | report["combinations"],
         "nodes": report["nodes"],
         "overlaps": report["overlaps"],
         "tenants": [_tenant(tenant, today) for tenant in report["tenants"]],
@@ -227,7 +229,10 @@ def _changes(before: t.Mapping[str, t.Mapping[str, str]], after: t.Mapping[str, 
 def _facts(cluster: Data) -> dict[str, dict[str, str]]:
     """Return what is compared of a cluster, as texts by whose and what it is."""
     nodes = {f"node {one['node']}": f"{one['allocatable']} GPUs, of {_listed(one['tenants'])}" for one in cluster["nodes"]}
-    facts = {cluster["name"]: {"state": "read"} | nodes}
+    # Evidence from before there were blueprints has none.
+    blueprint = cluster.get("blueprint")
+    named_by = {"blueprint": f"{blueprint['name']}, {blueprint['digest']}" if blueprint else "none"}
+    facts = {cluster["name"]: {"state": "read"} | named_by | nodes}
     for name, party in parties([cluster]):
         found = {"state": party.get("state", "present")}
         if scheduler := party["scheduler"]:

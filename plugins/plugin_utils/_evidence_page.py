@@ -17,7 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts impo
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _junit
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import SHARED, parties
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._page import Markup, document, element, listing, parts_bar, table
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import PASSED, Data, counted, named
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import PASSED, Data, counted, named, shown_blueprint
 
 # Colours of tenants, which come round again where there are more.
 HUES = 6
@@ -141,7 +141,10 @@ def _asked(cluster: Data, now: str) -> list[Markup]:
         else []
     )
     unlisted = [f"{cluster['name']}/{name}: made by this collection, not listed any more" for name in cluster["unlisted"]]
-    return found + ([listing(unlisted)] if unlisted else [])
+    said = [shown_blueprint(cluster["blueprint"])] if cluster["blueprint"] else []
+    said += [f"{kind} combination: {text}" for kind, texts in cluster["combinations"].items() for text in texts]
+    said = [f"{cluster['name']}: {text}" for text in said] + unlisted
+    return found + ([listing(said)] if said else [])
 
 
 def _change(wanted: str | None, running: str | None) -> str:

@@ -114,6 +114,8 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     return {
         "cluster": cluster,
         "evidence": variables.get("kubegpu_evidence") or "",
+        "blueprint": desired.get("blueprint") or None,
+        "combinations": dict(desired.get("combinations") or {}),
         "noted": noted,
         "failures": unnoted + noted,
         "tenants": [
@@ -235,6 +237,12 @@ def _scheduler(scheduler: Mapping, live: Mapping, shared: Mapping) -> Data | Non
     # What runs of another one than KAI Scheduler is not known.
     running = live.get("scheduler_version") if scheduler["name"] == "kai" else None
     return {"name": scheduler["name"], "shared": is_shared, "wanted": wanted, "running": running}
+
+
+def shown_blueprint(blueprint: Data) -> str:
+    """Return a blueprint as a sentence without its end, with as much of its digest as people compare."""
+    differing = f", overridden by the inventory: {', '.join(blueprint['overridden'])}" if blueprint["overridden"] else ""
+    return f"blueprint {blueprint['name']}, {blueprint['digest'][:19]}{differing}"
 
 
 def to_do(tenant: Data) -> str:

@@ -22,6 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import (
     PASSED,
     counted,
     named,
+    shown_blueprint,
     to_do,
 )
 
@@ -139,7 +140,10 @@ def notes(clusters: t.Sequence[Data]) -> list[str]:
 
 def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     prefix, where = (f"{cluster['cluster']}/", f" on {cluster['cluster']}") if several else ("", "")
-    lines = [f"{prefix}{tenant['name']}: {line}" for tenant in cluster["tenants"] for line in _tenant_notes(tenant)]
+    start = f"{cluster['cluster']}: " if several else ""
+    lines = [f"{start}{shown_blueprint(cluster['blueprint'])}"] if cluster["blueprint"] else []
+    lines += [f"{start}{kind} combination: {text}" for kind, texts in cluster["combinations"].items() for text in texts]
+    lines += [f"{prefix}{tenant['name']}: {line}" for tenant in cluster["tenants"] for line in _tenant_notes(tenant)]
     if (shared := cluster["shared_scheduler"])["results"]:
         name = f"shared scheduler{where}"
         checks = counted(shared["results"])
@@ -151,7 +155,7 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     for kind in ("accepted hazard", "hazard", "upgrade note"):
         lines += grouped(kind, whose, f"{kind.replace(' ', '_')}s")
     lines += [f"{name}: step: {shown_step(step)}" for name, one in whose.items() for step in one["steps"]]
-    lines += [f"{cluster['cluster']}: {overlap}" if several else overlap for overlap in cluster["overlaps"]]
+    lines += [f"{start}{overlap}" for overlap in cluster["overlaps"]]
     what = "is to be removed" if cluster["removes_unlisted"] else "stays; kubegpu_unlisted: remove takes it away"
     lines += [f"{prefix}{name}: made by this collection, not listed any more, {what}." for name in cluster["unlisted"]]
     lines += [f"{prefix}{one['name']}: {_expiry(one)}" for one in cluster["temporary"]]

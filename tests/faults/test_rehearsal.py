@@ -49,6 +49,7 @@ def _rehearsal_lab() -> Iterator[Lab]:
         ("Have its queues", 1),
         ("Play the rounds", 10),
         ("Remove KAI Scheduler", 5),
+        ("Remove the simulated nodes", 1),
     ],
 )
 def test_a_rehearsal_is_killed(rehearsal_lab: Lab, task: str, seconds: float, tmp_path: Path) -> None:

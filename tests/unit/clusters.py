@@ -40,9 +40,9 @@ def storage_class(name: str, default: bool = False) -> Object:
 class Gke(InMemoryApi):
     """A cluster as GKE's documentation describes it, with one node with GPUs and one without."""
 
-    def __init__(self, *more: Object) -> None:
+    def __init__(self, *more: Object, version: str = "v1.35.4-gke.1200") -> None:
         gpu = node("gpu-1", 8, [GPU_TAINT], **{"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"})
         plugin = daemon_set("nvidia-gpu-device-plugin", "gke.gcr.io/nvidia-gpu-device-plugin@sha256:00")
         network = daemon_set("anetd", "gke.gcr.io/cilium/cilium:v1")
         objects = [gpu, node("cpu-1"), plugin, network, storage_class("standard-rwo", default=True), *more]
-        super().__init__(objects, [SECURITY_CONTEXTS], "v1.35.4-gke.1200")
+        super().__init__(objects, [SECURITY_CONTEXTS], version)

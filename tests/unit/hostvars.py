@@ -105,6 +105,10 @@ MADE = {
     "wanted": "0123456789abcdef",
     "images": {"ghcr.io/loft-sh/vcluster-oss:0.36.1": "sha256:" + "4c" * 32},
 }
+BLUEPRINT = {"name": "gpu-host-2026-11-23", "digest": "sha256:" + "5d" * 32, "overridden": ["ml.scheduler.version"]}
+COMBINATION = (
+    "ml: kai-kubernetes: KAI Scheduler v0.14.7 is tested upstream with Kubernetes 1.31 to 1.35, and here it is v1.36 (SUPPORT.md)"
+)
 RACE = "#1103: when pods that share GPUs start at once, a GPU's reservation can be taken away"
 
 
@@ -177,6 +181,10 @@ def _gpu1(inventory):
     overlaps = ["pod default/old of no tenant holds 1 GPUs of node gpu1-worker2, which is research's"]
     inventory.cluster(tenants, found, nodes=nodes, unlisted=["left"], _kubegpu_spans=spans(("make the cluster", 0, 41.5)))
     inventory.hostvars["gpu1"]["_kubegpu_ledger"] |= {"tenants": rows, "overlaps": overlaps}
+    inventory.hostvars["gpu1"]["_kubegpu"] |= {
+        "blueprint": BLUEPRINT,
+        "combinations": {"accepted": [], "untested": [COMBINATION]},
+    }
     steps = [
         {"step": "install KAI Scheduler v0.13.1", "why": "it is absent", "seconds": 31.2},
         {"step": "wait", "why": "it starts"},

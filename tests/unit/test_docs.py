@@ -16,6 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import facts as rehearsal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vcluster
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tools import inventory_page
 
@@ -29,7 +30,7 @@ INVENTORIES = [
 
 # Groups of the inventory, and the example of a variable that is refused.
 NO_VARIABLES = {"kubegpu_clusters", "kubegpu_labs", "kubegpu_rehearsals", "kubegpu_tenats"}
-FOLDERS = "changelogs|docs|examples|faults|inventories|meta|molecule|playbooks|plugins|requirements|roles|tests|tools"
+FOLDERS = "blueprints|changelogs|docs|examples|faults|inventories|meta|molecule|playbooks|plugins|requirements|roles|tests|tools"
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]+|Makefile|pyproject.toml)(?:::\w+)?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
@@ -66,13 +67,16 @@ def test_the_rehearsals_page_shows_a_trace_and_names_all_that_is_judged():
     assert rows >= {*rehearsal.INVARIANTS, *rehearsal.THRESHOLDS}
 
 
-@pytest.mark.parametrize("source", [ROOT / "README.md", ROOT / "docs/inventory.md", *INVENTORIES], ids=str)
+@pytest.mark.parametrize(
+    "source", [ROOT / "README.md", ROOT / "docs/blueprints.md", ROOT / "docs/inventory.md", *INVENTORIES], ids=str
+)
 def test_inventories_that_are_shown_are_accepted(source):
     shown = blocks(source) if source.suffix == ".md" else [yaml.safe_load(source.read_text())]
     assert shown
     for inventory in shown:
         for host, variables in inventory["kubegpu_clusters"]["hosts"].items():
-            assert desired_state(variables, host, TODAY, running={}).tenants
+            blueprint = load(variables.get("kubegpu_blueprint"))
+            assert desired_state(variables, host, TODAY, running={}, blueprint=blueprint).tenants
 
 
 def options_of(action: str, given: dict) -> tuple[set[str], set[str]]:

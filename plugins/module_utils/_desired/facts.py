@@ -17,10 +17,20 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
 
 PREFIX = "kubegpu_"
 TENANTS = "kubegpu_tenants"
+BLUEPRINT = "kubegpu_blueprint"
 TEMPORARY = "kubegpu_temporary_tenant"
 SHARED_SCHEDULER = "kubegpu_shared_scheduler"
 METRICS = "kubegpu_metrics"
 WORKERS = "nvkind_workers"
+# Variables of roles with versions that go together, or not.
+VERSIONS = (
+    "device_plugin_driver_version",
+    "device_plugin_provider",
+    "device_plugin_version",
+    "docker_nvidia_runtime_toolkit_version",
+    "lab_driver_version",
+    "nvkind_image",
+)
 
 KAI = "kai"
 PROVIDERS = ("nvkind", "existing")
@@ -154,6 +164,12 @@ TENANT: Fields = {
 }
 
 CLUSTER: Fields = {
+    BLUEPRINT: Field(
+        str,
+        "Versions and settings that hold where the inventory gives none, see docs/blueprints.md: the name of a blueprint with its date, "
+        "or the path of a file of your own on the controller.",
+        "",
+    ),
     "kubegpu_cluster_provider": Field(
         str,
         "nvkind: the cluster is made on the inventory host. existing: it is there, and the inventory host reaches its API.",
@@ -221,6 +237,11 @@ CLUSTER: Fields = {
         bool,
         "Whether tenants whose profile needs network policies are made where the cluster's network does not enforce them.",
         False,
+    ),
+    "kubegpu_accept_combinations": Field(
+        list,
+        "Names of combinations of versions that are accepted although upstream does not list them, see docs/blueprints.md.",
+        [],
     ),
     "kubegpu_accept_lost_pods": Field(
         bool, "Whether tenants are paused although that ends pods for good, because no controller makes them anew.", False

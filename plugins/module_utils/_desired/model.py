@@ -167,12 +167,16 @@ class Cluster:
     :ivar workers: GPU devices of each worker node of a cluster that is made; None where the cluster exists.
     :ivar tenants: all that are listed, and the temporary one; ``only``, the names of those to act on, empty for all of them.
     :ivar shared_scheduler: the host cluster's KAI Scheduler; None where none is wanted.
+    :ivar blueprint: its name, its digest, and the paths at which the inventory differs from it; empty where none is named.
     :ivar metrics: the Prometheus that reads them, see READER of _metrics, every key filled in; empty for none.
     :ivar rehearsal: what a change of KAI Scheduler needs, as role kai_scheduler takes it; empty where it needs no verdict.
     :ivar accepted_hazards: those that touch what is asked of KAI Schedulers and were accepted, by tenant, of the shared one by the
         name of its variable; ``unsupported`` alike, the end of support that nobody accepted.
+    :ivar combinations: of versions that upstream does not list, a sentence each: those that were ``accepted``, and those that are
+        ``untested`` and neither accepted nor refused.
     """
 
+    blueprint: Data
     provider: str
     kubeconfig: str
     tenants_folder: str
@@ -191,6 +195,8 @@ class Cluster:
     rehearsal: Data
     accepted_hazards: dict[str, list[str]]
     unsupported: dict[str, list[str]]
+    accept_combinations: list[str]
+    combinations: Data
 
     @property
     def selected(self) -> tuple[Tenant, ...]:

@@ -16,6 +16,9 @@ import datetime
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.values import Blueprint, applied
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import ACCEPT, Host, judge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import check_names as check_combinations
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all, did_you_mean
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
@@ -41,6 +44,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values im
     scheduler_values,
     vcluster_values,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import PROVIDERS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Asked, Hazard
@@ -56,6 +60,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
 # such as "vc-<name>-v-tenant-<name>" cut at 63 characters: up to 40 they stay legal, and distinct.
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NOTHING_JUDGED: Data = {"accepted": [], "untested": []}
 # "cluster" is the administrator's kubeconfig beside the tenants'.
 _RESERVED = ("cluster",)
 
@@ -64,24 +69,30 @@ _RESERVED = ("cluster",)
 
 
 def desired_state(
-    variables: Data, host: str, today: datetime.date, running: Data | None = None, installs: bool = True
+    variables: Data,
+    host: str,
+    today: datetime.date,
+    running: Data | None = None,
+    installs: bool = True,
+    blueprint: Blueprint | None = None,
 ) -> Cluster:
     """Make the desired state of one cluster.
 
     :arg variables: of its inventory host, those that start with kubegpu_ and, where they are set, nvkind_workers,
-        nvkind_cluster_name and lab_gpus; others are ignored.
+        nvkind_cluster_name, lab_gpus and VERSIONS; others are ignored.
     :arg host: name of the inventory host.
     :arg today: decides which releases are still supported.
     :arg running: what tenants_info found on the cluster, empty where there is none yet. With it, releases without support are
         refused that do not run already; without it, what runs is not known, and they are not.
-    :arg installs: whether anything is going to be installed; a removal is refused for no hazard.
+    :arg installs: whether anything is going to be installed; a removal is refused for no hazard and no combination of versions.
+    :arg blueprint: what the inventory's kubegpu_blueprint names.
     :raises TenancyError: with all ``problems``.
     """
     problems = Problems()
-    variables = plain(variables)
+    variables, named = _with_blueprint(plain(variables), blueprint)
     given = _variables(variables, problems)
     made = given["kubegpu_cluster_provider"] != "existing"
-    name = _cluster_name(variables.get("nvkind_cluster_name", facts.CLUSTER_NAME), problems) if made else ""
+    places = _places(given, variables, made, host, problems)
     platform = _platform(given, problems)
     tenants = [*_listed(given[TENANTS], platform, problems), *_temporary(given[TEMPORARY], platform, problems)]
     _check_rivals(tenants, problems)
@@ -89,31 +100,51 @@ def desired_state(
     layout = _layout(variables.get(WORKERS) or [], problems) if made else None
     _check_layout(tenants, layout, _lab_gpus(variables.get("lab_gpus"), problems), problems)
     only = [tenant.name for tenant in tenants if tenant.expires] or _only(given["kubegpu_only"], problems)
-    metrics = reader(given[METRICS], METRICS, problems)
-    _check_access(given, made, problems)
-    _check_rehearsal(given, problems)
+    _check_settings(given, made, problems)
     accepted, unsupported = _hazards(tenants, scheduler, only, today, running, problems) if installs else ({}, {})
+    judged = _combinations(given, variables, made, tenants, scheduler, problems) if installs else _NOTHING_JUDGED
     problems.raise_if_any("the desired state")
     return Cluster(
+        blueprint=named,
         provider=given["kubegpu_cluster_provider"],
-        kubeconfig=given["kubegpu_kubeconfig"] or f"{facts.STATE_FOLDER}/{name}/cluster.yml",
-        tenants_folder=f"{facts.STATE_FOLDER}/{name}/tenants" if made else f"{facts.CONTROLLER_FOLDER}/{host}/tenants",
-        kubeconfig_dir=given["kubegpu_kubeconfig_dir"] or f"{facts.CONTROLLER_FOLDER}/{host}",
-        kubeconfig_proxy=given["kubegpu_kubeconfig_proxy"],
-        charts=given["kubegpu_charts"],
+        **_as_given(given),
+        **places,
         platform=platform,
         workers=None if layout is None else tuple(layout),
         tenants=tuple(tenants),
         only=tuple(only),
         shared_scheduler=scheduler,
-        metrics=metrics,
-        unlisted=given["kubegpu_unlisted"],
-        accept_unenforced_network_policies=given["kubegpu_accept_unenforced_network_policies"],
-        accept_lost_pods=given["kubegpu_accept_lost_pods"],
         rehearsal=_rehearsal(given),
         accepted_hazards=accepted,
         unsupported=unsupported,
+        combinations=judged,
     )
+
+
+def _with_blueprint(variables: Data, blueprint: Blueprint | None) -> tuple[Data, Data]:
+    """Return the variables with what the blueprint adds, and what there is to say of that; empty without one."""
+    if blueprint is None:
+        return variables, {}
+    whole, overridden = applied(blueprint, variables)
+    return whole, {"name": blueprint.name, "digest": blueprint.digest, "overridden": overridden}
+
+
+def _as_given(given: Data) -> Data:
+    """Return what Cluster has as the inventory gives it."""
+    accept = ("accept_unenforced_network_policies", "accept_lost_pods", "accept_combinations")
+    said = {key: given[f"{facts.PREFIX}{key}"] for key in ("kubeconfig_proxy", "charts", "unlisted", *accept)}
+    # Its problems are among those of the settings.
+    return said | {"metrics": reader(given[METRICS], METRICS, Problems())}
+
+
+def _places(given: Data, variables: Data, made: bool, host: str, problems: Problems) -> Data:
+    """Return where kubeconfigs are, as Cluster has it."""
+    name = _cluster_name(variables.get("nvkind_cluster_name", facts.CLUSTER_NAME), problems) if made else ""
+    return {
+        "kubeconfig": given["kubegpu_kubeconfig"] or f"{facts.STATE_FOLDER}/{name}/cluster.yml",
+        "tenants_folder": f"{facts.STATE_FOLDER}/{name}/tenants" if made else f"{facts.CONTROLLER_FOLDER}/{host}/tenants",
+        "kubeconfig_dir": given["kubegpu_kubeconfig_dir"] or f"{facts.CONTROLLER_FOLDER}/{host}",
+    }
 
 
 def _platform(given: Data, problems: Problems) -> Platform:
@@ -158,6 +189,17 @@ def _rehearsal(given: Data) -> Data:
     keys = ("verdicts", "max_age")
     needs = {key: given[f"kubegpu_rehearsal_{key}"] for key in keys} | {"accept_holds": given["kubegpu_accept_holds"]}
     return needs if given["kubegpu_rehearsal"] == facts.REQUIRED else {}
+
+
+def _check_settings(given: Data, made: bool, problems: Problems) -> None:
+    """Refuse settings of the cluster that cannot be."""
+    _check_access(given, made, problems)
+    _check_rehearsal(given, problems)
+    reader(given[METRICS], METRICS, problems)
+    try:
+        check_combinations(given[ACCEPT])
+    except TenancyError as exc:
+        problems.extend(exc.problems)
 
 
 def _check_rehearsal(given: Data, problems: Problems) -> None:
@@ -559,6 +601,35 @@ def _runs(running: Data | None, name: str, version: str) -> bool:
     found = {tenant["name"]: tenant["scheduler_version"] for tenant in running.get("tenants", []) if tenant["state"] != "absent"}
     found[SHARED_SCHEDULER] = running.get("shared_scheduler") or "none"
     return found.get(name, "none") in (None, "unknown", version)
+
+
+# --- versions that go together -----------------------------------------------------------------------------------
+
+
+def _combinations(
+    given: Data, variables: Data, made: bool, tenants: list[Tenant], shared: Scheduler | None, problems: Problems
+) -> Data:
+    """Refuse versions that do not go together, as far as they are known before a cluster is asked."""
+    # Versions that are none have no place in the table.
+    if problems:
+        return _NOTHING_JUDGED
+    versions = {key: str(variables.get(key) or "") for key in facts.VERSIONS}
+    found = judge(tenants, shared.version if shared else "", _host(versions) if made else Host(), given[ACCEPT])
+    problems.extend(found.problems)
+    return {"accepted": found.accepted, "untested": found.untested}
+
+
+def _host(versions: t.Mapping[str, str]) -> Host:
+    """Return what is known of a cluster that is made, by the variables of the roles that make it."""
+    provider = PROVIDERS.get(versions["device_plugin_provider"] or "device_plugin")
+    tag = re.search(r":(v\d+\.\d+\.\d+)[^/:@]*(@[^/]*)?$", versions["nvkind_image"])
+    return Host(
+        kubernetes=tag[1] if tag else "",
+        driver=versions["device_plugin_driver_version"] or versions["lab_driver_version"],
+        toolkit=versions["docker_nvidia_runtime_toolkit_version"],
+        provider=provider.name if provider else "",
+        plugin=versions["device_plugin_version"] or (provider.version if provider else ""),
+    )
 
 
 # --- the layout of a cluster that is made ------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Data, Problems
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.versions import number, within
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
     DEFAULT,
     LIMITS,
@@ -59,7 +60,7 @@ def validated(
     metrics = reader(params["metrics"], "metrics", problems)
     if metrics and provider.name != "gpu_operator":
         problems.add("metrics", "are those of DCGM exporter, which comes with the GPU operator.")
-    problems += _limits(provider, version, dra, kubernetes, _driver(known.values()) or params["driver_version"])
+    problems += limit_problems(provider, version, dra, kubernetes, _driver(known.values()) or params["driver_version"])
     refuse(problems)
     return tuple(groups), expected, metrics
 
@@ -189,7 +190,7 @@ def _members(item: Object, path: str, known: dict[str, Labels], with_gpus: set[s
 
 def _mps_problems(provider: Provider, version: str, mig_strategy: str) -> list[str]:
     problems = []
-    if provider.name == "device_plugin" and _number(version) < _number(MPS_SINCE):
+    if provider.name == "device_plugin" and number(version) < number(MPS_SINCE):
         problems.append(f"version: the chart {provider.chart} {version} knows no MPS. It does from {MPS_SINCE} on.")
     if mig_strategy != "none":
         problems.append(f"mig_strategy: with {mig_strategy} there is no sharing by MPS, which does not work on GPUs in MIG mode.")
@@ -207,11 +208,6 @@ def _dra_problems(params: t.Mapping[str, t.Any]) -> list[str]:
     return problems
 
 
-def _number(version: str) -> tuple[int, ...]:
-    found = re.match(r"v?(\d+(?:\.\d+)*)", version)
-    return tuple(int(part) for part in found[1].split(".")) if found else ()
-
-
 def _driver(nodes: t.Iterable[Labels]) -> str:
     """Return the oldest driver of these nodes, by the labels of feature discovery; empty where there are none."""
     parts = ("major", "minor", "rev")
@@ -220,22 +216,25 @@ def _driver(nodes: t.Iterable[Labels]) -> str:
         or ".".join(filter(None, (labels.get(f"nvidia.com/cuda.driver.{part}") for part in parts)))
         for labels in nodes
     ]
-    return min(filter(None, found), key=_number, default="")
+    return min(filter(None, found), key=number, default="")
 
 
-def _limits(provider: Provider, version: str, dra: bool, kubernetes: str, driver: str) -> list[str]:
+def limit_problems(provider: Provider, version: str, dra: bool, kubernetes: str, driver: str) -> list[str]:
+    """Return why a chart cannot work on a cluster.
+
+    :arg dra: whether it is to use Dynamic Resource Allocation.
+    :arg kubernetes: version of the API server; ``driver``, the oldest one of the nodes, empty where it is not known.
+    """
     problems = []
     for limit in LIMITS:
         if limit.provider != provider.name or not version.startswith(limit.series) or (limit.dra and not dra):
             continue
         what = f"{provider.title} {version}" + (" with DRA" if limit.dra else "")
         first, last = limit.kubernetes
-        running = _number(kubernetes)
-        # 1.36 as the last one includes 1.36.4.
-        if running < _number(first) or (last and running[: len(_number(last))] > _number(last)):
+        if not within(kubernetes, first, last):
             span = f"from {first}" + (f" to {last}" if last else " on")
             problems.append(f"version: {what} works with Kubernetes {span}, and the cluster has {kubernetes} ({limit.source}).")
-        if limit.driver and driver and _number(driver) < _number(limit.driver):
+        if limit.driver and driver and number(driver) < number(limit.driver):
             problems.append(f"version: {what} needs a driver from {limit.driver} on, and a node has {driver} ({limit.source}).")
         elif limit.dra and not driver:
             problems.append(f"driver_version: {what} needs a driver from {limit.driver} on, and no node's labels tell its own.")

@@ -20,6 +20,8 @@ KIND = "Queue"
 QUEUE_LABEL = "kai.scheduler/queue"
 # Where KAI puts the work of pods without that label.
 DEFAULT_QUEUE = "default-queue"
+# What its chart brings along.
+DEFAULT_QUEUES = frozenset({DEFAULT_QUEUE, "default-parent-queue"})
 
 UNLIMITED = "unlimited"
 RESOURCES = ("gpu", "cpu", "memory")

@@ -13,7 +13,12 @@ import functools
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, is_owned, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
+    MANAGER,
+    annotations_of,
+    is_owned,
+    labels_of,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problems
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
@@ -22,9 +27,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, plain_lines
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import empty_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import TOPOLOGY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, DEFAULT_QUEUES, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
@@ -86,16 +91,17 @@ def record(run: Run, scheduler: str, seconds: float, interval: float, now: t.Cal
 def have_cluster(run: Run, trace: Trace, image: str) -> None:
     """Have KWOK and the nodes of a trace, and no other simulated nodes.
 
-    :raises TenancyError: where the namespace is somebody else's, or KWOK does not start in time.
+    :raises TenancyError: where the namespace is somebody else's, or the queues are; or KWOK does not start in time.
     """
     wanted = {node["metadata"]["name"]: node for node in plan.nodes(trace)}
     live = {node["metadata"]["name"]: node for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")}
     _check_namespaces(run)
+    _check_queues(run)
     for item in plan.simulator(image):
         _have(run, item)
     other = [name for name, node in live.items() if name not in wanted or _shape(node) != _shape(wanted[name])]
     missing = [node for name, node in wanted.items() if name not in live or name in other]
-    _take_nodes(run, "remove", other, lambda name: run.kube.delete("v1", "Node", name))
+    _remove_nodes(run, other)
     _take_nodes(run, "create", missing, run.kube.create)
     if run.check_mode:
         return
@@ -110,7 +116,7 @@ def remove_cluster(run: Run) -> None:
     if run.kube.get("v1", "Namespace", NAMESPACE):
         # Nodes that are gone end no pods.
         run.take("end the pods of the rehearsal", "their nodes go", lambda: _clear(run))
-    _take_nodes(run, "remove", nodes, lambda name: run.kube.delete("v1", "Node", name))
+    _remove_nodes(run, nodes)
     if not run.check_mode:
         _remove_shared_objects(run, {})
     for item in reversed(plan.simulator()):
@@ -236,8 +242,22 @@ class _Play:
 
     def _bring_back(self, pods: t.Iterable[Object]) -> None:
         """Create again what KAI Scheduler evicted, as the controllers of such pods would."""
-        there = {pod["metadata"]["name"] for pod in pods if pod["metadata"]["namespace"] == NAMESPACE}
-        concurrently(self._run.kube.create, [pod for name, pod in self._submitted.items() if name not in there])
+        phases = {
+            pod["metadata"]["name"]: pod["status"].get("phase") for pod in pods if pod["metadata"]["namespace"] == NAMESPACE
+        }
+        evicted = [pod for name, pod in self._submitted.items() if name not in phases]
+        # Pods that start together do so again all of them: KAI Scheduler counts none that has ended.
+        groups = {annotations_of(pod).get(POD_GROUP_NOTE) for pod in evicted} - {None}
+        ended = [
+            pod
+            for name, pod in self._submitted.items()
+            if phases.get(name) in ENDED and annotations_of(pod).get(POD_GROUP_NOTE) in groups
+        ]
+        concurrently(self._delete, ended)
+        concurrently(self._run.kube.create, evicted + ended)
+
+    def _delete(self, pod: Object) -> None:
+        self._run.kube.delete("v1", "Pod", pod["metadata"]["name"], NAMESPACE, grace_seconds=0)
 
     def _all_ended(self, pods: t.Iterable[Object]) -> bool:
         """Tell whether nothing can change any more: every pod has ended, or runs without an end."""
@@ -259,7 +279,7 @@ def _clear(run: Run) -> None:
 
 def _unreserved(run: Run) -> tuple[bool | None, str]:
     pods = run.kube.list("v1", "Pod", None, f"app={RESERVATION_APP}")
-    names = [pod["metadata"]["name"] for pod in pods if str(pod["spec"].get("nodeName", "")).startswith("simulated-")]
+    names = [pod["metadata"]["name"] for pod in pods if str(pod["spec"].get("nodeName", "")).startswith(plan.NODES_NAME)]
     return (None, ", ".join(names)) if names else (True, "")
 
 
@@ -268,6 +288,16 @@ def _check_namespaces(run: Run) -> None:
         live = run.kube.get("v1", "Namespace", name)
         if live is not None and not is_owned(live):
             raise TenancyError(f"namespace: {name} exists and is not owned by {MANAGER}; it stays untouched.")
+
+
+def _check_queues(run: Run) -> None:
+    """Refuse a cluster whose queues a first rehearsal would replace."""
+    if run.kube.get("v1", "Namespace", NAMESPACE) is None:
+        names = {item["metadata"]["name"] for item in run.kube.list(API_VERSION, KIND)} - DEFAULT_QUEUES
+        if names:
+            raise TenancyError(
+                f"The cluster has queues that no rehearsal made: {', '.join(sorted(names))}. Rehearse on a cluster on which nothing depends."
+            )
 
 
 def _have(run: Run, item: Object) -> None:
@@ -305,6 +335,18 @@ def _take_nodes(run: Run, verb: str, nodes: t.Sequence[t.Any], call: t.Callable[
         before, after = (len(nodes), None) if verb == "remove" else (None, len(nodes))
         run.change(f"simulated nodes to {verb}", before, after)
         run.take(f"{verb} {len(nodes)} simulated nodes", "the trace says which there are", lambda: concurrently(call, nodes))
+
+
+def _remove_nodes(run: Run, names: t.Sequence[str]) -> None:
+    """Remove simulated nodes, and the pods of DaemonSets on them, which no kubelet ends."""
+    _take_nodes(run, "remove", names, lambda name: run.kube.delete("v1", "Node", name))
+    if run.check_mode:
+        return
+    there = {node["metadata"]["name"] for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")}
+    for pod in run.kube.list("v1", "Pod"):
+        node = str(pod["spec"].get("nodeName", ""))
+        if node.startswith(plan.NODES_NAME) and node not in there:
+            run.kube.delete("v1", "Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], grace_seconds=0)
 
 
 def _simulates(run: Run) -> tuple[bool | None, str]:

@@ -42,6 +42,8 @@ Object = dict[str, t.Any]
 
 NAME = "kwok"
 IMAGE = "registry.k8s.io/kwok/kwok:v0.8.0"
+# What the names of simulated nodes begin with.
+NODES_NAME = "simulated-"
 # Pods that a node takes; KAI Scheduler's reservations count, too.
 MOST_PODS = 500
 # A node counts as lost when it has not renewed its lease for so long (kube-controller-manager, node-monitor-grace-period).
@@ -227,7 +229,7 @@ def nodes(trace: Trace) -> list[Object]:
         amounts |= {GPU_RESOURCE: str(shape.gpus)} if shape.gpus else {}
         memory = {GPU_MEMORY_LABEL: str(shape.gpu_memory)} if shape.gpu_memory else {}
         for number in range(shape.count):
-            item = _owned("v1", "Node", f"simulated-{index}-{number}")
+            item = _owned("v1", "Node", f"{NODES_NAME}{index}-{number}")
             item["metadata"]["labels"] |= (
                 shape.labels | memory | {SIMULATED: "true", "kubernetes.io/hostname": item["metadata"]["name"]}
             )

@@ -159,7 +159,7 @@ class Watch:
         known = self._pods.setdefault(name, _Pod(at, uid))
         if known.uid != uid:
             # Made anew after an eviction between two observations.
-            known.evicted += not known.gone
+            known.evicted += not (known.gone or known.ended)
             known.uid, known.gone = uid, False
         if pod["spec"].get("nodeName") and known.bound is None:
             known.bound = at

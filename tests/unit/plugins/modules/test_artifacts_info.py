@@ -13,6 +13,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import CLUSTER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.modules.artifacts_info import reconcile
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import recipe
 from ansible_collections.kubegpu.tenancy.tests.unit.charts import Charts
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
@@ -33,7 +34,7 @@ def variables(path):
 def listed(given, charts=None, **params):
     known = {name: value for name, value in given.items() if name in CLUSTER or name in ("nvkind_workers", "lab_gpus")}
     # Where charts are is not what they say.
-    cluster = desired_state(known | {"kubegpu_charts": ""}, "lab", TODAY).data()
+    cluster = desired_state(known | {"kubegpu_charts": ""}, "lab", TODAY, blueprint=load(given["kubegpu_blueprint"])).data()
     settings = {name: value for name, value in given.items() if name.startswith(("nvkind", "rehearsal"))} | {
         "nvkind_image": NODE,
         "rehearsal_chart_source": "",

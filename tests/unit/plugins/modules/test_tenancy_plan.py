@@ -87,6 +87,64 @@ def test_a_release_without_support_is_a_warning_and_a_refusal_where_it_does_not_
     assert refused["problems"][0].startswith(f"kubegpu_tenants[0].scheduler.version: v0.13.1 is refused. {ended}.")
 
 
+def test_a_blueprint_says_what_the_inventory_does_not():
+    name = "gpu-host-2026-11-23"
+    scheduled = TENANT | {"scheduler": {"name": "kai"}, "queues": [{"name": "ml"}]}
+    given = {"kubegpu_blueprint": name, "nvkind_workers": [{"gpus": 8}], "kubegpu_tenants": [scheduled]}
+    found = call(**given, device_plugin_version="0.18.2")
+    (tenant,) = found["cluster"]["tenants"]
+    assert (tenant["scheduler"]["version"], tenant["vcluster"]["version"]) == ("v0.16.8", DEFAULT_VERSION)
+    assert found["cluster"]["blueprint"]["name"] == name
+    assert found["cluster"]["blueprint"]["overridden"] == ["device_plugin_version"]
+    assert found["defaults"] == {
+        "docker_nvidia_runtime_toolkit_version": "1.20.1",
+        "nvkind_image": "docker.io/kindest/node:v1.36.1",
+        "device_plugin_provider": "device_plugin",
+    }
+    # As the playbook notes them: a second look finds nothing more to note, and the same blueprint.
+    again = call(**given, device_plugin_version="0.18.2", **found["defaults"])
+    assert again["defaults"] == {}
+    assert again["cluster"] == found["cluster"]
+    assert call(**given | {"kubegpu_blueprint": ""})["problems"] == ["kubegpu_tenants[0].scheduler.version: is missing."]
+    variables = call({"kubegpu_blueprint": name, "kubegpu_tenants": []})
+    assert variables["cluster"]["blueprint"]["name"] == name
+    assert "defaults" not in variables
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("latest", "kubegpu_blueprint: 'latest' has no date at its end"),
+        ("gpu-hots-2026-11-23", "Did you mean gpu-host-2026-11-23? There are existing-cluster-2026-11-23, gpu-host-2026-11-23"),
+        (3, "kubegpu_blueprint: must be a string, not 3"),
+    ],
+)
+def test_what_names_no_blueprint_is_refused(given, problem):
+    found = call(**EXISTING, kubegpu_blueprint=given)
+    assert found["failed"]
+    assert problem in found["msg"]
+
+
+def test_versions_that_do_not_go_together_are_refused_or_a_warning():
+    kai = {"scheduler": {"name": "kai", "version": "v0.14.7"}, "queues": [{"name": "ml"}]}
+    made = {"nvkind_workers": [{"gpus": 8}], "kubegpu_tenants": [TENANT | kai]}
+    found = call(**made, nvkind_image="127.0.0.1:5000/kindest/node:v1.37.0-network-policies@sha256:00")
+    assert [line.split(": ")[1] for line in found["warnings"]] == ["kai-kubernetes", "vcluster-host"]
+    assert found["cluster"]["combinations"]["untested"] == [line.removesuffix(".") for line in found["warnings"]]
+    accepted = call(**made, kubegpu_accept_combinations=["kai-kubernetes"])
+    assert "warnings" not in accepted
+    assert accepted["cluster"]["accept_combinations"] == ["kai-kubernetes"]
+    assert len(accepted["cluster"]["combinations"]["accepted"]) == 1
+    (refused,) = call(**made, docker_nvidia_runtime_toolkit_version="1.6.0")["problems"]
+    assert refused.startswith("cluster: NVIDIA's device plugin 0.17.4 needs NVIDIA's container toolkit 1.7.0 or later")
+    assert "failed" not in call(installs=False, **made, docker_nvidia_runtime_toolkit_version="1.6.0")
+    # What installs nothing of it on a cluster that exists knows nothing of it.
+    there = call(**EXISTING, kubegpu_tenants=made["kubegpu_tenants"], docker_nvidia_runtime_toolkit_version="1.6.0")
+    assert [line.split(": ")[1] for line in there["warnings"]] == ["kai-kubernetes"]
+    unknown = call(**made, kubegpu_accept_combinations=["weather"])["problems"]
+    assert unknown[0].startswith("kubegpu_accept_combinations[0]: 'weather' is no combination.")
+
+
 def test_what_is_returned_is_what_is_documented():
     documented = yaml.safe_load(
         (ROOT / "plugins/modules/tenancy_plan.py").read_text().partition('RETURN = r"""')[2].rpartition('"""')[0]

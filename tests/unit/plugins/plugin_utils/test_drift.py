@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import REGISTERED, drift, lines
-from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import Inventory, live
+from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import BLUEPRINT, Inventory, live
 
 ROOT = Path(__file__).parents[4]
 # Where site.yml makes changes. Of the lab, which is made anew at will, nothing is compared.
@@ -69,8 +69,19 @@ def test_everything_that_site_can_change_is_compared():
 
 def test_nothing_differs():
     result = found(Inventory().cluster(_nvkind_cluster={"changed": False}).worked(_kai_scheduler_release={"changed": False}))
-    assert result == {"differences": [], "steps": [], "unknown": []}
+    assert result == {"differences": [], "steps": [], "blueprints": {}, "unknown": []}
     assert lines(result) == ["Everything is as wanted."]
+
+
+def test_the_blueprint_that_says_what_is_wanted_is_named():
+    inventory = Inventory().cluster().cluster(name="gpu2")
+    inventory.hostvars["gpu1"]["_kubegpu"] |= {"blueprint": BLUEPRINT}
+    result = found(inventory)
+    assert result["blueprints"] == {"gpu1": BLUEPRINT}
+    assert lines(result) == [
+        "Everything is as wanted.",
+        "gpu1: wanted by blueprint gpu-host-2026-11-23, sha256:5d5d5d5d5d5d, overridden by the inventory: ml.scheduler.version",
+    ]
 
 
 def test_each_difference_is_named_with_its_place_and_what_site_would_do():

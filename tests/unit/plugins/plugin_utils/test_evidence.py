@@ -18,6 +18,8 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import e
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import junit, page
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
     AT,
+    BLUEPRINT,
+    COMBINATION,
     KAI,
     ML,
     RACE,
@@ -124,6 +126,8 @@ def test_what_was_asked_and_what_is(whole):
     }
     assert web["scheduler"] is None
     assert [hazard.partition(":")[0] for hazard in ml["accepted_hazards"]] == ["#1103", "end-of-support"]
+    assert [cluster["blueprint"] for cluster in whole["clusters"]] == [BLUEPRINT, None]
+    assert whole["clusters"][0]["combinations"] == {"accepted": [], "untested": [COMBINATION]}
 
 
 def test_a_scheduler_of_which_nothing_is_known_has_no_end_of_support():
@@ -196,6 +200,28 @@ def test_what_differs(tenant, fields, rows):
     changes = after(lambda reports: replace(reports, tenant, **fields))["changes"]
     assert [(row["what"], row["before"], row["after"]) for row in changes] == rows
     assert {row["where"].partition("/")[2] for row in changes} <= {tenant}
+
+
+def test_another_blueprint_is_a_change_and_none_before_there_were_some_is_none():
+    def change(reports):
+        reports[0]["blueprint"] = BLUEPRINT | {"name": "gpu-host-2027-02-01"}
+        reports[1]["blueprint"] = BLUEPRINT
+
+    digest = BLUEPRINT["digest"]
+    assert after(change)["changes"] == [
+        {
+            "where": "gpu1",
+            "what": "blueprint",
+            "before": f"gpu-host-2026-11-23, {digest}",
+            "after": f"gpu-host-2027-02-01, {digest}",
+        },
+        {"where": "gpu2", "what": "blueprint", "before": "none", "after": f"gpu-host-2026-11-23, {digest}"},
+    ]
+    former = evidence(two_clusters().reports(), AT)
+    for cluster in former["clusters"]:
+        del cluster["blueprint"]
+    found = evidence(two_clusters().reports(), AT, json.dumps(former))["since"]["changes"]
+    assert [(row["where"], row["before"]) for row in found] == [("gpu1", "none")]
 
 
 def test_tenants_and_shared_schedulers_that_come_and_go_are_one_line_each():
@@ -340,6 +366,11 @@ def test_a_page_shows_versions_ages_support_and_evidence(shown):
     assert "2.75 in use, 2.75 asked for; quota 3, limit 4" in shown.said
     assert "use not read; quota 0, limit unlimited" in shown.said
     assert "Not verified: gpu2/vision, gpu2/old." in shown.said
+    assert (
+        "gpu1: blueprint gpu-host-2026-11-23, sha256:5d5d5d5d5d5d, overridden by the inventory: ml.scheduler.version"
+        in shown.said
+    )
+    assert f"gpu1: untested combination: {COMBINATION}" in shown.said
 
 
 def test_the_time_line_is_in_the_order_of_the_clock(shown):

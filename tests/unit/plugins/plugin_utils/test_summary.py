@@ -10,7 +10,18 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.filter.summary import FilterModule, summary
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import FIRST_JOB, FIRST_QUEUE, first_job, notes, rows
 from ansible_collections.kubegpu.tenancy.tests.unit import hostvars
-from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import GONE, KAI, ML, PASSED, WEB, check, live, node
+from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
+    BLUEPRINT,
+    COMBINATION,
+    GONE,
+    KAI,
+    ML,
+    PASSED,
+    WEB,
+    check,
+    live,
+    node,
+)
 
 APPLY = "kubectl --kubeconfig ~/.kube/kubegpu/gpu1/tenants/{}.yml apply -f"
 
@@ -325,6 +336,18 @@ def test_until_when_tenants_are_there_that_were_made_for_a_while():
         "ci-1: temporary, expires at 2026-11-23T14:00:00Z.",
         "ci-2: expired at 2026-11-23T10:00:00Z; kubegpu.tenancy.expire removes it.",
     ]
+
+
+def test_the_blueprint_and_what_of_versions_is_not_listed_upstream():
+    about = {"blueprint": BLUEPRINT, "combinations": {"accepted": ["a"], "untested": [COMBINATION]}}
+    inventory = Inventory().cluster()
+    inventory.hostvars["gpu1"]["_kubegpu"] |= about
+    said = "blueprint gpu-host-2026-11-23, sha256:5d5d5d5d5d5d"
+    first = [f"{said}, overridden by the inventory: ml.scheduler.version", "accepted combination: a"]
+    assert inventory.notes() == [*first, f"untested combination: {COMBINATION}"]
+    inventory.cluster(name="gpu2")
+    inventory.hostvars["gpu2"]["_kubegpu"] |= {"blueprint": BLUEPRINT | {"overridden": []}}
+    assert [line for line in inventory.notes() if "blueprint" in line] == [f"gpu1: {first[0]}", f"gpu2: {said}"]
 
 
 def test_several_clusters():

@@ -130,6 +130,27 @@ def test_a_namespace_of_others_stays(cluster):
     assert cluster.writes == []
 
 
+def test_queues_of_others_are_refused_and_those_of_a_rehearsal_are_not(cluster):
+    cluster.put({"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "default-queue"}})
+    made(cluster)
+    cluster.put({"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "ml"}})
+    assert made(cluster)["changed"] is False
+    remove_cluster(run(cluster))
+    writes = list(cluster.writes)
+    with pytest.raises(TenancyError, match=r"The cluster has queues that no rehearsal made: ml\. Rehearse on"):
+        made(cluster)
+    assert cluster.writes == writes
+
+
+def test_pods_of_daemon_sets_go_with_their_nodes(cluster):
+    made(cluster)
+    for name, node in (("network-a", "simulated-0-0"), ("network-b", "real")):
+        metadata = {"name": name, "namespace": "kube-system"}
+        cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": node}, "status": {}})
+    remove_cluster(run(cluster))
+    assert cluster.names("Pod", "kube-system") == ["network-b"]
+
+
 def test_stages_are_data_that_kwok_reads():
     (config,) = [item for item in plan.simulator() if item["kind"] == "ConfigMap"]
     stages = [json.loads(text) for text in config["data"]["kwok.yaml"].split("\n---\n")]
@@ -256,6 +277,27 @@ def test_what_is_evicted_comes_back(cluster):
     assert evicted
     assert found.measures["evicted"] == 1
     assert found.measures["unbound"] == 0
+
+
+def test_a_group_of_which_a_pod_was_evicted_starts_again_as_a_whole(cluster):
+    made(cluster)
+    started = []
+
+    def start(pod):
+        name = pod["metadata"]["name"]
+        if name.startswith("gang") and (name, "first") not in started:
+            started.append((name, "first"))
+            if name == "gang-0":
+                cluster.drop("v1", "Pod", name, NAMESPACE)
+        elif name.startswith("gang"):
+            started.append((name, "again"))
+
+    cluster.react("create", "Pod", start)
+    trace = Trace(30.0, TRACE.nodes, QUEUES, {}, (workload("gang", "ml", gpus=1, pods=2, together=2, runs=10),))
+    (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=1)
+    assert sorted(started) == [("gang-0", "again"), ("gang-0", "first"), ("gang-1", "again"), ("gang-1", "first")]
+    # The pod that had ended lost nothing.
+    assert (found.measures["evicted"], found.measures["unbound"]) == (0, 0)
 
 
 def test_a_round_that_takes_too_long_ends_with_what_to_do_and_leaves_nothing(cluster):

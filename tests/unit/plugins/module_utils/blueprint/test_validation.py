@@ -1,0 +1,63 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.validation import check_name, parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+
+KNOWN = ["gpu-host-2026-11-23", "lab-2026-11-23"]
+
+
+@pytest.mark.parametrize(
+    "name", ["latest", "gpu-host-latest", "gpu-host", "gpu-host-2026-13-01", "2026-11-23", "gpu-host-2026-11-23.old"]
+)
+def test_a_name_without_a_date_is_refused_with_those_that_there_are(name):
+    with pytest.raises(TenancyError, match="has no date at its end") as refused:
+        check_name(name, KNOWN)
+    assert refused.value.message.startswith(f"kubegpu_blueprint: '{name}'")
+    assert "There are gpu-host-2026-11-23, lab-2026-11-23." in refused.value.message
+
+
+def test_a_name_with_a_date_is_fine_whoever_wrote_it():
+    check_name("our-h200-2027-02-28", KNOWN)
+
+
+def test_a_blueprint():
+    found = parse(
+        "a-2026-11-23",
+        {
+            "about": "A",
+            "variables": {"nvkind_image": "kindest/node:v1.36.1", "kubegpu_runtime_class": ""},
+            "vcluster": {"version": "0.36.1"},
+        },
+    )
+    assert (found.name, found.vcluster, found.kai) == ("a-2026-11-23", {"version": "0.36.1"}, {})
+    assert found.variables["kubegpu_runtime_class"] == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ([], "blueprint a: must be a dictionary, not a list."),
+        ({}, "blueprint a.about: is missing."),
+        ({"kay": {}}, "blueprint a.kay: unknown key. Did you mean kai?"),
+        ({"kai": {"versoin": "v0.16.8"}}, "blueprint a.kai.versoin: unknown key. Did you mean version?"),
+        ({"vcluster": {"version": 0.36}}, "blueprint a.vcluster.version: must be a string, not 0.36; quote it."),
+        ({"variables": {"kubegpu_tenants": []}}, "blueprint a.variables.kubegpu_tenants: is an inventory's own."),
+        ({"variables": {"kubegpu_blueprint": "b"}}, "blueprint a.variables.kubegpu_blueprint: is an inventory's own."),
+        (
+            {"variables": {"device_plugin_verion": "0.17.4"}},
+            "blueprint a.variables.device_plugin_verion: a blueprint cannot set it. Did you mean device_plugin_version?",
+        ),
+        ({"variables": {"ansible_host": "x"}}, "blueprint a.variables.ansible_host: a blueprint cannot set it."),
+    ],
+)
+def test_what_is_none_is_refused(content, problem):
+    if isinstance(content, dict) and content:
+        content = {"about": "A"} | content
+    with pytest.raises(TenancyError) as refused:
+        parse("a", content)
+    assert [line for line in refused.value.problems if line.startswith(problem)]
