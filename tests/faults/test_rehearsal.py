@@ -57,8 +57,9 @@ def test_a_rehearsal_is_killed(rehearsal_lab: Lab, task: str, seconds: float, tm
     before = cluster.objects(KINDS)
     rehearsal_lab.kill_at("rehearse", task, seconds)
     said = rehearsal_lab.play("rehearse", f"--extra-vars=rehearsal_evidence={tmp_path}")
-    (verdict,) = tmp_path.glob("verdict-v0.12.0-to-v0.13.1-*.json")
-    result = json.loads(verdict.read_text())["result"]
+    verdicts = list(tmp_path.glob("verdict-v0.12.0-to-v0.13.1-*.json"))
+    assert len(verdicts) == 1, said[-6000:]
+    result = json.loads(verdicts[0].read_text())["result"]
     assert result in ("promote", "hold"), said[-6000:]
     assert rehearsal_lab.code == (0 if result == "promote" else 2)
     assert cluster.objects(KINDS) == before
