@@ -36,8 +36,8 @@ options:
     default: present
   provider:
     description:
-      - V(device_plugin) is the plugin alone. V(gpu_operator) is the GPU operator, without the driver, the container toolkit and the
-        metrics exporter that the hosts have of their own.
+      - V(device_plugin) is the plugin alone. V(gpu_operator) is the GPU operator, without the driver and the container toolkit that the
+        hosts have of their own, and without DCGM exporter unless O(metrics) asks for it.
       - To go from one to the other, remove the one first.
     type: str
     choices: [device_plugin, gpu_operator]
@@ -93,6 +93,14 @@ options:
         refused.
     type: str
     default: ""
+  metrics:
+    description:
+      - The Prometheus of the cluster that reads the GPUs' metrics. With it, the GPU operator brings DCGM exporter, and a NetworkPolicy lets
+        its pods be reached from the namespace of that Prometheus only.
+      - C(provider), V(annotations) or V(service_monitor), is how it finds them. C(namespace) is its namespace. C(labels) are those of
+        the ServiceMonitor. As C(kubegpu_metrics) has them.
+    type: dict
+    default: {}
   timeout:
     description:
       - Seconds for the whole change, including the wait for the GPUs, or for what is removed to be gone.
@@ -193,6 +201,7 @@ ARGUMENT_SPEC = {
     "mig_strategy": {"type": "str", "choices": ["none", "single", "mixed"], "default": "none"},
     "expected_gpus": {"type": "dict", "default": {}},
     "driver_version": {"type": "str", "default": ""},
+    "metrics": {"type": "dict", "default": {}},
     "timeout": {"type": "int", "default": 180},
 }
 

@@ -149,6 +149,10 @@ cluster:
     shared_nodes:
       description: Label of the nodes of one of these tenants, with GPUs if any has. Empty without such tenants.
       type: dict
+    metrics:
+      description: The Prometheus of the host cluster that reads metrics, as C(kubegpu_metrics) describes it. Empty for none.
+      type: dict
+      sample: {provider: service_monitor, namespace: monitoring, labels: {release: kube-prometheus-stack}}
     unlisted:
       description: What happens to what is not listed any more, V(keep) or V(remove).
       type: str

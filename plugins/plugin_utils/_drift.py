@@ -27,6 +27,7 @@ REGISTERED = {
     "_device_plugin_state": "device plugin",
     "_kubegpu_nodes": "nodes of tenants",
     "_vcluster_tenant_cluster": "virtual cluster",
+    "_vcluster_tenant_metrics": "metrics",
     "_vcluster_tenant_folder": "folder for kubeconfigs",
     "_vcluster_tenant_kubeconfig": "kubeconfig",
     "_vcluster_tenant_nodes": "nodes",

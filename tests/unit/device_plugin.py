@@ -27,7 +27,7 @@ DRA = {"gpuCluster": {"deployCR": True}, "clusterPolicy": {"deployCR": False}}
 
 def plan(version: str = "", cluster: list[dict[str, t.Any]] | None = None, kubernetes: str = "v1.35.4", **params: t.Any) -> Plan:
     defaults: dict[str, t.Any] = {"provider": "device_plugin", "values": {}, "nodes": [], "sharing": [], "expected_gpus": {}}
-    defaults |= {"gpu_feature_discovery": False, "mig_strategy": "none", "driver_version": ""}
+    defaults |= {"gpu_feature_discovery": False, "mig_strategy": "none", "driver_version": "", "metrics": {}}
     given = defaults | params
     return make_plan(given, version or PROVIDERS[given["provider"]].version, NODES if cluster is None else cluster, kubernetes)
 

@@ -11,6 +11,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.facts import PROGRAMS, Program
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
@@ -21,6 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values as kai_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import migrates_topologies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.plan import IMAGE as SIMULATOR
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vcluster
@@ -127,8 +129,11 @@ def _device_plugin(settings: Data, source: str) -> Installation:
     provider = PROVIDERS[settings.get("device_plugin_provider", "device_plugin")]
     own = settings.get("device_plugin_values") or {}
     discovery = settings.get("device_plugin_gpu_feature_discovery", False)
+    problems = Problems()
+    metrics = reader(settings.get("device_plugin_metrics") or {}, "device_plugin_metrics", problems)
+    problems.raise_if_any("variables of roles")
     # How GPUs are shared changes no image: the configurations are read by the same one.
-    values = plugin_values(provider, (), settings.get("device_plugin_mig_strategy", "none"), discovery)
+    values = plugin_values(provider, (), settings.get("device_plugin_mig_strategy", "none"), discovery, metrics)
     return Installation(
         CLUSTER,
         provider.release,

@@ -11,6 +11,7 @@ docs/inventory.md is written from it, and validation.py checks against it.
 from __future__ import annotations
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import READER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
 
@@ -19,6 +20,7 @@ TENANTS = "kubegpu_tenants"
 BLUEPRINT = "kubegpu_blueprint"
 TEMPORARY = "kubegpu_temporary_tenant"
 SHARED_SCHEDULER = "kubegpu_shared_scheduler"
+METRICS = "kubegpu_metrics"
 WORKERS = "nvkind_workers"
 # Variables of roles with versions that go together, or not.
 VERSIONS = (
@@ -215,6 +217,13 @@ CLUSTER: Fields = {
     ),
     SHARED_SCHEDULER: Field(
         dict, "The host cluster's own KAI Scheduler, which tenants with scheduler.shared use.", {}, fields=RELEASE
+    ),
+    METRICS: Field(
+        dict,
+        "The Prometheus of the host cluster that reads the metrics of the tenants' own KAI Schedulers, see docs/metrics.md. Empty: none is "
+        "told of them.",
+        {},
+        fields=READER,
     ),
     "kubegpu_only": Field(list, "Names of the tenants to act on; all where it is not given. A string with commas will do.", []),
     "kubegpu_unlisted": Field(

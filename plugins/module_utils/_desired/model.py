@@ -168,6 +168,7 @@ class Cluster:
     :ivar tenants: all that are listed, and the temporary one; ``only``, the names of those to act on, empty for all of them.
     :ivar shared_scheduler: the host cluster's KAI Scheduler; None where none is wanted.
     :ivar blueprint: its name, its digest, and the paths at which the inventory differs from it; empty where none is named.
+    :ivar metrics: the Prometheus that reads them, see READER of _metrics, every key filled in; empty for none.
     :ivar rehearsal: what a change of KAI Scheduler needs, as role kai_scheduler takes it; empty where it needs no verdict.
     :ivar accepted_hazards: those that touch what is asked of KAI Schedulers and were accepted, by tenant, of the shared one by the
         name of its variable; ``unsupported`` alike, the end of support that nobody accepted.
@@ -187,6 +188,7 @@ class Cluster:
     tenants: tuple[Tenant, ...]
     only: tuple[str, ...]
     shared_scheduler: Scheduler | None
+    metrics: Data
     unlisted: str
     accept_unenforced_network_policies: bool
     accept_lost_pods: bool

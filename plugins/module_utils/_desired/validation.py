@@ -23,7 +23,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TEMPORARY, TENANTS, WORKERS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import (
+    METRICS,
+    SHARED_SCHEDULER,
+    TEMPORARY,
+    TENANTS,
+    WORKERS,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import (
     Cluster,
     Data,
@@ -44,6 +50,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Asked, Hazard
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
@@ -125,7 +132,9 @@ def _with_blueprint(variables: Data, blueprint: Blueprint | None) -> tuple[Data,
 def _as_given(given: Data) -> Data:
     """Return what Cluster has as the inventory gives it."""
     accept = ("accept_unenforced_network_policies", "accept_lost_pods", "accept_combinations")
-    return {key: given[f"{facts.PREFIX}{key}"] for key in ("kubeconfig_proxy", "charts", "unlisted", *accept)}
+    said = {key: given[f"{facts.PREFIX}{key}"] for key in ("kubeconfig_proxy", "charts", "unlisted", *accept)}
+    # Its problems are among those of the settings.
+    return said | {"metrics": reader(given[METRICS], METRICS, Problems())}
 
 
 def _places(given: Data, variables: Data, made: bool, host: str, problems: Problems) -> Data:
@@ -186,6 +195,7 @@ def _check_settings(given: Data, made: bool, problems: Problems) -> None:
     """Refuse settings of the cluster that cannot be."""
     _check_access(given, made, problems)
     _check_rehearsal(given, problems)
+    reader(given[METRICS], METRICS, problems)
     try:
         check_combinations(given[ACCEPT])
     except TenancyError as exc:

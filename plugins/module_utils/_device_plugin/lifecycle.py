@@ -30,6 +30,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.sta
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import has_configs, replicas_of, uses_dra
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import DCGM
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import check_reader, have
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import dcgm_objects
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
 
 if t.TYPE_CHECKING:
@@ -64,6 +67,8 @@ class DevicePlugin:
         self._refuse_rivals()
         nodes = self.kube.list("v1", "Node")
         wanted = plan(self.params, version, nodes, self.kube.version())
+        if wanted.metrics:
+            check_reader(self.run, wanted.metrics)
         labels = relabels(nodes, wanted.labels)
         chart = self.find_chart(version)
         objects = self._missing_objects()
@@ -146,6 +151,7 @@ class DevicePlugin:
         for what, item in objects.items():
             name = item["metadata"]["name"]
             run.take(f"create the {what} {name}", "it does not exist", functools.partial(self.kube.create, item))
+        self._fence(wanted.metrics)
         if chart:
             for relabel in labels:
                 if relabel.retirement:
@@ -160,6 +166,11 @@ class DevicePlugin:
         for relabel in labels:
             patch = functools.partial(self.kube.patch, "v1", "Node", relabel.node, relabel.patch)
             run.take(f"label node {relabel.node}", "the plugin goes by labels", patch)
+
+    def _fence(self, metrics: t.Mapping[str, t.Any]) -> None:
+        """Keep DCGM exporter, which only the operator brings, from everybody but who reads its metrics."""
+        if self.provider.name == "gpu_operator":
+            have(self.run, self.namespace, DCGM, dcgm_objects(self.namespace, metrics))
 
     def _why(self) -> str:
         if self.release.found is None:
@@ -197,6 +208,8 @@ class DevicePlugin:
         if release:
             run.change("version", release.chart_version, None)
             run.take("remove the release", "as asked", functools.partial(self.release.remove, run.deadline))
+        if namespace:
+            self._fence({})
         for relabel in labels:
             run.changes += relabel.changes
             patch = functools.partial(self.kube.patch, "v1", "Node", relabel.node, relabel.patch)

@@ -38,6 +38,7 @@ class Plan:
     :ivar expected: by node, how many GPU devices it has, where that was given.
     :ivar replicas: by node, how many pods share a GPU.
     :ivar dra: whether GPUs are offered by ResourceSlices instead of as an extended resource.
+    :ivar metrics: the Prometheus that reads those of DCGM exporter; empty for none.
     """
 
     values: Values
@@ -45,6 +46,7 @@ class Plan:
     labels: dict[str, Labels]
     expected: dict[str, int]
     dra: bool
+    metrics: t.Mapping[str, t.Any]
 
     @property
     def replicas(self) -> dict[str, int]:
@@ -58,15 +60,16 @@ def plan(params: t.Mapping[str, t.Any], version: str, nodes: list[Object], kuber
     :arg kubernetes: the API server's version, such as v1.35.4.
     :raises TenancyError: with all ``problems``.
     """
-    groups, expected = validated(params, version, nodes, kubernetes)
+    groups, expected, metrics = validated(params, version, nodes, kubernetes)
     discovery = params["gpu_feature_discovery"]
-    values = chart_values(PROVIDERS[params["provider"]], groups, params["mig_strategy"], discovery)
+    values = chart_values(PROVIDERS[params["provider"]], groups, params["mig_strategy"], discovery, metrics)
     return Plan(
         deep_merge(values, params["values"]),
         groups,
         _wanted_labels(params["nodes"], groups, discovery),
         expected,
         uses_dra(params["values"]),
+        metrics,
     )
 
 

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Data, Problems
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.versions import number, within
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
@@ -25,6 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.fac
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import is_gpu_node
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import Group, at, uses_dra
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_UUID
 
 Labels = dict[str, str]
@@ -35,8 +37,8 @@ _UUID = re.compile(GPU_UUID)
 
 def validated(
     params: t.Mapping[str, t.Any], version: str, nodes: list[Object], kubernetes: str
-) -> tuple[tuple[Group, ...], dict[str, int]]:
-    """Return the groups of nodes that share GPUs, and the GPU devices of each node for which a number was given.
+) -> tuple[tuple[Group, ...], dict[str, int], Data]:
+    """Return the groups of nodes that share GPUs, the GPU devices of each node for which a number was given, and who reads metrics.
 
     :arg version: of the chart.
     :arg kubernetes: the API server's version.
@@ -45,7 +47,7 @@ def validated(
     provider = PROVIDERS[params["provider"]]
     known = {node["metadata"]["name"]: labels_of(node) for node in nodes}
     dra = uses_dra(params["values"])
-    problems: list[str] = []
+    problems = Problems()
     if not re.fullmatch(provider.pattern, version):
         problems.append(f"version: {version} is not a version of the chart {provider.chart}, such as {provider.version}.")
     with_gpus = _nodes_with_gpus(provider, params, known, problems)
@@ -55,9 +57,12 @@ def validated(
         problems += _mps_problems(provider, version, params["mig_strategy"])
     if dra:
         problems += _dra_problems(params)
+    metrics = reader(params["metrics"], "metrics", problems)
+    if metrics and provider.name != "gpu_operator":
+        problems.add("metrics", "are those of DCGM exporter, which comes with the GPU operator.")
     problems += limit_problems(provider, version, dra, kubernetes, _driver(known.values()) or params["driver_version"])
     refuse(problems)
-    return tuple(groups), expected
+    return tuple(groups), expected, metrics
 
 
 # --- nodes -------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.fac
     TOLERATIONS,
     Provider,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import SERVICE_MONITORS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
 
 
@@ -51,21 +52,29 @@ def at(values: t.Any, *keys: str) -> t.Any:
     return values
 
 
-def chart_values(provider: Provider, groups: t.Sequence[Group], mig_strategy: str, gpu_feature_discovery: bool) -> Values:
+def chart_values(
+    provider: Provider,
+    groups: t.Sequence[Group],
+    mig_strategy: str,
+    gpu_feature_discovery: bool,
+    metrics: t.Mapping[str, t.Any],
+) -> Values:
     """Return the values of the provider's chart.
 
     :arg groups: nodes that share their GPUs; without any, the chart needs no configurations.
+    :arg metrics: the Prometheus that reads those of DCGM exporter; empty for no exporter.
     """
     configs = {DEFAULT: "version: v1"} | {group.name: group.config for group in groups} if groups else {}
     if provider.name == "gpu_operator":
         # What the host has by docker_nvidia_runtime and its own packages, the operator must not install again.
-        values: Values = {part: {"enabled": False} for part in ("driver", "toolkit", "dcgmExporter")}
+        values: Values = {part: {"enabled": False} for part in ("driver", "toolkit")}
         values |= {
             "nfd": {"enabled": True},
             "gfd": {"enabled": gpu_feature_discovery},
             "mig": {"strategy": mig_strategy},
             "daemonsets": {"tolerations": TOLERATIONS},
             "node-feature-discovery": {"worker": {"tolerations": TOLERATIONS}},
+            "dcgmExporter": _exporter(metrics) if metrics else {"enabled": False},
         }
         if configs:
             config = {"create": True, "name": "kubegpu-device-plugin", "default": DEFAULT, "data": configs}
@@ -78,6 +87,16 @@ def chart_values(provider: Provider, groups: t.Sequence[Group], mig_strategy: st
         # Named, because a chart with configurations it does not read otherwise gives its pods CAP_SYS_ADMIN.
         values |= {"config": {"default": DEFAULT, "map": configs}, "deviceListStrategy": "envvar"}
     return values
+
+
+def _exporter(metrics: t.Mapping[str, t.Any]) -> Values:
+    # Its Service carries the annotations in any case.
+    monitor = (
+        {"enabled": True, "additionalLabels": metrics["labels"]}
+        if metrics["provider"] == SERVICE_MONITORS
+        else {"enabled": False}
+    )
+    return {"enabled": True, "serviceMonitor": monitor}
 
 
 def has_configs(values: Values) -> bool:

@@ -17,6 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
@@ -34,7 +35,7 @@ QUEUES_PATH = f"/apis/{API_VERSION}/queues"
 
 
 def read_all(kube: Kube) -> dict[str, Live]:
-    """Read every tenant that this collection made on a host cluster, by name: twelve LISTs, however many there are."""
+    """Read every tenant that this collection made on a host cluster, by name: fourteen LISTs, however many there are."""
     workloads = [item for kind in ("StatefulSet", "Deployment") for item in kube.list("apps/v1", kind, None, vc.CONTROL_PLANE)]
     of_kai = f"{vc.SYNCED_FROM_LABEL}={kai.NAMESPACE}"
     return status.gather(
@@ -47,6 +48,7 @@ def read_all(kube: Kube) -> dict[str, Live]:
         kube.list("v1", "Service", None, vc.CONTROL_PLANE),
         kube.list("v1", "Pod", kai.NAMESPACE),
         [item for kind in (POLICY, BINDING) for item in kube.list(ADMISSION, kind, None, OWNED_SELECTOR)],
+        find_all(kube),
     )
 
 

@@ -21,6 +21,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, image_tag
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, TIME, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
@@ -84,6 +85,7 @@ class Live:
     :ivar record: ConfigMap of what was verified last.
     :ivar host_scheduler: pods of the host cluster's KAI Scheduler, where that places the tenant's pods.
     :ivar policies: of the host cluster's API server, by which its pods keep to its queues there.
+    :ivar metrics: objects of its namespace by which a Prometheus reads its KAI Scheduler, and nobody else.
     """
 
     namespace: Object | None = None
@@ -95,6 +97,7 @@ class Live:
     record: Object | None = None
     host_scheduler: tuple[Object, ...] = ()
     policies: tuple[Object, ...] = ()
+    metrics: tuple[Object, ...] = ()
 
     @property
     def state(self) -> str:
@@ -185,6 +188,7 @@ def fingerprint(live: Live) -> str:
     """
     metadata = (live.workload or {}).get("metadata", {})
     ports = (live.service or {}).get("spec", {}).get("ports") or []
+    read_by = {item["kind"]: shown(item, item) for item in live.metrics}
     return digest(
         {
             "control plane": [metadata.get("uid"), metadata.get("generation")],
@@ -196,6 +200,7 @@ def fingerprint(live: Live) -> str:
             "address": [[port.get("port"), port.get("nodePort")] for port in ports],
             "certificate authority": ((live.secret or {}).get("data") or {}).get("certificate-authority"),
         }
+        | ({"metrics": read_by} if read_by else {})
     )
 
 
@@ -291,6 +296,7 @@ def gather(
     services: t.Iterable[Object] = (),
     host_scheduler: t.Iterable[Object] = (),
     policies: t.Iterable[Object] = (),
+    metrics: t.Iterable[Object] = (),
 ) -> dict[str, Live]:
     """Sort what lies on a host cluster by tenant.
 
@@ -299,10 +305,11 @@ def gather(
     :arg services: those of control planes.
     :arg host_scheduler: pods of the host cluster's own KAI Scheduler.
     :arg policies: of its API server, for tenants' pods, and their bindings.
+    :arg metrics: what a Prometheus reads tenants' metrics by.
     :returns: by name, tenants of which only labels of nodes are left included.
     """
     workload_in, service_in, secret_in = _by_name(workloads), _by_name(services), _by_name(secrets)
-    pods_in, records_in = _by_namespace(pods), _by_namespace(records)
+    pods_in, records_in, metrics_in = _by_namespace(pods), _by_namespace(records), _by_namespace(metrics)
     scheduler = tuple(host_scheduler)
     policies_of: dict[str | None, list[Object]] = {}
     for policy in policies:
@@ -325,6 +332,7 @@ def gather(
                 next(iter(records_in.get(where, ())), None),
                 scheduler if vc.HOST_SCHEDULER_LABEL in labels_of(namespace) else (),
                 tuple(policies_of.get(name, ())),
+                tuple(metrics_in.get(where, ())),
             )
     return live
 

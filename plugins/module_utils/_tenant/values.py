@@ -14,16 +14,21 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import kai_objects
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import digest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import namespace_of
 
 # Of a role's variables, these change how long something takes, not what is there in the end.
 _PACE = ("_timeout", "_max_age")
 # Only tenants that share it get anything of it.
 _SHARED = "vcluster_tenant_shared_scheduler"
+# Only of a KAI Scheduler of a tenant's own anything is read.
+_METRICS = "vcluster_tenant_metrics"
 
 
 def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
-    """Return a digest of everything that is wanted of a tenant, by the values its charts would get and the policies of the API server.
+    """Return a digest of everything that is wanted of a tenant, by the values its charts would get, the policies of the API server
+    and what a Prometheus reads it by.
 
     :arg settings: variables of roles that are set for the tenant's cluster.
     """
@@ -36,6 +41,8 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
     chosen = {key: value for key, value in settings.items() if not key.endswith(_PACE)}
     if not tenant.shares_scheduler:
         chosen.pop(_SHARED, None)
+    metrics = chosen.pop(_METRICS, None)
+    read_by = [kai_objects(tenant.name, namespace_of(tenant.name), metrics)] if scheduler is not None and metrics else []
     # The nodes themselves are part of what the host cluster shows.
     data = {key: value for key, value in tenant.data().items() if key != "gpu_nodes"}
-    return digest([data, values, scheduler, guards, chosen])
+    return digest([data, values, scheduler, guards, chosen, *read_by])

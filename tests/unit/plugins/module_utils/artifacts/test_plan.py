@@ -12,6 +12,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.plan im
     programs,
     unknown,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 
@@ -76,6 +77,16 @@ def test_the_gpu_operator_in_its_place():
     assert (item.chart, item.version, item.api_versions) == ("gpu-operator", "v26.7.1", ("resource.k8s.io/v1/DeviceClass",))
     assert item.values["driver"] == {"enabled": False}
     assert item.values["gpuCluster"] == {"deployCR": True}
+    assert item.values["dcgmExporter"] == {"enabled": False}
+
+
+def test_dcgm_exporter_is_needed_where_a_prometheus_reads_it():
+    metrics = {"provider": "annotations", "namespace": "monitoring"}
+    settings = {"device_plugin_provider": "gpu_operator", "device_plugin_metrics": metrics}
+    (item,) = installations(cluster(provider=MADE), settings)
+    assert item.values["dcgmExporter"]["enabled"]
+    with pytest.raises(TenancyError, match=r"device_plugin_metrics\.provider: is missing"):
+        installations(cluster(provider=MADE), settings | {"device_plugin_metrics": {"namespace": "monitoring"}})
 
 
 @pytest.mark.parametrize(

@@ -660,6 +660,18 @@ def test_a_required_rehearsal_has_verdicts():
     ]
 
 
+def test_a_prometheus_that_reads_metrics():
+    assert desired_state({}, "dc1", TODAY).metrics == {}
+    reader = {"provider": "annotations", "namespace": "monitoring"}
+    cluster = desired_state({"kubegpu_metrics": reader}, "dc1", TODAY)
+    assert cluster.metrics == cluster.data()["metrics"] == reader | {"labels": {}}
+    assert refused(kubegpu_metrics=reader | {"namespace": "Monitoring", "labels": {"a": 1}}) == [
+        "kubegpu_metrics.namespace: 'Monitoring' is no name of a namespace, such as monitoring.",
+        "kubegpu_metrics.labels: are those of ServiceMonitors, of which there are none with annotations.",
+        "kubegpu_metrics.labels.a: must be a string, not 1; quote it.",
+    ]
+
+
 def test_a_proxy_is_one_that_clients_speak_to():
     (problem,) = refused(kubegpu_kubeconfig_proxy="socks5://127.0.0.1:1080")
     assert problem.startswith("kubegpu_kubeconfig_proxy: 'socks5://127.0.0.1:1080' is a SOCKS proxy")

@@ -157,6 +157,7 @@ def run(cluster: Cluster, check_mode: bool = False, **params: t.Any) -> Run:
         "mig_strategy": "none",
         "expected_gpus": {},
         "driver_version": "",
+        "metrics": {},
         "timeout": 180,
     }
     # One look each: in memory, everything happens at once or never.
@@ -233,7 +234,7 @@ def test_a_diff_names_what_changes() -> None:
             "RuntimeClass": "nvidia",
             "namespace": PLUGIN,
             "version": "0.17.4",
-            "values": chart_values(PROVIDERS["device_plugin"], [], "none", False),
+            "values": chart_values(PROVIDERS["device_plugin"], [], "none", False, {}),
         },
     }
     result = present(cluster, sharing=[SHARED], values={"resources": {"limits": {"cpu": 1}}})
@@ -437,6 +438,42 @@ def test_pods_that_do_not_start_are_named() -> None:
 def test_the_operator_has_to_find_a_node() -> None:
     with pytest.raises(TenancyError, match="no node is labelled as having GPUs"):
         present(Cluster({"w1": 4}, {"w1": {}}), provider="gpu_operator")
+
+
+METRICS = {"provider": "annotations", "namespace": "monitoring", "labels": {}}
+
+
+def test_only_the_prometheus_reaches_dcgm_exporter() -> None:
+    cluster = Cluster({"w1": 4})
+    cluster.put("v1", "Namespace", "monitoring")
+    # Made by somebody else, so that removal leaves it.
+    cluster.put("v1", "Namespace", "gpu-operator")
+    before = cluster.state()
+    operator: dict[str, t.Any] = {"provider": "gpu_operator"}
+    predicted = present(cluster, check_mode=True, **operator, metrics=METRICS)
+    assert cluster.writes == []
+    done = present(cluster, **operator, metrics=METRICS)
+    assert done == predicted | {"gpus": {"w1": 4}}
+    # Fenced before it runs.
+    assert [step["step"].partition(" ")[0] for step in done["steps"]] == ["create", "apply"]
+    (policy,) = cluster.api.list("networking.k8s.io/v1", "NetworkPolicy", "gpu-operator")
+    reader = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    assert policy["spec"] == {
+        "podSelector": {"matchLabels": {"app": "nvidia-dcgm-exporter"}},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [reader], "ports": [{"port": 9400, "protocol": "TCP"}]}],
+    }
+    assert not present(cluster, **operator, metrics=METRICS)["changed"]
+    absent(cluster, **operator)
+    assert cluster.state() == before
+
+
+def test_a_tenant_does_not_read_dcgm_exporter() -> None:
+    cluster = Cluster({"w1": 4})
+    cluster.put("v1", "Namespace", "monitoring", labels={"kubegpu.tenancy/tenant": "web"})
+    with pytest.raises(TenancyError, match="monitoring is that of tenant web"):
+        present(cluster, provider="gpu_operator", metrics=METRICS)
+    assert cluster.writes == []
 
 
 def test_removal_waits_for_the_nodes() -> None:

@@ -96,6 +96,8 @@ ROWS: list[tuple[dict[str, t.Any], str, str]] = [
     (OPERATOR | {"values": {"gpuCluster": {"deployCR": True}}}, "values.clusterPolicy.deployCR", "has to be false"),
     (OPERATOR | {"values": DRA, "driver_version": "580.1"} | sharing(), "sharing", "claims name how a GPU is shared"),
     ({"values": DRA}, "values.gpuCluster", "Set provider to gpu_operator"),
+    ({"metrics": {"provider": "annotations", "namespace": "m"}}, "metrics", "comes with the GPU operator"),
+    (OPERATOR | {"metrics": {"provider": "annotations"}}, "metrics.namespace", "is missing"),
 ]
 
 

@@ -70,6 +70,19 @@ def test_values_of_the_operator() -> None:
     assert "kubegpu.tenancy/dedicated" in keys
 
 
+@pytest.mark.parametrize(
+    ("metrics", "monitor"),
+    [
+        ({"provider": "annotations"}, {"enabled": False}),
+        ({"provider": "service_monitor"}, {"enabled": True, "additionalLabels": {}}),
+        ({"provider": "service_monitor", "labels": {"a": "b"}}, {"enabled": True, "additionalLabels": {"a": "b"}}),
+    ],
+)
+def test_the_operator_brings_dcgm_exporter_where_a_prometheus_is_to_read_it(metrics, monitor) -> None:
+    values = plan(**OPERATOR, metrics=metrics | {"namespace": "monitoring"}).values
+    assert values["dcgmExporter"] == {"enabled": True, "serviceMonitor": monitor}
+
+
 def test_the_users_values_win() -> None:
     values = plan(values={"migStrategy": "single", "gfd": {"x": 1}}, gpu_feature_discovery=True).values
     assert (values["migStrategy"], values["gfd"]) == ("single", {"enabled": True, "x": 1})

@@ -10,6 +10,7 @@ import datetime
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import kai_objects
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, VERIFY
@@ -38,11 +39,25 @@ def test_all_tenants_are_read_by_few_lists_however_many_there_are():
     kube = InMemoryApi(on_host())
     assert read_all(kube)["ml"].state == "running"
     few = list(kube.reads)
-    assert len(few) == 12
+    assert len(few) == 14
     assert {verb for verb, _kind, _where in few} == {"list"}
     many = InMemoryApi([one for number in range(50) for one in on_host(f"t{number}")])
     assert len(read_all(many)) == 50
     assert many.reads == few
+
+
+@pytest.mark.parametrize("provider", ["annotations", "service_monitor"])
+def test_what_a_prometheus_reads_it_by_is_part_of_a_tenant(provider):
+    objects = kai_objects("ml", "tenant-ml", {"provider": provider, "namespace": "monitoring", "labels": {}})
+    kube = InMemoryApi([*on_host(), *objects])
+    as_made, without = fingerprint(read_one(kube, "ml")), fingerprint(read_one(InMemoryApi(on_host()), "ml"))
+    assert as_made != without
+    for item in objects:
+        place = (item["apiVersion"], item["kind"], "kubegpu-metrics", "tenant-ml")
+        kube.delete(*place)
+        assert fingerprint(read_one(kube, "ml")) != as_made
+        kube.put(item)
+        assert fingerprint(read_one(kube, "ml")) == as_made
 
 
 def test_namespaces_of_others_are_no_tenants():

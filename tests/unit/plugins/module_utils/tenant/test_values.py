@@ -89,6 +89,17 @@ def test_what_the_shared_scheduler_gives_concerns_those_who_share_it():
     assert of(**shared, **given) != of(**shared)
 
 
+def test_who_reads_metrics_concerns_those_with_a_kai_scheduler_of_their_own():
+    given = {"vcluster_tenant_metrics": {"provider": "annotations", "namespace": "monitoring", "labels": {}}}
+    assert of({"vcluster_tenant_metrics": {}}) == of()
+    assert of(given) != of()
+    elsewhere = given["vcluster_tenant_metrics"] | {"namespace": "observability"}
+    assert of({"vcluster_tenant_metrics": elsewhere}) != of(given)
+    for scheduler in ({"name": "kai", "shared": True}, OTHER):
+        other = {"scheduler": scheduler, "queues": []}
+        assert of(given, **other) == of(**other)
+
+
 def test_the_order_of_keys_does_not():
     one, other = {"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"d": 2, "c": 1}, "a": 1}
     assert of({"kai_scheduler_values": one}, vcluster={"values": {"sync": one}}) == of(

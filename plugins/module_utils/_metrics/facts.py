@@ -1,0 +1,49 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Where KAI Scheduler and DCGM exporter serve metrics, and how a Prometheus finds them."""
+
+from __future__ import annotations
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
+
+# Every program of KAI Scheduler serves them, v0.7 to v0.17 (kai-scheduler/KAI-Scheduler, cmd/*/app/options.go: metrics-bind-address,
+# metrics-listen-address and listen-address).
+KAI_PORT = 8080
+# The GPU operator's DaemonSet and Service (NVIDIA/gpu-operator, assets/state-dcgm-exporter, v26.7.0).
+DCGM_PORT, DCGM_LABELS = 9400, {"app": "nvidia-dcgm-exporter"}
+PATH = "/metrics"
+
+# How the Prometheus finds what it scrapes: by annotations of Services, as the job kubernetes-service-endpoints of the chart prometheus
+# does (prometheus-community/helm-charts), or by an object of the Prometheus operator.
+PROVIDERS = ANNOTATIONS, SERVICE_MONITORS = ("annotations", "service_monitor")
+NOTES = {"prometheus.io/scrape": "true", "prometheus.io/port": str(KAI_PORT), "prometheus.io/path": PATH}
+
+SERVICE = ("v1", "Service")
+NETWORK_POLICY = ("networking.k8s.io/v1", "NetworkPolicy")
+SERVICE_MONITOR = ("monitoring.coreos.com/v1", "ServiceMonitor")
+# In this order they are made: nothing is announced before it is fenced.
+KINDS = (NETWORK_POLICY, SERVICE, SERVICE_MONITOR)
+
+# Name of the objects, and the label by which they are found again, with what it is about as its value.
+NAME = "kubegpu-metrics"
+LABEL = "kubegpu.tenancy/metrics"
+KAI, DCGM = "kai", "dcgm"
+# Of a ServiceMonitor's endpoint: its name in the Service.
+PORT_NAME = "metrics"
+# Series of one scrape of one pod. A tenant administers the pods that are scraped; about a dozen series a queue are KAI Scheduler's.
+SAMPLE_LIMIT = 50_000
+
+# What an inventory says of the Prometheus.
+READER: Fields = {
+    "provider": Field(
+        str,
+        "How it finds them. annotations: by annotations of Services. service_monitor: by objects of the Prometheus operator.",
+        required=True,
+        choices=PROVIDERS,
+    ),
+    "namespace": Field(str, "Its namespace on the host cluster, from which alone they are read.", required=True),
+    "labels": Field(dict, "Labels of the ServiceMonitors, by which it chooses them, such as release: kube-prometheus-stack.", {}),
+}

@@ -1,0 +1,134 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Have, or remove, the objects by which a Prometheus reads metrics in a namespace of the host cluster."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
+    OWNED_SELECTOR,
+    Object,
+    annotations_of,
+    is_owned,
+    labels_of,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
+    ANNOTATIONS,
+    KAI,
+    KINDS,
+    LABEL,
+    NETWORK_POLICY,
+    SERVICE,
+    SERVICE_MONITOR,
+    SERVICE_MONITORS,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import kai_objects, patch, shown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+    NETWORK_ANNOTATION,
+    TENANT_LABEL,
+    UNENFORCED,
+    namespace_of,
+)
+
+if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+
+Metrics = t.Mapping[str, t.Any]
+
+
+def serve_kai(run: Run, tenant: str, metrics: Metrics) -> None:
+    """Have the metrics of a tenant's own KAI Scheduler read by the Prometheus, or, without one, by nobody.
+
+    :arg metrics: as ``kai_objects`` takes them; empty for none.
+    :raises TenancyError: before the first write, where the tenant or something of the Prometheus is not there, or is another tenant's.
+    """
+    namespace = namespace_of(tenant)
+    if metrics:
+        check_reader(run, metrics)
+        _check_tenant(run, tenant, namespace)
+    have(run, namespace, KAI, kai_objects(tenant, namespace, metrics) if metrics else [])
+
+
+def check_reader(run: Run, metrics: Metrics) -> None:
+    """Refuse a Prometheus that could not, or may not, read anything.
+
+    :raises TenancyError: where its namespace is a tenant's, or the cluster lacks the kind ServiceMonitor.
+    """
+    name = metrics["namespace"]
+    namespace = run.kube.get("v1", "Namespace", name)
+    if owner := labels_of(namespace).get(TENANT_LABEL):
+        raise TenancyError(
+            f"namespace: {name} is that of tenant {owner}, whose pods would read what is other tenants'. Name that of the Prometheus."
+        )
+    if metrics["provider"] == SERVICE_MONITORS and not run.kube.served(*SERVICE_MONITOR):
+        raise TenancyError(
+            f"provider: the host cluster has no {SERVICE_MONITOR[1]} in {SERVICE_MONITOR[0]}, a CRD of the Prometheus operator. Install "
+            f"that first, or take {ANNOTATIONS}, which need none."
+        )
+    if namespace is None:
+        run.warn(f"The host cluster has no namespace {name}: nobody reads metrics until a Prometheus runs in it.")
+
+
+def _check_tenant(run: Run, tenant: str, namespace: str) -> None:
+    found = run.kube.get("v1", "Namespace", namespace)
+    if annotations_of(found).get(NETWORK_ANNOTATION) == UNENFORCED:
+        run.warn(
+            f"The network of this cluster does not enforce network policies: whoever reaches its pods reads {tenant}'s metrics."
+        )
+    # Check mode runs before the tenant is made.
+    if not is_owned(found) and not run.check_mode:
+        raise TenancyError(f"name: there is no tenant {tenant} on this cluster. Make it first.")
+
+
+def find_all(kube: Kube) -> list[Object]:
+    """Return what this collection made for the metrics of KAI Schedulers, in all namespaces."""
+    found = _find(kube, (NETWORK_POLICY, SERVICE), KAI)
+    # None of them has a ServiceMonitor alone, and to ask for a kind that is not served takes several requests.
+    return found + (_find(kube, (SERVICE_MONITOR,), KAI) if found else [])
+
+
+def _find(kube: Kube, kinds: t.Iterable[tuple[str, str]], subject: str, namespace: str | None = None) -> list[Object]:
+    return [item for kind in kinds for item in kube.list(*kind, namespace, f"{OWNED_SELECTOR},{LABEL}={subject}")]
+
+
+def have(run: Run, namespace: str, subject: str, wanted: t.Sequence[Object]) -> None:
+    """Have exactly these objects of this collection in a namespace; without any, none.
+
+    :arg subject: what they are about, ``kai`` or ``dcgm``.
+    """
+    live = {_key(item): item for item in _find(run.kube, KINDS, subject, namespace)}
+    for item in wanted:
+        _have_one(run, live.pop(_key(item), None), item)
+    # First what announces, then what fences.
+    for item in reversed(live.values()):
+        kind, name = item["kind"], item["metadata"]["name"]
+        run.change(_title(item), shown(item, item), None)
+        delete = functools.partial(run.kube.delete, item["apiVersion"], kind, name, namespace)
+        run.take(f"remove {_title(item)}", "it is not wanted any more", delete)
+
+
+def _have_one(run: Run, live: Object | None, item: Object) -> None:
+    title, after = _title(item), shown(item, item)
+    if live is None:
+        run.change(title, None, after)
+        run.take(f"create {title}", "it does not exist", functools.partial(run.kube.create, item))
+    elif (before := shown(live, item)) != after:
+        run.change(title, before, after)
+        name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
+        change = functools.partial(run.kube.patch, item["apiVersion"], item["kind"], name, patch(live, item), namespace)
+        run.take(f"change {title}", "it differs", change)
+
+
+def _key(item: Object) -> tuple[str, str]:
+    return item["kind"], item["metadata"]["name"]
+
+
+def _title(item: Object) -> str:
+    return f"{item['kind']} {item['metadata']['namespace']}/{item['metadata']['name']}"

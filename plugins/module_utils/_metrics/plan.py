@@ -1,0 +1,121 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""The objects by which a Prometheus reads metrics, and nobody else, and what differs from them. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
+    OWNED_LABELS,
+    Object,
+    annotations_of,
+    labels_of,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
+    ANNOTATIONS,
+    DCGM,
+    DCGM_LABELS,
+    DCGM_PORT,
+    KAI,
+    KAI_PORT,
+    LABEL,
+    NAME,
+    NETWORK_POLICY,
+    NOTES,
+    PATH,
+    PORT_NAME,
+    SAMPLE_LIMIT,
+    SERVICE,
+    SERVICE_MONITOR,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_FROM_LABEL, TENANT_LABEL
+
+# The pods of a tenant's own KAI Scheduler, as the syncer labels them on the host cluster.
+_KAI_PODS = {SYNCED_FROM_LABEL: NAMESPACE}
+
+
+def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> list[Object]:
+    """Return what makes the metrics of a tenant's own KAI Scheduler readable for a Prometheus of the host cluster.
+
+    :arg namespace: the tenant's on the host cluster.
+    :arg metrics: ``provider``, ``namespace`` of the Prometheus, and ``labels`` by which it chooses ServiceMonitors.
+    :returns: in the order in which they are made.
+    """
+    announced = metrics["provider"] == ANNOTATIONS
+    service = _object(SERVICE, KAI, namespace) | {
+        # Headless: a Prometheus asks each pod, nobody an address of the Service.
+        "spec": {
+            "clusterIP": "None",
+            "selector": _KAI_PODS,
+            "ports": [{"name": PORT_NAME, "port": KAI_PORT, "targetPort": KAI_PORT, "protocol": "TCP"}],
+        }
+    }
+    service["metadata"] |= {"annotations": NOTES} if announced else {}
+    # The Prometheus copies it to every series.
+    service["metadata"]["labels"] |= {TENANT_LABEL: tenant}
+    # The tenant's API server calls the webhooks of KAI Scheduler, and its programs each other; all of that is in its namespace.
+    policy = _policy(KAI, namespace, _KAI_PODS, KAI_PORT, metrics["namespace"], [{"from": [{"podSelector": {}}]}])
+    return [policy, service] if announced else [policy, service, _monitor(namespace, metrics["labels"])]
+
+
+def dcgm_objects(namespace: str, metrics: t.Mapping[str, t.Any]) -> list[Object]:
+    """Return what keeps the metrics of DCGM exporter from everybody but a Prometheus; the GPU operator makes the rest."""
+    return [_policy(DCGM, namespace, DCGM_LABELS, DCGM_PORT, metrics["namespace"], [])] if metrics else []
+
+
+def _object(kind: tuple[str, str], subject: str, namespace: str) -> Object:
+    metadata = {"name": NAME, "namespace": namespace, "labels": OWNED_LABELS | {LABEL: subject}}
+    return {"apiVersion": kind[0], "kind": kind[1], "metadata": metadata}
+
+
+def _policy(subject: str, namespace: str, pods: dict[str, str], port: int, reader: str, further: t.Sequence[Object]) -> Object:
+    """Return the policy by which pods are reached at one port from one namespace, and otherwise by ``further`` rules only."""
+    readers = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": reader}}}
+    rule = {"from": [readers], "ports": [{"port": port, "protocol": "TCP"}]}
+    spec = {"podSelector": {"matchLabels": pods}, "policyTypes": ["Ingress"], "ingress": [*further, rule]}
+    return _object(NETWORK_POLICY, subject, namespace) | {"spec": spec}
+
+
+def _monitor(namespace: str, labels: t.Mapping[str, str]) -> Object:
+    monitor = _object(SERVICE_MONITOR, KAI, namespace)
+    monitor["metadata"]["labels"] = dict(labels) | monitor["metadata"]["labels"]
+    return monitor | {
+        "spec": {
+            "selector": {"matchLabels": {LABEL: KAI}},
+            # The pods are the tenant's: none of them may send the Prometheus elsewhere, or drown it.
+            "endpoints": [{"port": PORT_NAME, "path": PATH, "followRedirects": False}],
+            "sampleLimit": SAMPLE_LIMIT,
+            "targetLabels": [TENANT_LABEL],
+            "podTargetLabels": ["app"],
+        }
+    }
+
+
+# --- what differs ------------------------------------------------------------------------------------------------
+
+
+def shown(item: Object, wanted: Object) -> Object:
+    """Return what counts of an object.
+
+    :arg wanted: as it is to be. Of a policy the whole spec counts; of others what the API server does not fill in by itself.
+    """
+    spec, keys = item.get("spec") or {}, wanted["spec"]
+    if (wanted["apiVersion"], wanted["kind"]) != NETWORK_POLICY:
+        spec = {key: spec[key] for key in keys if key in spec}
+    return {
+        "labels": labels_of(item),
+        "annotations": {key: value for key, value in annotations_of(item).items() if key in NOTES},
+        "spec": spec,
+    }
+
+
+def patch(live: Object, wanted: Object) -> Object:
+    """Return the merge patch that makes an object what it is to be."""
+    body = merge_patch(shown(live, wanted), shown(wanted, wanted))
+    return {"metadata": {key: body[key] for key in ("labels", "annotations")}, "spec": body["spec"]}

@@ -1,0 +1,34 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Check what is said of the Prometheus that reads metrics. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Data, Problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import ANNOTATIONS, READER
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def reader(given: t.Any, path: str, problems: Problems) -> Data:
+    """Return what is said of the Prometheus, every key filled in; empty for none.
+
+    :arg path: of the variable or option, for the problems.
+    """
+    if given == {}:
+        return {}
+    found = problems.mapping(given, READER, path)
+    namespace, labels = found.get("namespace"), found.setdefault("labels", {})
+    if namespace is not None and not _NAMESPACE.fullmatch(namespace):
+        problems.add(f"{path}.namespace", f"{namespace!r} is no name of a namespace, such as monitoring.")
+    if labels and found.get("provider") == ANNOTATIONS:
+        problems.add(f"{path}.labels", "are those of ServiceMonitors, of which there are none with annotations.")
+    for key, value in labels.items():
+        problems.typed(value, str, f"{path}.labels.{key}")
+    return found
