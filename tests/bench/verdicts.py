@@ -51,7 +51,7 @@ def judged(trace: Trace, before: Sequence[list[Round]], after: Sequence[list[Rou
 def row(name: str, verdicts: Sequence[Verdict]) -> str:
     counts = collections.Counter(verdict.result for verdict in verdicts)
     spread = []
-    for measure in ("bind_p50", "bind_p95", "unbound", "evicted", "unfairness"):
+    for measure in ("bind_p50", "bind_p95", "unbound", "evicted", "idle_gpus", "fragmented_gpus", "unfairness", "log_errors"):
         values = [value for verdict in verdicts for one in verdict.comparisons if one.name == measure for value in one.candidate]
         if values:
             spread.append(f"{measure} {statistics.median(values):.3g} ({min(values):.3g} to {max(values):.3g})")
