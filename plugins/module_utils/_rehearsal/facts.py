@@ -122,11 +122,12 @@ THRESHOLDS: dict[str, dict[str, float]] = {
     # Pods that have no node when the round ends, and pods that lost theirs.
     "unbound": {"ratio": 0.0, "amount": 0.0},
     "evicted": {"ratio": 0.2, "amount": 2.0},
-    # GPU devices, on average over the round: free while pods wait, and of those, on nodes of which others are taken.
-    "idle_gpus": {"ratio": 0.1, "amount": 0.5},
-    "fragmented_gpus": {"ratio": 0.1, "amount": 0.5},
+    # GPU devices, on average over the round: free while pods wait, and of those, on nodes of which others are taken. Between rounds of the
+    # same release on 16 GPUs they differed by two (docs/benchmark.md).
+    "idle_gpus": {"ratio": 0.1, "amount": 2.0},
+    "fragmented_gpus": {"ratio": 0.1, "amount": 2.0},
     # GPU devices that a queue is away from its fair share, on average over queues and the round.
-    "unfairness": {"ratio": 0.2, "amount": 0.5},
+    "unfairness": {"ratio": 0.2, "amount": 1.0},
     # Lines of KAI Scheduler's own logs that report an error; its retries repeat them.
     "log_errors": {"ratio": 2.0, "amount": 20.0},
     # Of KAI's scheduler: milliseconds of its cycles, 95 of 100 of them; cores on average; MiB at most.
