@@ -145,7 +145,9 @@ class Watch:
         violations = sorted(self._violations.values(), key=lambda one: (one.at, one.invariant, one.message))
         end = self._samples[-1].at if self._samples else 0.0
         violations += [
-            Violation(EXPLAINED, end, f"{name} waits, and nothing says why") for name, why in sorted(unbound.items()) if not why
+            Violation(EXPLAINED, end, f"{name} {self._state(name)}, and nothing says why")
+            for name, why in sorted(unbound.items())
+            if not why
         ]
         ordered = sorted(waits.values())
         measures = {f"bind_p{part}": percentile(ordered, part) for part in (50, 95, 99) if ordered}
@@ -153,6 +155,11 @@ class Watch:
         measures |= {"idle_gpus": self._mean(1), "fragmented_gpus": self._mean(2)}
         measures["unfairness"] = sum(self._unfair) / len(self._unfair) if self._unfair else 0.0
         return Round(tuple(violations), measures | dict(more or {}), tuple(self._samples), waits, unbound)
+
+    def _state(self, name: str) -> str:
+        """Return what a pod without a node does."""
+        phase = self._last[name]["status"].get("phase")
+        return f"has {phase.lower()} without a node" if phase in ENDED else "waits"
 
     def _follow(self, at: float, pod: Object) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
@@ -368,7 +375,8 @@ def percentile(ordered: t.Sequence[float], part: int) -> float:
 
 def _why(pod: Object) -> str:
     """Return what is said of a pod that has no node; empty where nothing is."""
-    for condition in (pod.get("status") or {}).get("conditions") or []:
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message") or condition.get("reason") or "")
-    return ""
+    return str(status.get("message") or status.get("reason") or "")

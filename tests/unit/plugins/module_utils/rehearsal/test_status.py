@@ -166,6 +166,11 @@ def test_a_group_that_leaves_its_part_of_the_topology():
 def test_a_pod_that_waits_has_to_say_why():
     assert violations(pod("whole-0", "whole", why="no node has 2 GPUs")) == []
     assert violations(pod("whole-0", "whole")) == [("explained", "whole-0 waits, and nothing says why")]
+    ended = pod("whole-0", "whole")
+    ended["status"] = {"phase": "Failed"}
+    assert violations(ended) == [("explained", "whole-0 has failed without a node, and nothing says why")]
+    ended["status"] |= {"reason": "Preempting"}
+    assert violations(ended) == []
 
 
 def test_what_is_wrong_for_a_moment_is_not():
