@@ -86,6 +86,8 @@ NAMESPACE, KWOK_NAMESPACE = NAMESPACES = ("kubegpu-rehearsal", "kubegpu-rehearsa
 WORKLOAD_LABEL = "rehearsal.kubegpu.tenancy/workload"
 # Annotation of pods that end: after how long, as Go writes a duration.
 RUNS_NOTE = "rehearsal.kubegpu.tenancy/runs"
+# On the namespace: which run of rehearsal_rounds plays there.
+PLAYER_NOTE = "rehearsal.kubegpu.tenancy/player"
 # Label and taint of the simulated nodes: the cluster's own pods stay away from them, and those of a trace from the others.
 SIMULATED = "rehearsal.kubegpu.tenancy/simulated"
 
@@ -107,7 +109,7 @@ MEANINGS = {
     PLACEMENT: "no pod is on a node that it did not ask for",
     EXPLAINED: "every pod is placed, or says why not",
 }
-GRACE = {ONE_OWNER: 5.0, RESERVED: 20.0, WHOLE_GROUPS: 20.0, WITHIN_LIMITS: 5.0, PLACEMENT: 0.0, EXPLAINED: 0.0}
+GRACE = {ONE_OWNER: 5.0, RESERVED: 20.0, WHOLE_GROUPS: 20.0, WITHIN_LIMITS: 5.0, PLACEMENT: 0.0, EXPLAINED: 10.0}
 
 THRESHOLD: Fields = {
     "ratio": Field(float, "By what part of the baseline the candidate may be worse: 0.2 for a fifth.", 0.0),

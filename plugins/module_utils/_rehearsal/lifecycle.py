@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime
 import functools
 import typing as t
+import uuid
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
@@ -36,6 +38,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts i
     KWOK_NAMESPACE,
     NAMESPACE,
     NAMESPACES,
+    PLAYER_NOTE,
     RUNS_NOTE,
     SIMULATED,
 )
@@ -54,6 +57,8 @@ SHARED_KINDS = (TOPOLOGY, plan.PRIORITY_CLASS)
 
 # Seconds between two observations of a round, and that a round has after its last submission for what still waits.
 INTERVAL, SETTLE = 1.0, 30.0
+# Seconds that another one needs to see that it has to give way.
+TAKEOVER = 3 * INTERVAL
 # Of each of KAI Scheduler's pods, at most.
 LOG_LINES = 10_000
 # Length of the trace of a moment.
@@ -140,7 +145,32 @@ def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float) -> l
     if live != {node["metadata"]["name"] for node in nodes}:
         raise TenancyError("The cluster does not have the trace's simulated nodes. Module rehearsal_cluster makes them.")
     _have_shared_objects(run, trace)
-    return [_Play(run, trace, scheduler, speed, nodes).result() for _number in range(rounds)]
+    with _playing(run) as plays:
+        return [_Play(run, trace, scheduler, speed, nodes, plays).result() for _number in range(rounds)]
+
+
+@contextlib.contextmanager
+def _playing(run: Run) -> t.Iterator[t.Callable[[], bool]]:
+    """Take over from a run that was killed where Ansible ran and goes on here; as a context, whether nobody took over since."""
+    mine = str(uuid.uuid4())
+
+    def player() -> str | None:
+        namespace = run.kube.get("v1", "Namespace", NAMESPACE)
+        return annotations_of(namespace).get(PLAYER_NOTE) if namespace else None
+
+    def write(value: str | None) -> None:
+        run.kube.patch("v1", "Namespace", NAMESPACE, {"metadata": {"annotations": {PLAYER_NOTE: value}}})
+
+    former = player()
+    write(mine)
+    if former:
+        # It may be about to create pods.
+        run.deadline.sleep(TAKEOVER)
+    try:
+        yield lambda: player() == mine
+    finally:
+        if player() == mine:
+            write(None)
 
 
 def _have_shared_objects(run: Run, trace: Trace) -> None:
@@ -174,8 +204,11 @@ def _remove_shared_objects(run: Run, wanted: t.Mapping[tuple[str, str], Object])
 class _Play:
     """One round."""
 
-    def __init__(self, run: Run, trace: Trace, scheduler: str, speed: float, nodes: list[Object]) -> None:
+    def __init__(
+        self, run: Run, trace: Trace, scheduler: str, speed: float, nodes: list[Object], plays: t.Callable[[], bool]
+    ) -> None:
         self._run = run
+        self._plays = plays
         self._scheduler = scheduler
         self._speed = speed
         self._end = trace.span / speed
@@ -192,6 +225,8 @@ class _Play:
         try:
             while True:
                 at = clock() - start
+                if not self._plays():
+                    raise TenancyError("Another rehearsal began in this cluster, and this one gave way.")
                 self._submit(at)
                 pods = self._run.kube.list("v1", "Pod")
                 self._watch.observe(clock() - start, pods)
@@ -205,7 +240,8 @@ class _Play:
                 self._bring_back(pods)
                 sleep(max(0.0, INTERVAL - (clock() - start - at)))
         finally:
-            _clear(self._run)
+            if self._plays():
+                _clear(self._run)
 
     def _measure(self, at: float, pods: t.Iterable[Object]) -> None:
         """Read what KAI's scheduler reports of itself, if there is one that does."""

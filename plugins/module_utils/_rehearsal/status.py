@@ -85,10 +85,11 @@ class Round:
 
 @dataclasses.dataclass
 class _Pod:
-    """What was seen of one pod: since when it is there, when it first got a node, and how often it lost it."""
+    """What was seen of one pod: since when it is there, and by this uid; when it first got a node, and how often it lost it."""
 
     since: float
     uid: str
+    made: float
     bound: float | None = None
     ended: bool = False
     gone: bool = False
@@ -147,7 +148,7 @@ class Watch:
         violations += [
             Violation(EXPLAINED, end, f"{name} {self._state(name)}, and nothing says why")
             for name, why in sorted(unbound.items())
-            if not why
+            if not why and end - self._pods[name].made >= GRACE[EXPLAINED]
         ]
         ordered = sorted(waits.values())
         measures = {f"bind_p{part}": percentile(ordered, part) for part in (50, 95, 99) if ordered}
@@ -163,11 +164,11 @@ class Watch:
 
     def _follow(self, at: float, pod: Object) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        known = self._pods.setdefault(name, _Pod(at, uid))
+        known = self._pods.setdefault(name, _Pod(at, uid, at))
         if known.uid != uid:
             # Made anew after an eviction between two observations.
             known.evicted += not (known.gone or known.ended)
-            known.uid, known.gone = uid, False
+            known.uid, known.made, known.gone = uid, at, False
         if pod["spec"].get("nodeName") and known.bound is None:
             known.bound = at
         known.ended = pod["status"].get("phase") in ENDED

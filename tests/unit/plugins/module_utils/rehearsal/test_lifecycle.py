@@ -12,7 +12,12 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import TOPOLOGY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import KWOK_NAMESPACE, NAMESPACE, SIMULATED
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
+    KWOK_NAMESPACE,
+    NAMESPACE,
+    PLAYER_NOTE,
+    SIMULATED,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import have_cluster, play, remove_cluster
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.plan import PRIORITY_CLASS
@@ -184,9 +189,29 @@ def test_rounds_are_played_from_a_clean_state(cluster):
     assert [one.message for one in first.violations if one.invariant == "explained"] == ["part-0 waits, and nothing says why"]
     assert any(one.invariant == "reserved" for one in first.violations)
     assert first.measures["unbound"] == second.measures["unbound"] == 1
+    assert PLAYER_NOTE not in (cluster.get("v1", "Namespace", NAMESPACE)["metadata"].get("annotations") or {})
     assert first.samples[-1].at >= 60
     assert cluster.names("Pod") == ["kwok-1"]
     assert cluster.names("PodGroup") == []
+
+
+def test_a_run_that_was_killed_and_goes_on_gives_way_to_the_next(cluster):
+    def player(value):
+        cluster.patch("v1", "Namespace", NAMESPACE, {"metadata": {"annotations": {PLAYER_NOTE: value}}})
+
+    def next_begins(pod):
+        player("the next")
+        cluster.put(pod | {"metadata": pod["metadata"] | {"name": "of-the-next"}, "status": {"phase": "Pending"}})
+
+    made(cluster)
+    player("killed")
+    (first,) = play(run(cluster), TRACE, "kai-scheduler", rounds=1, speed=1)
+    assert len(first.waits) == 4
+    cluster.react("create", "Pod", next_begins)
+    with pytest.raises(TenancyError, match="gave way"):
+        play(run(cluster), TRACE, "kai-scheduler", rounds=1, speed=1)
+    assert "of-the-next" in cluster.names("Pod", NAMESPACE)
+    assert cluster.get("v1", "Namespace", NAMESPACE)["metadata"]["annotations"][PLAYER_NOTE] == "the next"
 
 
 def test_workloads_of_one_group_have_one_pod_group(cluster):
