@@ -14,7 +14,7 @@ description:
   - Observes a cluster for O(seconds), and returns what KAI Scheduler has to schedule there, for M(kubegpu.tenancy.rehearsal_rounds) to play.
   - It only reads. Nodes, pods, queues, priority classes and KAI Scheduler's groups of pods are listed, and its Helm release is read.
   - Of a pod it keeps its queue, requests, node selector, tolerations and priority class, when it came, for how long it ran, and with which
-    others it starts. Names become digests. Images, commands, variables and volumes are not kept. Names of queues and priority classes, and
+    others it starts. Names become digests, unless O(plain_names) is set. Images, commands, variables and volumes are not kept. Names of queues and priority classes, and
     labels of nodes, are.
   - Pods that were there before are submitted at the trace's beginning. Those that still run at the end do not end in the trace.
 author: kubegpu.tenancy contributors (@kubegpu)
@@ -29,6 +29,11 @@ options:
       - Seconds between two listings. Pods that come and go between two are not seen.
     type: int
     default: 15
+  plain_names:
+    description:
+      - Whether to keep namespaces and names of pods, so that reports name work as people know it.
+    type: bool
+    default: false
   scheduler_name:
     description:
       - Name by which pods ask for KAI Scheduler. Other pods are left out.
@@ -112,6 +117,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecyc
 ARGUMENT_SPEC = {
     "seconds": {"type": "int", "default": 0},
     "interval": {"type": "int", "default": 15},
+    "plain_names": {"type": "bool", "default": False},
     "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
     "helm_binary": {"type": "str", "default": "helm"},
 }
@@ -119,7 +125,7 @@ ARGUMENT_SPEC = {
 
 def reconcile(run: Run) -> Result:
     """Observe the cluster, and return its trace and its scheduler."""
-    trace = record(run, run.params["scheduler_name"], run.params["seconds"], run.params["interval"])
+    trace = record(run, *(run.params[name] for name in ("scheduler_name", "seconds", "interval", "plain_names")))
     pods = sum(workload.pods for workload in trace.workloads)
     return {"changed": False, "trace": trace.data(), "pods": pods, "scheduler": _scheduler(run)}
 

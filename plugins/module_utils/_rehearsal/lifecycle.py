@@ -69,13 +69,21 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(tz=datetime.UTC)
 
 
-def record(run: Run, scheduler: str, seconds: float, interval: float, now: t.Callable[[], datetime.datetime] = _now) -> Trace:
+def record(
+    run: Run,
+    scheduler: str,
+    seconds: float,
+    interval: float,
+    plain_names: bool = False,
+    now: t.Callable[[], datetime.datetime] = _now,
+) -> Trace:
     """Observe a cluster, and return what it had to schedule.
 
     :arg scheduler: the name by which pods ask for KAI Scheduler.
+    :arg plain_names: keep namespaces and names of pods.
     :arg seconds: for how long; 0 for one observation. ``interval``, seconds between two.
     """
-    recorder = Recorder(scheduler)
+    recorder = Recorder(scheduler, plain_names)
     # A KAI Scheduler that tenants share looks at no other namespaces.
     served = {item["metadata"]["name"] for item in run.kube.list("v1", "Namespace", None, f"{HOST_SCHEDULER_LABEL}=kai")}
     start = now()
@@ -215,7 +223,7 @@ class _Play:
         self._together = trace.together
         self._due = collections.deque(sorted(trace.workloads, key=lambda item: item.arrives))
         self._submitted: dict[str, Object] = {}
-        self._watch = Watch(trace, parse_queues(trace.queues), nodes)
+        self._watch = Watch(trace, parse_queues(trace.queues), nodes, scheduler)
         self._meter = Meter()
 
     def result(self) -> Round:

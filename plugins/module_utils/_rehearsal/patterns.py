@@ -95,16 +95,15 @@ def _research(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list
 
 
 def _fractions(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
-    """Bursts of pods with parts of GPUs, which come at once and fill half of the GPUs each time."""
+    """Bursts of pods with parts of GPUs, which come at once and ask for less than half of the GPUs each time; one of four stays."""
     seconds = cluster.span / 10
     work = []
     for burst in range(4):
         arrives = burst * cluster.span / 4
         for number in range(cluster.gpus):
             part = chance.choice([0.25, 0.5, 0.5])
-            work.append(
-                workload(f"burst-{burst}-{number}", "notebooks", arrives=arrives, runs=_lasting(chance, seconds), gpus=part)
-            )
+            runs = _lasting(chance, seconds) if number % 4 else 0
+            work.append(workload(f"burst-{burst}-{number}", "notebooks", arrives=arrives, runs=runs, gpus=part))
     return _tree(cluster, _queue("notebooks", cluster.gpus)), work
 
 

@@ -6,8 +6,8 @@
 """Record what a cluster has to schedule as a trace, without names of people's work, images, commands or variables.
 
 What is kept of a pod: its queue, requests, node selector, tolerations and priority class, when it came, when it ran, and which
-other pods it starts with. Names become digests, by which the same work can be found again by those who know its name. Names of
-queues, priority classes, and labels of nodes are kept: they are what a rehearsal is about.
+other pods it starts with. Names become digests, unless they are asked for. Names of queues, priority classes,
+and labels of nodes are kept: they are what a rehearsal is about.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import collections
 import datetime
 import hashlib
 import json
+import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
@@ -39,14 +40,22 @@ Key = tuple[str, str]
 NODE_LABELS = ("nvidia.com/", "topology.kubernetes.io/", "node.kubernetes.io/instance-type")
 # Taints that say how a node is at the moment, rather than whom it is for.
 PASSING_TAINTS = ("node.kubernetes.io/",)
+# What stands for the PodGroup of a pod that has none, before its name; no name of an object has a space.
+_ALONE = "pod "
+# Characters of a plain name, which a digest follows: validation allows 52 in all, and there may be a number.
+_NAME_LENGTH = 34
 
 
 class Recorder:
     """Observes what a cluster has to schedule, once or again and again."""
 
-    def __init__(self, scheduler: str) -> None:
-        """Observe pods that ask for KAI Scheduler by this name."""
+    def __init__(self, scheduler: str, plain_names: bool = False) -> None:
+        """Observe pods that ask for KAI Scheduler by this name.
+
+        :arg plain_names: keep their namespaces and names, too.
+        """
         self._scheduler = scheduler
+        self._plain_names = plain_names
         self._pods: dict[str, Object] = {}
         self._gone: dict[str, datetime.datetime] = {}
         self._groups: dict[Key, Object] = {}
@@ -109,17 +118,26 @@ class Recorder:
             more = max(0, min(left[group], len(members) - 1))
             left[group] -= more
             numbers[group] += 1
-            digest = _digest("/".join(group))
+            named = self._name(group)
             given = {
                 "arrives": round(max(0.0, (first[group] - start).total_seconds()), 1),
                 "runs": max((self._runs(pod) for pod in members), default=0.0),
                 "pods": len(members),
                 "together": 1 + more,
-                "group": digest if kinds[group] > 1 else "",
+                "group": named if kinds[group] > 1 else "",
             } | self._topology(group)
-            name = digest if kinds[group] == 1 else f"{digest}-{numbers[group]}"
+            name = named if kinds[group] == 1 else f"{named}-{numbers[group]}"
             found.append(model.workload(name, self._queue(members[0], tree), **given, **_asked(members[0])))
         return found
+
+    def _name(self, group: Key) -> str:
+        """Return a name for the pods of a group: a digest, by which those who know its name find it again."""
+        digest = _digest("/".join(group))
+        if not self._plain_names:
+            return digest
+        namespace, name = group
+        readable = re.sub("[^a-z0-9-]", "-", f"{namespace}-{name.removeprefix(_ALONE)}")[:_NAME_LENGTH]
+        return f"{readable.strip('-')}-{digest}"
 
     def _least(self, group: Key) -> int:
         """Return how many pods of a group start together."""
@@ -213,7 +231,7 @@ def _shapes(nodes: t.Iterable[Object], selected: t.Container[str]) -> tuple[mode
 def _group(pod: Object) -> Key:
     """Return namespace and name of a pod's PodGroup, or of the pod itself where it has none."""
     namespace, name = _key(pod)
-    return namespace, annotations_of(pod).get(POD_GROUP_NOTE) or f"pod {name}"
+    return namespace, annotations_of(pod).get(POD_GROUP_NOTE) or f"{_ALONE}{name}"
 
 
 def _key(item: Object) -> Key:

@@ -99,11 +99,13 @@ class _Pod:
 class Watch:
     """The observer of one round."""
 
-    def __init__(self, trace: Trace, queues: t.Mapping[str, Queue], nodes: t.Sequence[Object]) -> None:
+    def __init__(self, trace: Trace, queues: t.Mapping[str, Queue], nodes: t.Sequence[Object], scheduler: str) -> None:
         """Begin a round.
 
         :arg queues: the trace's tree; ``nodes``, its nodes as objects of the API.
+        :arg scheduler: the name by which pods ask for KAI Scheduler.
         """
+        self._scheduler = scheduler
         self._workloads = {workload.name: workload for workload in trace.workloads}
         self._together = trace.together
         self._queues = queues
@@ -257,6 +259,8 @@ class Watch:
     def _misplaced(self, placed: list[Object]) -> t.Iterator[tuple[str, str]]:
         for pod in placed:
             name, node = pod["metadata"]["name"], self._nodes.get(pod["spec"]["nodeName"])
+            if (scheduler := pod["spec"].get("schedulerName")) != self._scheduler:
+                yield PLACEMENT, f"{name} was left to the scheduler {scheduler}, and asked for {self._scheduler}"
             if node is None:
                 yield PLACEMENT, f"{name} is on {pod['spec']['nodeName']}, which is no node of the trace"
                 continue

@@ -60,8 +60,8 @@ def judge(
     """Return the verdict on a candidate.
 
     A candidate that cannot be installed or played is rejected, and so is one that violates an invariant, also where the baseline violates
-    it, too. One that is worse than thresholds allow, by more than the rounds differ among themselves, is held, and so is one whose
-    baseline places nothing at all. Any other one is promoted.
+    it, too. One that is worse than thresholds allow, in each round by more than the baseline's rounds differ among themselves, is held, and
+    so is one whose baseline places nothing at all. Any other one is promoted.
 
     :arg baseline: its rounds, one at least; ``candidate``, alike, unless there is a failure.
     :arg failure: why the candidate could not be played; empty where it was.
@@ -104,8 +104,10 @@ def _compare(
 ) -> Comparison:
     before, after = (tuple(each.measures[name] for each in rounds) for rounds in (baseline, candidate))
     allowed = statistics.median(before) * (1 + threshold["ratio"]) + threshold["amount"]
-    # Within what the baseline's own rounds show, nothing is known to be worse.
-    worse = statistics.median(after) > allowed and min(after) > max(before)
+    # Nothing is known to be worse that is within what the baseline's own rounds show, or next to it: of a few rounds, the next one is
+    # often outside of what they show.
+    beyond = max(before) + (max(before) - min(before))
+    worse = statistics.median(after) > allowed and min(after) > beyond
     return Comparison(name, before, after, allowed, worse)
 
 

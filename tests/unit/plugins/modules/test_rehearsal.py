@@ -49,10 +49,13 @@ def test_a_trace_is_made_and_checked():
         run(rehearsal_trace, trace={"format": 1})
 
 
+RECORD = {"seconds": 0, "interval": 15, "plain_names": False, "scheduler_name": "kai-scheduler"}
+
+
 def test_a_cluster_is_recorded_by_reading_it():
     kube, helm = cluster()
     kube.writes.clear()
-    result = rehearsal_record.reconcile(make_run({"seconds": 0, "interval": 15, "scheduler_name": "kai-scheduler"}, kube, helm))
+    result = rehearsal_record.reconcile(make_run(RECORD, kube, helm))
     assert result["pods"] == 0
     assert [queue["name"] for queue in result["trace"]["queues"]] == ["research", "training"]
     # It is what the gate compares with.
@@ -67,16 +70,14 @@ def test_a_cluster_is_recorded_by_reading_it():
 
 def test_a_cluster_without_kai_scheduler_is_recorded():
     kube = InMemoryApi()
-    result = rehearsal_record.reconcile(
-        make_run({"seconds": 0, "interval": 15, "scheduler_name": "kai-scheduler"}, kube, InMemoryHelm(kube))
-    )
+    result = rehearsal_record.reconcile(make_run(RECORD, kube, InMemoryHelm(kube)))
     assert result["scheduler"] == {}
 
 
 def test_a_record_takes_as_long_as_it_is_to():
     here = make_run({}, InMemoryApi())
     start = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
-    trace = record(here, "kai-scheduler", 40, 15, lambda: start + datetime.timedelta(seconds=here.deadline.clock()))
+    trace = record(here, "kai-scheduler", 40, 15, now=lambda: start + datetime.timedelta(seconds=here.deadline.clock()))
     # The trace of a moment has a length, too.
     assert (here.deadline.clock(), trace.span) == (40, 60)
     reads = [kind for _verb, kind, _name in here.kube.reads]
@@ -91,9 +92,9 @@ def test_of_a_scheduler_that_tenants_share_only_their_pods_are_recorded():
         kube.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
         kube.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {}}})
     now = datetime.datetime(2026, 11, 23, 11, tzinfo=datetime.UTC)
-    assert len(record(make_run({}, kube), "kai-scheduler", 0, 15, lambda: now).workloads) == 2
+    assert len(record(make_run({}, kube), "kai-scheduler", 0, 15, now=lambda: now).workloads) == 2
     kube.patch("v1", "Namespace", "tenant-a", {"metadata": {"labels": {HOST_SCHEDULER_LABEL: "kai"}}})
-    assert len(record(make_run({}, kube), "kai-scheduler", 0, 15, lambda: now).workloads) == 1
+    assert len(record(make_run({}, kube), "kai-scheduler", 0, 15, now=lambda: now).workloads) == 1
 
 
 def test_nothing_is_played_in_check_mode():

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.recording import Recorder
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse
@@ -69,10 +70,22 @@ def node(name, gpus, unschedulable=False, taints=(), **labels):
     }
 
 
-def record(pods, groups=(), nodes=(), end=600):
-    recorder = Recorder("kai-scheduler")
+def record(pods, groups=(), nodes=(), end=600, plain_names=False):
+    recorder = Recorder("kai-scheduler", plain_names)
     recorder.observe(START, pods, groups)
     return recorder.trace(START, START + datetime.timedelta(seconds=end), nodes, QUEUES, CLASSES)
+
+
+def test_names_are_kept_where_they_are_asked_for():
+    long = pod("train." + "x" * 60)
+    found = record([pod("a", gpus=2), long], plain_names=True)
+    names = [workload.name for workload in found.workloads]
+    assert re.fullmatch("secret-team-a-w[0-9a-f]{10}", names[0])
+    assert re.fullmatch("secret-team-train-x{16}-w[0-9a-f]{10}", names[1])
+    assert parse(found.data()) == found
+    assert [name.rsplit("-", 1)[1] for name in names] == [
+        workload.name for workload in record([pod("a", gpus=2), long]).workloads
+    ]
 
 
 def test_what_a_pod_asks_for_is_kept_and_nothing_else():

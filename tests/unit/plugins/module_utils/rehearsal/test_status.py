@@ -43,7 +43,7 @@ NODES = [
 ]
 
 
-def pod(name, work, where="", phase="Running", group="", uid="", why=""):
+def pod(name, work, where="", phase="Running", group="", uid="", why="", scheduler="kai"):
     asked = next(item for item in WORK if item.name == work)
     notes = {"gpu-memory": str(asked.gpu_memory)} if asked.gpu_memory else {}
     if 0 < asked.gpus < 1:
@@ -54,7 +54,12 @@ def pod(name, work, where="", phase="Running", group="", uid="", why=""):
     tolerations = [{"key": "gpu", "operator": "Exists"}] if where == "n1" else []
     return {
         "metadata": {"name": name, "uid": uid or name, "labels": labels, "annotations": notes},
-        "spec": {"containers": [{"resources": {"limits": limits}}], "nodeName": where, "tolerations": tolerations},
+        "spec": {
+            "containers": [{"resources": {"limits": limits}}],
+            "nodeName": where,
+            "schedulerName": scheduler,
+            "tolerations": tolerations,
+        },
         "status": {"phase": phase if where else "Pending", "conditions": conditions},
     }
 
@@ -71,7 +76,7 @@ def reservation(group, where="n1", device="GPU-1", **metadata):
 
 def watch(*observations, queues=None):
     """Observe pods at seconds, and return what came of them."""
-    made = Watch(TRACE, parse_queues(queues or QUEUES), NODES)
+    made = Watch(TRACE, parse_queues(queues or QUEUES), NODES, "kai")
     for at, pods in observations:
         made.observe(at, pods)
     return made.result()
@@ -155,6 +160,8 @@ def test_a_node_that_a_pod_did_not_ask_for():
     bare = pod("whole-0", "whole", "n1")
     bare["spec"]["tolerations"] = [{"key": "gpu", "value": "x"}, {"key": "gpu", "operator": "Exists", "effect": "NoExecute"}]
     assert violations(bare) == [("placement", "whole-0 is on n1, whose taint gpu:NoSchedule it does not tolerate")]
+    left = pod("whole-0", "whole", "n1", scheduler="default-scheduler")
+    assert violations(left) == [("placement", "whole-0 was left to the scheduler default-scheduler, and asked for kai")]
 
 
 def test_a_group_that_leaves_its_part_of_the_topology():
@@ -330,6 +337,8 @@ def test_what_is_worse_than_allowed_is_held():
         ([10, 10, 10], [16, 16, 16]),
         ([30, 30, 30], [10, 10, 10]),
         ([10, 10, 40], [30, 30, 30]),
+        # Outside of that, by less than they differ by.
+        ([10, 20, 12], [29, 29, 29]),
     ],
 )
 def test_what_is_not_known_to_be_worse_is_promoted(before, after):
