@@ -100,7 +100,7 @@ def test_roles_and_modules_are_used_as_they_are():
         (action,) = task.keys() - {"name", "vars"}
         role = action.endswith("include_role")
         used.append((action, task[action] | {"vars": task.get("vars", {})} if role else task[action]))
-    assert len(used) == 6
+    assert len(used) == 7
     for given, known in (options_of(action, given) for action, given in used):
         assert given <= known
 
