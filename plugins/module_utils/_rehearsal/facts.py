@@ -91,14 +91,19 @@ PLAYER_NOTE = "rehearsal.kubegpu.tenancy/player"
 # Label and taint of the simulated nodes: the cluster's own pods stay away from them, and those of a trace from the others.
 SIMULATED = "rehearsal.kubegpu.tenancy/simulated"
 
+# Reason of the event by which KAI's scheduler says of a PodGroup that it evicts a pod of it: in all releases from v0.7.11 to v0.17.0
+# (pkg/scheduler/cache/status_updater/default_status_updater.go).
+EVICT_REASON = "Evict"
+
 # What has to hold in every round, and for how many seconds it may not before that counts: binding takes several writes, and
 # a listing of the API shows some of them.
-ONE_OWNER, RESERVED, WHOLE_GROUPS, WITHIN_LIMITS, PLACEMENT, EXPLAINED = INVARIANTS = (
+ONE_OWNER, RESERVED, WHOLE_GROUPS, WITHIN_LIMITS, PLACEMENT, KEPT, EXPLAINED = INVARIANTS = (
     "one_owner",
     "reserved",
     "whole_groups",
     "within_limits",
     "placement",
+    "kept",
     "explained",
 )
 MEANINGS = {
@@ -107,6 +112,7 @@ MEANINGS = {
     WHOLE_GROUPS: "no group is placed in part",
     WITHIN_LIMITS: "no queue is above its limit",
     PLACEMENT: "no pod is on a node that it did not ask for",
+    KEPT: "no pod at work is ended, but by the scheduler's decision",
     EXPLAINED: "every pod is placed, or says why not",
 }
 GRACE = {ONE_OWNER: 5.0, RESERVED: 20.0, WHOLE_GROUPS: 20.0, WITHIN_LIMITS: 5.0, PLACEMENT: 0.0, EXPLAINED: 10.0}

@@ -35,6 +35,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
+    EVICT_REASON,
     KWOK_NAMESPACE,
     NAMESPACE,
     NAMESPACES,
@@ -229,6 +230,7 @@ class _Play:
     def result(self) -> Round:
         clock, sleep = self._run.deadline.clock, self._run.deadline.sleep
         _clear(self._run)
+        former = {event["metadata"]["uid"] for event in self._evictions()}
         start = clock()
         try:
             while True:
@@ -240,7 +242,9 @@ class _Play:
                 self._watch.observe(clock() - start, pods)
                 self._measure(clock() - start, pods)
                 if not self._due and (self._all_ended(pods) or at > self._end + SETTLE):
-                    return self._watch.result({"log_errors": self._log_errors(pods, at)} | self._meter.measures())
+                    measures = {"log_errors": self._log_errors(pods, at)} | self._meter.measures()
+                    said = [event for event in self._evictions() if event["metadata"]["uid"] not in former]
+                    return self._watch.result(measures, {event["involvedObject"]["name"] for event in said})
                 if self._run.deadline.left(0) <= 0:
                     raise TenancyError(
                         f"The round is not over after {at:.0f} s, and the time is: allow more, or raise the speed."
@@ -260,6 +264,10 @@ class _Play:
                 except TenancyError as exc:
                     # One reading of many, and a verdict says what was not measured.
                     self._run.warn(f"{exc.message}")
+
+    def _evictions(self) -> list[Object]:
+        """Return the events by which KAI's scheduler says that it evicted a pod."""
+        return [event for event in self._run.kube.list("v1", "Event", NAMESPACE) if event.get("reason") == EVICT_REASON]
 
     def _log_errors(self, pods: t.Iterable[Object], seconds: float) -> float:
         """Return how many errors KAI Scheduler's own pods logged in the last seconds."""

@@ -23,10 +23,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, gpus_of, offered, part_of_gpu
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, ancestors, leaves
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
     EXPLAINED,
     GRACE,
+    KEPT,
     ONE_OWNER,
     PLACEMENT,
     RESERVED,
@@ -118,6 +120,8 @@ class Watch:
         self._idle: list[tuple[float, float, float]] = []
         self._unfair: list[float] = []
         self._last: dict[str, Object] = {}
+        # Pods that were at work and are gone: when that was seen, their names and groups.
+        self._ended_early: list[tuple[float, str, str]] = []
 
     def observe(self, at: float, pods: t.Sequence[Object]) -> None:
         """Take in all pods of the cluster.
@@ -126,26 +130,33 @@ class Watch:
         """
         mine = [pod for pod in pods if labels_of(pod).get(WORKLOAD_LABEL) in self._workloads]
         reservations = [pod for pod in pods if labels_of(pod).get("app") == RESERVATION_APP]
-        self._last = {pod["metadata"]["name"]: pod for pod in mine}
+        before, self._last = self._last, {pod["metadata"]["name"]: pod for pod in mine}
         for pod in mine:
-            self._follow(at, pod)
+            self._follow(at, pod, before.get(pod["metadata"]["name"], {}))
         for name, known in self._pods.items():
             if name not in self._last and not known.ended and not known.gone:
-                known.gone, known.evicted = True, known.evicted + 1
+                known.gone = True
+                self._lose(at, known, before[name])
         placed = [pod for pod in mine if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ENDED]
         wrong = {*self._owners(placed, reservations), *self._unreserved(placed, reservations), *self._split(mine)}
         wrong |= {*self._above_limits(placed), *self._misplaced(placed), *self._apart(placed)}
         self._note(at, wrong)
         self._measure(at, mine, placed)
 
-    def result(self, more: t.Mapping[str, float] | None = None) -> Round:
+    def result(self, more: t.Mapping[str, float] | None = None, evicted: t.Container[str] = ()) -> Round:
         """Return what came of the round.
 
         :arg more: further measures.
+        :arg evicted: names of the PodGroups of which KAI's scheduler says that it evicted pods.
         """
         waits = {name: pod.bound - pod.since for name, pod in self._pods.items() if pod.bound is not None}
         unbound = {name: _why(pod) for name, pod in self._last.items() if not pod["spec"].get("nodeName")}
-        violations = sorted(self._violations.values(), key=lambda one: (one.at, one.invariant, one.message))
+        early = [
+            Violation(KEPT, at, f"{name} was at work and was deleted, and the scheduler did not evict it")
+            for at, name, group in self._ended_early
+            if group not in evicted
+        ]
+        violations = sorted([*self._violations.values(), *early], key=lambda one: (one.at, one.invariant, one.message))
         end = self._samples[-1].at if self._samples else 0.0
         violations += [
             Violation(EXPLAINED, end, f"{name} {self._state(name)}, and nothing says why")
@@ -164,12 +175,22 @@ class Watch:
         phase = self._last[name]["status"].get("phase")
         return f"has {phase.lower()} without a node" if phase in ENDED else "waits"
 
-    def _follow(self, at: float, pod: Object) -> None:
+    def _lose(self, at: float, known: _Pod, pod: Object) -> None:
+        """Note that a pod is gone before its end.
+
+        :arg pod: as it was seen last.
+        """
+        known.evicted += 1
+        if pod["spec"].get("nodeName"):
+            self._ended_early.append((at, pod["metadata"]["name"], annotations_of(pod).get(POD_GROUP_NOTE, "")))
+
+    def _follow(self, at: float, pod: Object, before: Object) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         known = self._pods.setdefault(name, _Pod(at, uid, at))
         if known.uid != uid:
             # Made anew after an eviction between two observations.
-            known.evicted += not (known.gone or known.ended)
+            if not known.gone and not known.ended:
+                self._lose(at, known, before)
             known.uid, known.made, known.gone = uid, at, False
         if pod["spec"].get("nodeName") and known.bound is None:
             known.bound = at

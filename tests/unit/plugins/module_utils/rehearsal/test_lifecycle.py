@@ -270,6 +270,17 @@ def test_releases_without_topologies_are_refused(cluster):
         play(run(cluster), dataclasses.replace(TRACE, topologies={"a": ["b"]}), "kai-scheduler", rounds=1, speed=5)
 
 
+def eviction(name, group):
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": metadata,
+        "involvedObject": {"kind": "PodGroup", "name": group},
+        "reason": "Evict",
+    }
+
+
 def scheduler(name):
     metadata = {"name": name, "namespace": "kai-scheduler", "labels": {"app": "kai-scheduler-default"}}
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -287,21 +298,33 @@ def test_what_the_scheduler_costs_is_measured(cluster):
     assert (found.measures["cycle_p95"], found.measures["scheduler_cpu"]) == (40, 0)
 
 
-def test_what_is_evicted_comes_back(cluster):
+@pytest.mark.parametrize("says", [True, False])
+def test_what_is_evicted_comes_back(cluster, says):
     made(cluster)
     evicted = []
+    # Of a round before.
+    cluster.put(eviction("former", "pg-whole-0"))
 
     def evict(group):
         for pod in ("gang-0", "whole-0"):
             cluster.drop("v1", "Pod", pod, NAMESPACE)
+        if says:
+            cluster.put(eviction("new", "pg-whole-0"))
         evicted.append(group)
 
+    def group_of_its_own(pod):
+        if pod["metadata"]["name"] == "whole-0":
+            pod["metadata"]["annotations"]["pod-group-name"] = "pg-whole-0"
+            cluster.put(cluster.get("v1", "Pod", "whole-0", NAMESPACE) | {"metadata": pod["metadata"]})
+
+    cluster.react("create", "Pod", group_of_its_own)
     cluster.react("create", "PodGroup", evict)
     trace = Trace(30.0, TRACE.nodes, QUEUES, {}, (workload("whole", "ml", gpus=2), WORK[1]))
     (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=1)
     assert evicted
     assert found.measures["evicted"] == 1
     assert found.measures["unbound"] == 0
+    assert [one.invariant for one in found.violations] == ([] if says else ["kept"])
 
 
 def test_a_group_of_which_a_pod_was_evicted_starts_again_as_a_whole(cluster):

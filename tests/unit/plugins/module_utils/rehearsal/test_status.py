@@ -74,12 +74,15 @@ def reservation(group, where="n1", device="GPU-1", **metadata):
     }
 
 
-def watch(*observations, queues=None):
-    """Observe pods at seconds, and return what came of them."""
+def watch(*observations, queues=None, evicted=()):
+    """Observe pods at seconds, and return what came of them.
+
+    :arg evicted: groups of which the scheduler says that it evicted pods.
+    """
     made = Watch(TRACE, parse_queues(queues or QUEUES), NODES, "kai")
     for at, pods in observations:
         made.observe(at, pods)
-    return made.result()
+    return made.result(evicted=evicted)
 
 
 def violations(*pods, after=60, **more):
@@ -186,7 +189,7 @@ def test_a_pod_that_waits_has_to_say_why():
 
 def test_what_is_wrong_for_a_moment_is_not():
     wrong = [pod("whole-0", "whole", "n2"), pod("gang-0", "gang", "n2")]
-    right = [pod("whole-0", "whole", "n2")]
+    right = [pod("whole-0", "whole", "n2"), pod("gang-0", "gang", why="x")]
     found = watch((1, wrong), (3, right), (4, wrong), (6, right))
     assert found.violations == ()
     (lasting,) = [one for one in watch((1, wrong), (3, wrong), (6, wrong)).violations if one.invariant == "one_owner"]
@@ -211,6 +214,19 @@ def test_evictions_count_whether_or_not_pods_come_back():
     assert watch((0, [first]), (1, []), (2, [second]), (3, [second])).measures["evicted"] == 1
     assert watch((0, [first]), (1, []), (2, [])).measures["evicted"] == 1
     assert watch((0, [pod("whole-0", "whole", "n2", "Succeeded")]), (1, [])).measures["evicted"] == 0
+
+
+def test_a_pod_at_work_ends_only_by_the_schedulers_decision():
+    first, second = pod("whole-0", "whole", "n2", uid="1"), pod("whole-0", "whole", uid="2", why="x")
+    first["metadata"]["annotations"]["pod-group-name"] = "pg-whole-0"
+    for seen in ([(0, [first]), (4, [second])], [(0, [first]), (4, []), (5, [second])], [(0, [first]), (4, [])]):
+        (lost,) = watch(*seen, evicted={"pg-another"}).violations
+        said = "whole-0 was at work and was deleted, and the scheduler did not evict it"
+        assert (lost.invariant, lost.at, lost.message) == ("kept", 4, said)
+        assert watch(*seen, evicted={"pg-whole-0"}).violations == ()
+    # One that had ended, or had no node, was not at work.
+    assert watch((0, [pod("whole-0", "whole", "n2", "Succeeded")]), (1, [])).violations == ()
+    assert watch((0, [second]), (1, [])).violations == ()
 
 
 def test_gpus_that_are_free_while_pods_wait():
