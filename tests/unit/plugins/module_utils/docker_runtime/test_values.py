@@ -257,7 +257,7 @@ def load(content: bytes | None) -> dict[str, t.Any]:
     return t.cast("dict[str, t.Any]", json.loads(content or b"{}", parse_int=str, parse_float=str))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(documents(), WANTED)
 def test_whatever_is_there_comes_back_byte_for_byte(original: bytes | None, wanted: Wanted) -> None:
     left = edit(original, wanted)
@@ -269,7 +269,7 @@ def test_whatever_is_there_comes_back_byte_for_byte(original: bytes | None, want
     assert list(after)[: len(before)] == list(before)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(documents(), WANTED, st.data())
 def test_what_a_person_adds_in_between_is_all_that_remains(original: bytes | None, wanted: Wanted, data: st.DataObject) -> None:
     """They write a new setting at the end of the file, and touch no other byte."""
@@ -288,7 +288,7 @@ def test_what_a_person_adds_in_between_is_all_that_remains(original: bytes | Non
     assert b"".join(undone.content.split()) == b"".join(expected.split())
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(documents(), WANTED, st.data())
 def test_a_file_that_a_person_wrote_anew_loses_only_our_settings(
     original: bytes | None, wanted: Wanted, data: st.DataObject

@@ -140,7 +140,7 @@ def pod(name, namespace, node, gpus, labels, annotations):
     }
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(clusters())
 def test_what_is_let_through_never_adds_up_to_more_than_there_is(cluster):
     sizes, given, coming = cluster

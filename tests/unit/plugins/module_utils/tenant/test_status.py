@@ -240,7 +240,6 @@ VALUES = {
 
 
 @given(st.sampled_from(sorted(VALUES, key=str)).flatmap(lambda place: st.tuples(st.just(place), VALUES[place])))
-@settings(deadline=None)
 def test_whatever_value_changes_there_is_something_to_do(change):
     (kind, name, *path, last), value = change
     objects = on_host()
@@ -253,7 +252,7 @@ def test_whatever_value_changes_there_is_something_to_do(change):
 
 
 @given(st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_the_order_in_which_a_server_lists_is_no_change(order):
     objects = [*on_host(), *on_host("web")]
     order.shuffle(objects)
