@@ -25,7 +25,7 @@ options:
   pattern:
     description:
       - V(research), a team's mix of notebooks on parts of GPUs, trials and trainings.
-      - V(fractions), bursts of pods with parts of GPUs, of which one of four stays.
+      - V(fractions), bursts of short pods with parts of GPUs.
       - V(gangs), trainings of two teams whose pods start together.
       - V(inference), services that never end beside short trials.
       - V(reclaim), a team uses what another one leaves, until that one comes back for its quota.
