@@ -82,7 +82,8 @@ format:
 # Anew from requirements/*.in; needs uv.
 lock:
 	cd requirements
-	for name in run dev go bench; do
-	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
+	for name in run dev go bench galaxy newest; do
+	    [[ $$name == newest ]] && python=3.13 || python=3.11
+	    uv pip compile --quiet --universal --python-version $$python --generate-hashes --no-annotate --no-emit-index-url \
 	        --no-emit-find-links --custom-compile-command 'make lock' $$name.in -o $$name.txt
 	done

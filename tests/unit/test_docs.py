@@ -21,7 +21,12 @@ from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tools import inventory_page
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "examples/ops-repo/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "examples/ops-repo/README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "roles").glob("*/README.md")),
+]
 INVENTORIES = [
     ROOT / "inventories/existing_cluster/hosts.yml",
     ROOT / "inventories/gpu_host/hosts.yml",
