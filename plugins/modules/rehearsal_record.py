@@ -136,7 +136,7 @@ def _scheduler(run: Run) -> Result:
     if installed is None:
         return {}
     known = release(installed.chart_version)
-    today = datetime.datetime.now(datetime.UTC).date()
+    today = datetime.datetime.now(datetime.timezone.utc).date()
     return {
         "version": known.version,
         "gpu_sharing": shares_gpus(installed.values, known),
