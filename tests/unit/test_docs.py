@@ -145,6 +145,11 @@ def test_tests_exist(page):
     assert [f"{file}::{test}" for file, test in named if f"def {test}(" not in files[file]] == []
 
 
+def test_the_scenarios_that_show_a_command_exist():
+    rows = re.findall(r"^\| .* \| `(\w+)` \|$", (ROOT / "docs/by_hand.md").read_text(), re.MULTILINE)
+    assert {"lab"} < set(rows) <= {scenario.name for scenario in (ROOT / "molecule").iterdir()}
+
+
 @in_every_page
 def test_links_lead_somewhere(page):
     dead = []
