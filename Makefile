@@ -1,6 +1,6 @@
 # make site     a simulated GPU host on this machine, with verified tenants
 # make cleanup  takes it away again
-# make test     proves that all of it works; make check is the quick part of it
+# make test     tries all of that on labs, and the code; make check is the quick part of it
 # make faults   proves that it goes on after kills, stops and what else goes wrong; takes two and a half hours
 # make docs     writes the generated part of docs/inventory.md
 # make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, re-runs, rehearsals, and large clusters of
@@ -82,7 +82,8 @@ format:
 # Anew from requirements/*.in; needs uv.
 lock:
 	cd requirements
-	for name in run dev go bench; do
-	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
+	for name in run dev go bench galaxy newest oldest; do
+	    case $$name in newest) python=3.13 ;; oldest) python=3.9 ;; *) python=3.11 ;; esac
+	    uv pip compile --quiet --universal --python-version $$python --generate-hashes --no-annotate --no-emit-index-url \
 	        --no-emit-find-links --custom-compile-command 'make lock' $$name.in -o $$name.txt
 	done

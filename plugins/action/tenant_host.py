@@ -18,7 +18,7 @@ class ActionModule(ActionBase):
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Return the host as Ansible's strategy plugins take it, which add it to the inventory."""
+        """Hand the host to ansible.builtin.add_host, because each release of ansible-core adds it in a way of its own."""
         super().run(tmp, task_vars)
         _result, args = self.validate_argument_spec(
             argument_spec={
@@ -29,10 +29,16 @@ class ActionModule(ActionBase):
         )
         cluster = str((task_vars or {})["inventory_hostname"])
         groups = [to_safe_group_name(name, replacer="_", force=True, silent=True) for name in args["groups"]]
-        host = {
-            "host_name": f"{cluster}/{args['name']}",
-            "groups": groups,
-            "host_vars": args["variables"] | {"kubegpu_cluster": cluster},
-        }
-        # The strategy plugin acts on this key, as it does for add_host.
-        return {"changed": False, "add_host": host}
+        task = self._task.copy()
+        task.args = args["variables"] | {"name": f"{cluster}/{args['name']}", "groups": groups, "kubegpu_cluster": cluster}
+        add_host = self._shared_loader_obj.action_loader.get(
+            "ansible.builtin.add_host",
+            task=task,
+            connection=self._connection,
+            play_context=self._play_context,
+            loader=self._loader,
+            templar=self._templar,
+            shared_loader_obj=self._shared_loader_obj,
+        )
+        result: dict[str, t.Any] = add_host.run(task_vars=task_vars)
+        return result

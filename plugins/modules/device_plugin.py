@@ -25,7 +25,7 @@ extends_documentation_fragment:
   - kubegpu.tenancy._helm
   - kubernetes.core.k8s_auth_options
 requirements:
-  - python >= 3.11
+  - python >= 3.9
   - kubernetes >= 24.2.0
 options:
   state:

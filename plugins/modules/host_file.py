@@ -26,7 +26,8 @@ options:
   content:
     description:
       - What the file has to hold, ended by a newline if it is not already. Required with O(state=present).
-      - A file whose name ends in C(.toml) is left alone when its values are the same already.
+      - A file whose name ends in C(.toml) is left alone when its values are the same already. Before
+        Python 3.11, its text is compared.
     type: str
   state:
     description:
@@ -60,13 +61,17 @@ outcome:
   sample: restored
 """
 
-import tomllib
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
+
+try:
+    import tomllib
+except ImportError:  # before Python 3.11
+    tomllib = None  # type: ignore[assignment]
 
 ARGUMENT_SPEC = {
     "path": {"type": "path", "required": True},
@@ -98,7 +103,7 @@ def absent(run: Run, journal: Journal) -> Result:
 
 def _same(path: str, before: bytes, after: bytes) -> bool:
     """Tell whether two contents are equal; of TOML, whether their values are."""
-    if before == after or not path.endswith(".toml"):
+    if before == after or not path.endswith(".toml") or tomllib is None:
         return before == after
     try:
         return tomllib.loads(before.decode()) == tomllib.loads(after.decode())

@@ -216,7 +216,7 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
     # One that was brought for an older release is no sign of Kueue.
     kueue = topologies is not None and not is_owned(topologies)
     values = deep_merge(chart_values(release, params["gpu_sharing"], params["cdi"], kueue), params["values"])
-    return Installation(run, release, chart, values).present(today or datetime.datetime.now(datetime.UTC).date())
+    return Installation(run, release, chart, values).present(today or datetime.datetime.now(datetime.timezone.utc).date())
 
 
 def main() -> None:

@@ -151,7 +151,7 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
     if not paths:
         return unchanged
     gate = Gate(verdicts, datetime.timedelta(days=params["max_age"]), params["accept_holds"])
-    allowed, refused = gate.judge(change, now or datetime.datetime.now(datetime.UTC))
+    allowed, refused = gate.judge(change, now or datetime.datetime.now(datetime.timezone.utc))
     if refused:
         raise TenancyError(
             f"KAI Scheduler would change from {change.before.version} to {change.after.version} ({', '.join(paths)}), and has to be "

@@ -14,8 +14,8 @@ description:
   - Observes a cluster for O(seconds), and returns what KAI Scheduler has to schedule there, for M(kubegpu.tenancy.rehearsal_rounds) to play.
   - It only reads. Nodes, pods, queues, priority classes and KAI Scheduler's groups of pods are listed, and its Helm release is read.
   - Of a pod it keeps its queue, requests, node selector, tolerations and priority class, when it came, for how long it ran, and with which
-    others it starts. Names become digests, unless O(plain_names) is set. Images, commands, variables and volumes are not kept. Names of queues and priority classes, and
-    labels of nodes, are.
+    others it starts. Names become digests, unless O(plain_names) is set. Images, commands, variables and volumes are not kept. Names of
+    queues and priority classes, and labels of nodes, are.
   - Pods that were there before are submitted at the trace's beginning. Those that still run at the end do not end in the trace.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
@@ -136,7 +136,7 @@ def _scheduler(run: Run) -> Result:
     if installed is None:
         return {}
     known = release(installed.chart_version)
-    today = datetime.datetime.now(datetime.UTC).date()
+    today = datetime.datetime.now(datetime.timezone.utc).date()
     return {
         "version": known.version,
         "gpu_sharing": shares_gpus(installed.values, known),

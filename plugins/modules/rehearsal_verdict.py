@@ -226,7 +226,7 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
     baseline = parse_rounds(params["baseline"], "baseline")
     candidate = [] if params["failure"] else parse_rounds(params["candidate"], "candidate")
     change = Change(*(wanted(params[which], which, trace.queues) for which in ("from", "to")))
-    at = (now or datetime.datetime.now(datetime.UTC)).isoformat(timespec="seconds")
+    at = (now or datetime.datetime.now(datetime.timezone.utc)).isoformat(timespec="seconds")
     made = {"changed": False, "format": FORMAT, "at": at, "change": change.data()}
     return made | judge(trace, baseline, candidate, allowed, params["failure"]).data()
 

@@ -77,7 +77,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 def reconcile(run: Run) -> Result:
     """Write the record, over the one before."""
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.timezone.utc)
     record(run.kube, run.params["name"], run.params["wanted"], run.params["results"], now, run.check_mode)
     return run.result(at=now.strftime(TIME))
 

@@ -234,7 +234,7 @@ def reconcile(run: Run) -> Result:
     params = run.params
     tenants = tenants_from(params["tenants"])
     live = read_all(run.kube)
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.timezone.utc)
     compared = [tenant for tenant in tenants if not params["only"] or tenant.name in params["only"]]
     nodes_due, node_problems = nodes_to_give(run.kube, tenants, params["only"])
     waiting = temporary(live, now)

@@ -25,7 +25,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CILIUM
 
 Object = dict[str, Any]
-Key = tuple[str, str, str | None, str]
+Key = tuple[str, str, "str | None", str]
 Path = tuple[str, ...]
 
 # What only the server sets.
@@ -408,7 +408,7 @@ class InMemoryApi:
 
 
 def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _fields_match(selector: str | None, item: Object) -> bool:

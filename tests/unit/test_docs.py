@@ -21,7 +21,12 @@ from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tools import inventory_page
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "examples/ops-repo/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "examples/ops-repo/README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "roles").glob("*/README.md")),
+]
 INVENTORIES = [
     ROOT / "inventories/existing_cluster/hosts.yml",
     ROOT / "inventories/gpu_host/hosts.yml",
@@ -138,6 +143,11 @@ def test_tests_exist(page):
     named = re.findall(r"`((?:faults|tests)/[\w./-]+\.py)::(\w+)`", page.read_text())
     files = {file: (ROOT / "tests" / file.removeprefix("tests/")).read_text() for file, _test in named}
     assert [f"{file}::{test}" for file, test in named if f"def {test}(" not in files[file]] == []
+
+
+def test_the_scenarios_that_show_a_command_exist():
+    rows = re.findall(r"^\| .* \| `(\w+)` \|$", (ROOT / "docs/by_hand.md").read_text(), re.MULTILINE)
+    assert {"lab"} < set(rows) <= {scenario.name for scenario in (ROOT / "molecule").iterdir()}
 
 
 @in_every_page

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,3 +159,13 @@ def test_adapters_alone_reach_beyond_the_process(prefix):
         and (reserved := {found for found in imports(name) if found.startswith(prefix)} - RESERVED[prefix].get(name, set()))
     }
     assert not offenders
+
+
+def test_an_execution_environment_brings_what_modules_import():
+    code = [name for name in FILES if name.startswith(("modules/", "module_utils/"))]
+    foreign = {found.partition(".")[0] for name in code for found in imports(name)} - {*sys.stdlib_module_names, "__future__"}
+    # They come with ansible-core and with kubernetes.
+    brought = {"ansible", "ansible_collections", "yaml", "urllib3", "websocket"}
+    declared = re.findall(r"^[a-z]+", (PLUGINS.parent / "meta/ee-requirements.txt").read_text(), re.MULTILINE)
+    # jsonpatch is imported by kubernetes.core.
+    assert foreign - brought == set(declared) - {"jsonpatch"}

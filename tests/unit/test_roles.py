@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,11 @@ class TestRole:
         # A file that only other tasks include starts with an underscore.
         entries = {path.stem for path in (role / "tasks").glob("*.yml") if not path.stem.startswith("_")}
         assert {"main", "absent"} <= entries == specs(role).keys()
+
+    def test_the_readme_names_every_entry_point(self, role):
+        # Galaxy takes no role without one.
+        rows = re.findall(r"^\| `(\w+)` \|", (role / "README.md").read_text(), re.MULTILINE)
+        assert set(rows) == specs(role).keys()
 
     def test_variables_carry_the_roles_name(self, role):
         assert all(name.startswith(f"{role.name}_") for name in load(role / "defaults/main.yml"))

@@ -117,4 +117,7 @@ def _read(path: str) -> str:
 
 def _checksum(path: str) -> str:
     with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()

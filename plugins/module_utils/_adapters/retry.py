@@ -113,10 +113,10 @@ def classify(exc: Exception) -> Failure:
         return _answered(exc)
     message = str(exc.reason if isinstance(exc, ApiException) else exc)
     # CoreException: what kubernetes.core says of a kubeconfig that it cannot use.
-    given = isinstance(exc, CoreException | ResourceNotUniqueError | urllib3.LocationValueError)
+    given = isinstance(exc, (CoreException, ResourceNotUniqueError, urllib3.LocationValueError))
     if given or any(mark in message for mark in CERTIFICATE_REFUSED):
         return Failure(message, permanent=True)
-    if isinstance(exc, OSError) and not isinstance(exc, ConnectionError | TimeoutError):
+    if isinstance(exc, OSError) and not isinstance(exc, (ConnectionError, TimeoutError)):
         # Not the network but a file that a kubeconfig names.
         return Failure(message)
     return Failure(message, passing=True, untouched=_never_connected(exc))
@@ -138,7 +138,7 @@ def _answered(exc: ApiException) -> Failure:
 def _never_connected(exc: BaseException) -> bool:
     if isinstance(exc, urllib3.ProxyError):
         exc = exc.original_error
-    return isinstance(exc, urllib3.ConnectTimeoutError | ConnectionRefusedError)
+    return isinstance(exc, (urllib3.ConnectTimeoutError, ConnectionRefusedError))
 
 
 def message_of(status: int, reason: str | None, body: bytes | str | None) -> str:

@@ -68,7 +68,7 @@ ROWS: tuple[Row, ...] = (
             dotted(row.value[1]),
             row.source,
         )
-        for row, later in zip(_KAI, (*_KAI[1:], None), strict=True)
+        for row, later in zip(_KAI, (*_KAI[1:], None))
         if row.value
     ),
     # The page is that of the newest release when it was read, and names the two minor versions that install 1.36 by default.

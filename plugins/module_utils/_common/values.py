@@ -3,16 +3,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Trees of values, and the changes that modules report."""
+"""Trees of values, the changes that modules report, and moments as the Kubernetes API writes them."""
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 
 Values = dict[str, t.Any]
 
 # What changes, from what, to what; None stands for absent.
 Change = tuple[str, t.Any, t.Any]
+
+
+def moment(stamp: str) -> datetime.datetime:
+    """Return the moment that a timestamp of the API names, such as ``2026-11-21T12:00:00Z``."""
+    # Python reads the Z only from 3.11 on.
+    return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00"))
 
 
 def deep_merge(base: Values, over: Values) -> Values:

@@ -138,7 +138,7 @@ class Cluster:
         """Return what only a new cluster can change, as text."""
         different = plan.layout_differences(nodes, live, self._params["image"], self._certs)
         running = [node.name for node in live if node.running]
-        self._seen = dict(zip(running, concurrently(self._inspect, running), strict=True))
+        self._seen = dict(zip(running, concurrently(self._inspect, running)))
         different += [
             (name, "not in the cluster", "joined") for name, inside in self._seen.items() if "joined" not in inside.states
         ]
@@ -283,7 +283,7 @@ class Cluster:
 
     def _wait_until_ready(self, nodes: list[plan.Node], live: list[status.LiveNode]) -> list[status.Object]:
         """Wait until all nodes are ready and have reported, and return the Node objects."""
-        now = datetime.datetime.now(datetime.UTC)
+        now = datetime.datetime.now(datetime.timezone.utc)
         started = {node.name: node.started for node in live if status.lately(node.started, now)}
 
         def listed(*kinds: str) -> list[status.Object]:

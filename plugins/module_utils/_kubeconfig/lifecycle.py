@@ -232,7 +232,7 @@ class Access:
         self._have_account(virtual, True)
         config = values.with_token(administrator, old_token)
         who = (account["name"], account["namespace"], account["expiration"])
-        if values.serves(old_token, *who, datetime.datetime.now(datetime.UTC)) and self._is_accepted(config):
+        if values.serves(old_token, *who, datetime.datetime.now(datetime.timezone.utc)) and self._is_accepted(config):
             return config
         config = values.with_token(administrator, "" if self.run.check_mode else virtual.create_token(*who))
         if not self.run.check_mode:

@@ -113,7 +113,7 @@ def expiry(user: Object) -> datetime.datetime | None:
     """Return when a user's token or client certificate ends; None where that is not known."""
     if user.get("token"):
         ends = _claims(user["token"]).get("exp")
-        return datetime.datetime.fromtimestamp(ends, datetime.UTC) if ends else None
+        return datetime.datetime.fromtimestamp(ends, datetime.timezone.utc) if ends else None
     if x509 is None or not user.get("client-certificate-data"):
         return None
     try:
@@ -121,7 +121,7 @@ def expiry(user: Object) -> datetime.datetime | None:
     except ValueError:
         return None
     # The first is new in cryptography 42, the second is deprecated there.
-    return getattr(certificate, "not_valid_after_utc", None) or certificate.not_valid_after.replace(tzinfo=datetime.UTC)
+    return getattr(certificate, "not_valid_after_utc", None) or certificate.not_valid_after.replace(tzinfo=datetime.timezone.utc)
 
 
 def iso(moment: datetime.datetime | None) -> str | None:

@@ -75,7 +75,7 @@ def read_devices(
             return f"{name}: {exc}"
 
     names = sorted(node["metadata"]["name"] for node in nodes if has_devices(node))
-    answers = dict(zip(names, concurrently(read, names), strict=True))
+    answers = dict(zip(names, concurrently(read, names)))
     known = {name: answer for name, answer in answers.items() if isinstance(answer, Assigned)}
     return known, [answer for answer in answers.values() if isinstance(answer, str)]
 

@@ -45,7 +45,7 @@ def pending(run: Run) -> Result:
         chosen = [pod for pod in chosen if key_of(pod) in labelled]
     if params["namespaces"]:
         chosen = [pod for pod in chosen if key_of(pod)[0] in params["namespaces"]]
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.timezone.utc)
     rows = report(chosen, cluster, now)
     if any(row["reason"] == facts.UNKNOWN for row in rows):
         rows = report(chosen, dataclasses.replace(cluster, trouble=_trouble(run, cluster)), now)

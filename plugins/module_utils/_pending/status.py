@@ -23,6 +23,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods impor
     pod_state,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE, dotted, facts_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
@@ -433,7 +434,7 @@ def _row(pod: Object, cluster: Cluster, state: str, answer: Answer, now: datetim
         "state": state,
         **answer._asdict(),
         "since": since,
-        "seconds": max(0, int((now - datetime.datetime.fromisoformat(since)).total_seconds())),
+        "seconds": max(0, int((now - moment(since)).total_seconds())),
     }
 
 

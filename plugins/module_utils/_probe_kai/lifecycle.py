@@ -103,7 +103,7 @@ def probe(run: Run) -> Result:
 
 
 def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+    return datetime.datetime.now(datetime.timezone.utc)
 
 
 @dataclasses.dataclass

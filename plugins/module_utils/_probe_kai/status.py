@@ -111,7 +111,7 @@ def judge(check: Check, seen: Observation, accepted: t.Collection[str] = ()) -> 
     if check.name == "gang":
         return PASSED, f"both placed on {', '.join(sorted({pod['spec']['nodeName'] for pod in pods}))}"
     listed = [_UUID.findall(seen.logs.get(name, "")) for name in check.pod_names]
-    missing = [name for name, uuids in zip(check.pod_names, listed, strict=True) if not uuids]
+    missing = [name for name, uuids in zip(check.pod_names, listed) if not uuids]
     for name in missing:
         if name in seen.unreadable:
             return None, f"the log of pod {name} cannot be read: {seen.unreadable[name]}"
@@ -233,7 +233,7 @@ def _judge_sharing(
     if wrong:
         return _lost(wrong, accepted)
     parts: dict[str, list[Amount]] = {}
-    for uuid, portion in zip(uuids, check.portions, strict=True):
+    for uuid, portion in zip(uuids, check.portions):
         parts.setdefault(uuid, []).append(portion)
     layout = ", ".join(f"{' + '.join(map(str, portions))} on {uuid}" for uuid, portions in parts.items())
     if any(sum(portions) > 1 for portions in parts.values()):
@@ -326,7 +326,7 @@ def _misowned_by_uuid(pods: list[Object], uuids: list[str], reserved: t.Mapping[
     :arg reserved: UUIDs by GPU group.
     """
     users: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for pod, uuid in zip(pods, uuids, strict=True):
+    for pod, uuid in zip(pods, uuids):
         for group in gpu_groups(pod) or {""}:
             users.setdefault((uuid, pod["spec"]["nodeName"]), {}).setdefault(group, []).append(pod["metadata"]["name"])
     sentences = []
@@ -469,6 +469,6 @@ def still_valid(record: Object | None, digest: str, max_age: int, now: datetime.
     if max_age <= 0 or data.get(FINGERPRINT_KEY) != digest:
         return None
     report: Object = json.loads(data[REPORT_KEY])
-    age = now - datetime.datetime.strptime(report["at"], TIME).replace(tzinfo=datetime.UTC)
+    age = now - datetime.datetime.strptime(report["at"], TIME).replace(tzinfo=datetime.timezone.utc)
     passed = all(found["verdict"] in (PASSED, ACCEPTED) for found in report["results"])
     return report if passed and age.total_seconds() <= max_age else None

@@ -58,7 +58,7 @@ def places(nodes: t.Iterable[Object], tolerations: t.Iterable[Object] = ()) -> d
             "No node is ready and takes the probe's pods, so network policies cannot be probed. "
             "Where all nodes are tainted, name the taints in tolerations."
         )
-    return dict(zip(PATHS, names, strict=False))
+    return dict(zip(PATHS, names))
 
 
 def _takes_pods(node: Object, tolerations: list[Object]) -> bool:

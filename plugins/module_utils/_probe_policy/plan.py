@@ -68,7 +68,7 @@ class Scenario:
 
     def tree(self) -> list[Object]:
         """Return the tree of queues, as users write it."""
-        children = [{"name": name} | queue for name, queue in zip((FIRST, SECOND), self.queues, strict=True)]
+        children = [{"name": name} | queue for name, queue in zip((FIRST, SECOND), self.queues)]
         return [{"name": PARENT, "gpu": {"quota": self.gpus, "limit": self.gpus}, "children": children}]
 
 

@@ -61,7 +61,7 @@ def judge(check: Check, seen: Seen, namespace: str, home: str, scheduler: str) -
     :arg scheduler: its name.
     """
     waiting = [seen.inside.get(name) for name in check.pod_names]
-    for name, pod in zip(check.pod_names, waiting, strict=True):
+    for name, pod in zip(check.pod_names, waiting):
         if pod is None:
             return FAILED, f"pod {name} was removed by someone else"
         if pod.get("status", {}).get("phase") != "Running":
@@ -84,7 +84,7 @@ def judge(check: Check, seen: Seen, namespace: str, home: str, scheduler: str) -
     # Beside others that share GPUs, either pod may be on one that has room left.
     if len(set(uuids)) > 1 and not all(_others(pod, own, seen.on_host) for pod in own):
         return FAILED, f"the pods would fit on one GPU, and are on {', '.join(sorted(set(uuids)))}"
-    for pod, uuid in zip(own, uuids, strict=True):
+    for pod, uuid in zip(own, uuids):
         if lost := _unreserved(pod, uuid, seen.on_host):
             return None, lost
     held = ", ".join(dict.fromkeys(uuids))

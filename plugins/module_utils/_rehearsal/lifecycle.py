@@ -67,7 +67,7 @@ LEAST_SPAN = datetime.timedelta(seconds=60)
 
 
 def _now() -> datetime.datetime:
-    return datetime.datetime.now(tz=datetime.UTC)
+    return datetime.datetime.now(tz=datetime.timezone.utc)
 
 
 def record(

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import typing as t
 
@@ -57,5 +56,5 @@ def _spent(readings: t.Sequence[tuple[float, float]]) -> float | None:
     """
     if len(readings) < 2 or readings[-1][0] == readings[0][0]:
         return None
-    seconds = sum(after - before if after >= before else after for (_at, before), (_later, after) in itertools.pairwise(readings))
+    seconds = sum(after - before if after >= before else after for (_at, before), (_later, after) in zip(readings, readings[1:]))
     return round(seconds / (readings[-1][0] - readings[0][0]), 3)

@@ -21,6 +21,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
     FRACTION_NOTE,
     GPU_MEMORY_LABEL,
@@ -148,7 +149,7 @@ class Recorder:
         constraint = ((self._groups.get(group) or {}).get("spec") or {}).get("topologyConstraint") or {}
         keys = ("topology", "requiredTopologyLevel", "preferredTopologyLevel")
         names = ("topology", "topology_required", "topology_preferred")
-        return {name: constraint.get(key) or "" for key, name in zip(keys, names, strict=True)}
+        return {name: constraint.get(key) or "" for key, name in zip(keys, names)}
 
     def _queue(self, pod: Object, tree: t.Mapping[str, Queue]) -> str:
         """Return a pod's queue; KAI Scheduler's default one where it names none, or one that does not exist."""
@@ -161,14 +162,14 @@ class Recorder:
         statuses = (pod.get("status") or {}).get("containerStatuses") or []
         ends = [state["finishedAt"] for status in statuses if (state := (status.get("state") or {}).get("terminated"))]
         if pod["status"].get("phase") in ("Succeeded", "Failed") and ends:
-            return _moment(max(ends))
+            return moment(max(ends))
         return self._gone.get(pod["metadata"]["uid"])
 
     def _runs(self, pod: Object) -> float:
         """Return for how many seconds a pod ran; 0 where it did not end, or never ran."""
         ended = self._ended(pod)
         began = (pod.get("status") or {}).get("startTime")
-        return round(max(1.0, (ended - _moment(began)).total_seconds()), 1) if ended and began else 0.0
+        return round(max(1.0, (ended - moment(began)).total_seconds()), 1) if ended and began else 0.0
 
 
 def _asked(pod: Object) -> Object:
@@ -239,11 +240,7 @@ def _key(item: Object) -> Key:
 
 
 def _created(item: Object) -> datetime.datetime:
-    return _moment(item["metadata"]["creationTimestamp"])
-
-
-def _moment(stamp: str) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00"))
+    return moment(item["metadata"]["creationTimestamp"])
 
 
 def _digest(text: str) -> str:

@@ -334,7 +334,7 @@ class Watch:
 
     def _mean(self, column: int) -> float:
         """Return the mean over time of a column of what was idle."""
-        pairs = list(zip(self._idle, self._idle[1:], strict=False))
+        pairs = list(zip(self._idle, self._idle[1:]))
         seconds = sum(after[0] - before[0] for before, after in pairs)
         return sum(before[column] * (after[0] - before[0]) for before, after in pairs) / seconds if seconds else 0.0
 

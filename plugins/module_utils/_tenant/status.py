@@ -64,7 +64,7 @@ def verified(record: Object | None) -> Verified | None:
     """Read the ConfigMap that records a verification; None where there is none, or it cannot be read as one."""
     data = (record or {}).get("data") or {}
     try:
-        at = datetime.datetime.strptime(data["at"], TIME).replace(tzinfo=datetime.UTC)
+        at = datetime.datetime.strptime(data["at"], TIME).replace(tzinfo=datetime.timezone.utc)
         results = tuple(dict(result, verdict=result["verdict"]) for result in json.loads(data["results"]))
         return Verified(data["wanted"], data["fingerprint"], at, results)
     except (KeyError, TypeError, ValueError):

@@ -82,7 +82,7 @@ class ControlPlane:
 
 def expired(secret: Object | None) -> str | None:
     """Return when the certificate in a virtual cluster's Secret ended; None where it has not, or is not known."""
-    return kubeconfig.expired(secret or {}, datetime.datetime.now(datetime.UTC))
+    return kubeconfig.expired(secret or {}, datetime.datetime.now(datetime.timezone.utc))
 
 
 class Readiness:

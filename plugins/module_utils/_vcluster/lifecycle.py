@@ -356,7 +356,7 @@ class VirtualCluster:
             )
         if not is_paused(workload):
             self.run.change("state", "running", "paused")
-            patch = pause_patch(workload, datetime.datetime.now(datetime.UTC))
+            patch = pause_patch(workload, datetime.datetime.now(datetime.timezone.utc))
             self.run.take("end the control plane", "the tenant is to pause", lambda: self._scale(workload, patch))
         else:
             for pod in pods:

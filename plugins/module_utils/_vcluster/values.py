@@ -14,7 +14,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge, moment
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
@@ -272,7 +272,7 @@ def expiry(namespace: Object | None) -> datetime.datetime | None:
     lifetime = age(annotations_of(namespace).get(EXPIRES_ANNOTATION, ""))
     if namespace is None or lifetime is None:
         return None
-    return datetime.datetime.fromisoformat(namespace["metadata"]["creationTimestamp"]) + lifetime
+    return moment(namespace["metadata"]["creationTimestamp"]) + lifetime
 
 
 def pause_patch(workload: Object, now: datetime.datetime) -> Object:

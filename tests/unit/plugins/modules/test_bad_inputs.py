@@ -471,7 +471,7 @@ def test_refused_before_the_first_write(monkeypatch, tmp_path, entrance, given, 
     problems = caught.value.problems
     assert all(problem in caught.value.message for problem in problems)
     paths, reasons = ([paths], [reasons]) if isinstance(paths, str) else (paths, reasons)
-    for path, reason in zip(paths, reasons, strict=True):
+    for path, reason in zip(paths, reasons):
         assert [problem for problem in problems if problem.startswith(f"{path}: ") and reason in problem], problems
     assert list(tmp_path.iterdir()) == []
 

@@ -101,7 +101,7 @@ class Cluster(InMemoryApi):
         waiting = [pod for pod in members if pod.get("status", {}).get("phase") != "Running"] or [created]
         self._make_room(created, waiting)
         places = self._place(waiting, bool(group and group["spec"].get("topologyConstraint")))
-        for pod, place in zip(waiting, places or [None] * len(waiting), strict=True):
+        for pod, place in zip(waiting, places or [None] * len(waiting)):
             status = {"phase": "Running" if place else "Pending"}
             self.put(pod | {"spec": pod["spec"] | ({"nodeName": place} if place else {}), "status": status})
         assert name not in self.evicted

@@ -76,7 +76,7 @@ def test_a_cluster_without_kai_scheduler_is_recorded():
 
 def test_a_record_takes_as_long_as_it_is_to():
     here = make_run({}, InMemoryApi())
-    start = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
+    start = datetime.datetime(2026, 11, 23, tzinfo=datetime.timezone.utc)
     trace = record(here, "kai-scheduler", 40, 15, now=lambda: start + datetime.timedelta(seconds=here.deadline.clock()))
     # The trace of a moment has a length, too.
     assert (here.deadline.clock(), trace.span) == (40, 60)
@@ -91,7 +91,7 @@ def test_of_a_scheduler_that_tenants_share_only_their_pods_are_recorded():
         spec = {"schedulerName": "kai-scheduler", "containers": [{"name": "work", "resources": {}}]}
         kube.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
         kube.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {}}})
-    now = datetime.datetime(2026, 11, 23, 11, tzinfo=datetime.UTC)
+    now = datetime.datetime(2026, 11, 23, 11, tzinfo=datetime.timezone.utc)
     assert len(record(make_run({}, kube), "kai-scheduler", 0, 15, now=lambda: now).workloads) == 2
     kube.patch("v1", "Namespace", "tenant-a", {"metadata": {"labels": {HOST_SCHEDULER_LABEL: "kai"}}})
     assert len(record(make_run({}, kube), "kai-scheduler", 0, 15, now=lambda: now).workloads) == 1
@@ -161,7 +161,7 @@ def test_rounds_that_are_none(rounds, said):
 
 QUEUES = [{"name": "research", "gpu": {"limit": 8}, "children": [{"name": "training", "gpu": {"quota": 4}}]}]
 WIDER = [{"name": "research", "gpu": {"limit": 16}, "children": [{"name": "training", "gpu": {"quota": 4}}]}]
-NOW = datetime.datetime(2026, 11, 23, 10, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2026, 11, 23, 10, tzinfo=datetime.timezone.utc)
 
 
 def cluster(version="v0.12.0", queues=None, sharing=True):

@@ -36,7 +36,7 @@ class Host:
         monkeypatch.setattr(tenants_info, "ask", self.ask)
         for tenant in tenants_from(self.tenants):
             (folder / f"{tenant.name}.yml").write_text(yaml.safe_dump(kubeconfig(tenant.name)))
-            record(self.kube, tenant.name, wanted(tenant, {}), RESULTS, datetime.datetime.now(datetime.UTC))
+            record(self.kube, tenant.name, wanted(tenant, {}), RESULTS, datetime.datetime.now(datetime.timezone.utc))
         self.kube.writes.clear()
 
     def ask(self, config, path):
@@ -222,7 +222,7 @@ def test_tenants_that_share_a_scheduler_are_verified_again_when_it_changes(host)
     cluster = host(objects=[*host_kai(), *on_host("a", shared=True)])
     cluster.tenants.append(desired("a", scheduler={"name": "kai", "shared": True}))
     (tenant,) = tenants_from(cluster.tenants)
-    record(cluster.kube, "a", wanted(tenant, {}), RESULTS, datetime.datetime.now(datetime.UTC))
+    record(cluster.kube, "a", wanted(tenant, {}), RESULTS, datetime.datetime.now(datetime.timezone.utc))
     cluster.kube.writes.clear()
     (cluster.folder / "a.yml").write_text(yaml.safe_dump(kubeconfig("a")))
     assert cluster.due() == {"a": NOTHING}

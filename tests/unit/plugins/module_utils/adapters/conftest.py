@@ -171,7 +171,7 @@ def _kube(script, clock, tmp_path, monkeypatch):
 def _pair(tmp_path_factory):
     """A certificate for 127.0.0.1 that is its own authority, and the file with it and its key."""
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.timezone.utc)
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - datetime.timedelta(1), now + datetime.timedelta(1))
     names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
     builder = builder.add_extension(names, False).add_extension(x509.BasicConstraints(True, None), True)

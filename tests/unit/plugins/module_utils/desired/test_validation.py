@@ -488,7 +488,7 @@ def test_the_gpus_of_a_lab(gpus, expected):
     variables = {"nvkind_workers": WORKERS, "lab_gpus": gpus}
     found = refused(**variables) if expected else [desired_state(variables, "lab", TODAY)][1:]
     assert len(found) == len(expected)
-    assert all(text in problem for text, problem in zip(expected, found, strict=True))
+    assert all(text in problem for text, problem in zip(expected, found))
 
 
 def test_fractions_of_gpus_are_kai_schedulers():

@@ -71,26 +71,26 @@ class FakeDocker:
 
     def run(self, args: list[str], **_more: t.Any) -> tuple[int, str, str]:
         assert args[:2] == ["timeout", "--kill-after=10"]
-        match args[3:]:
-            case ["docker", "info", *_]:
-                if self.state != "active":
-                    # As 20.10 does.
-                    return 0, json.dumps({"ServerErrors": ["Cannot connect"], "ClientInfo": {}}), ""
-                info = {"Runtimes": STOCK | self.runtimes, "DefaultRuntime": self.default}
-                info |= {} if self.cdi is None else {"CDISpecDirs": ["/etc/cdi"] if self.cdi else []}
-                return 0, json.dumps(info | {"LiveRestoreEnabled": self.live_restore}), ""
-            case ["docker", "ps", *_]:
-                return 0, "\n".join(self.containers), ""
-            case ["dockerd", "--validate", "--config-file", path]:
-                if not self.validates:
-                    return 125, "", "unknown flag: --validate\nSee 'dockerd --help'.\n"
-                if '"bad"' in pathlib.Path(path).read_text():
-                    return 1, "", f"unable to configure the Docker daemon with file {path}: no such option: bad\n"
-                return 0, "", "configuration OK\n"
-            case ["systemctl", verb, *_]:
-                return self._systemctl(verb)
-            case ["journalctl", *_]:
-                return 0, "failed to start daemon: too bad\n", ""
+        program, first, *rest = args[3:]
+        if (program, first) == ("docker", "info"):
+            if self.state != "active":
+                # As 20.10 does.
+                return 0, json.dumps({"ServerErrors": ["Cannot connect"], "ClientInfo": {}}), ""
+            info = {"Runtimes": STOCK | self.runtimes, "DefaultRuntime": self.default}
+            info |= {} if self.cdi is None else {"CDISpecDirs": ["/etc/cdi"] if self.cdi else []}
+            return 0, json.dumps(info | {"LiveRestoreEnabled": self.live_restore}), ""
+        if (program, first) == ("docker", "ps"):
+            return 0, "\n".join(self.containers), ""
+        if [program, first, *rest[:-1]] == ["dockerd", "--validate", "--config-file"]:
+            if not self.validates:
+                return 125, "", "unknown flag: --validate\nSee 'dockerd --help'.\n"
+            if '"bad"' in pathlib.Path(rest[-1]).read_text():
+                return 1, "", f"unable to configure the Docker daemon with file {rest[-1]}: no such option: bad\n"
+            return 0, "", "configuration OK\n"
+        if program == "systemctl":
+            return self._systemctl(first)
+        if program == "journalctl":
+            return 0, "failed to start daemon: too bad\n", ""
         raise AssertionError(args)
 
 

@@ -214,15 +214,15 @@ def objects(draw: st.DrawFn, members: dict[str, str]) -> str:
 @st.composite
 def values(draw: st.DrawFn, depth: int = 2) -> str:
     kinds = ["word", "number", "constant"] + (["array", "object"] if depth else [])
-    match draw(st.sampled_from(kinds)):
-        case "word":
-            return draw(spelled(draw(WORDS)))
-        case "number":
-            return draw(NUMBERS)
-        case "constant":
-            return draw(st.sampled_from(["true", "false", "null"]))
-        case "array":
-            return draw(joined(draw(st.lists(values(depth - 1), max_size=3)), "[]"))
+    kind = draw(st.sampled_from(kinds))
+    if kind == "word":
+        return draw(spelled(draw(WORDS)))
+    if kind == "number":
+        return draw(NUMBERS)
+    if kind == "constant":
+        return draw(st.sampled_from(["true", "false", "null"]))
+    if kind == "array":
+        return draw(joined(draw(st.lists(values(depth - 1), max_size=3)), "[]"))
     return draw(objects(draw(st.dictionaries(WORDS, values(depth - 1), max_size=3))))
 
 

@@ -70,7 +70,7 @@ RANGES = [
 ]
 
 
-@pytest.mark.parametrize(("row", "expected"), list(zip(HAZARDS, RANGES, strict=True)), ids=str)
+@pytest.mark.parametrize(("row", "expected"), list(zip(HAZARDS, RANGES)), ids=str)
 def test_every_hazard_has_exactly_its_releases(row, expected):
     name, before, first, last, fixed = expected
     assert (row.name, row.fixed) == (name, fixed)

@@ -250,7 +250,7 @@ def test_stopped_nodes_are_started(docker: FakeDocker, make: t.Callable[..., Clu
 
 def test_a_node_that_was_started_is_waited_for_until_it_has_reported(docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
     make().present()
-    now = datetime.datetime.now(datetime.UTC).isoformat()
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat()
     docker.containers["lab-worker"]["State"]["StartedAt"] = now
     with pytest.raises(TenancyError, match="lab-worker has not reported its pods since it was started"):
         make().present()

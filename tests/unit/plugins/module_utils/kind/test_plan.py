@@ -10,7 +10,6 @@ import json
 import pathlib
 import re
 import subprocess
-import tomllib
 import typing as t
 
 import pytest
@@ -18,6 +17,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import facts, plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import Node
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import INSPECT, Gpu, Inside, parse_nodes
+
+try:
+    import tomllib
+except ImportError:  # before Python 3.11
+    import tomli as tomllib
 
 GPUS = [Gpu(index, f"GPU-{index:04x}", index) for index in range(4)]
 

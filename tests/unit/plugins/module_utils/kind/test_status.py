@@ -55,7 +55,7 @@ def test_nodes_are_read_from_docker() -> None:
     [("", False), ("2026-01-31T12:00:00", True), ("2026-01-31T11:40:00", False), ("0001-01-01T00:00:00", False)],
 )
 def test_nodes_that_were_started_lately(started: str, lately: bool) -> None:
-    assert status.lately(started, datetime.datetime(2026, 1, 31, 12, 5, tzinfo=datetime.UTC)) is lately
+    assert status.lately(started, datetime.datetime(2026, 1, 31, 12, 5, tzinfo=datetime.timezone.utc)) is lately
 
 
 @pytest.mark.parametrize(

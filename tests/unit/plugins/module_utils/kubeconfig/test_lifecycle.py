@@ -315,7 +315,7 @@ def test_absent(params):
 def test_an_expired_certificate_is_reported_and_nothing_is_lost(params, certificate):
     present(params)
     before = written(params)
-    then, later = (datetime.datetime(year, 11, 21, 12, tzinfo=datetime.UTC) for year in (2025, 2060))
+    then, later = (datetime.datetime(year, 11, 21, 12, tzinfo=datetime.timezone.utc) for year in (2025, 2060))
     expired, renewed = (host(data={"client-certificate": certificate(ends)}) for ends in (then, later))
     with pytest.raises(TenancyError, match=r"vc-web expired 2025-11-21T12:00:00Z\. The module vcluster with state=present"):
         present(params, expired)

@@ -13,7 +13,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.plan import ENTRIES
 
-NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.timezone.utc)
 
 SECRET = {
     "metadata": {"name": "vc-web"},
@@ -84,7 +84,7 @@ def token(**claims):
     return f"e30.{payload}.signature"
 
 
-@pytest.mark.parametrize("ends", [NOW, datetime.datetime(2060, 1, 1, tzinfo=datetime.UTC)])
+@pytest.mark.parametrize("ends", [NOW, datetime.datetime(2060, 1, 1, tzinfo=datetime.timezone.utc)])
 def test_expiry_of_a_certificate(ends, certificate):
     assert kc.expiry({"client-certificate-data": certificate(ends)}) == ends
     secret = {"data": {"client-certificate": certificate(ends)}}

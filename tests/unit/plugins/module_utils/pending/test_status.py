@@ -26,7 +26,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.pending import (
     unschedulable,
 )
 
-NOW = datetime.datetime(2026, 11, 22, 12, 10, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2026, 11, 22, 12, 10, tzinfo=datetime.timezone.utc)
 QUEUES = (queue("all"), queue("ml", "all"))
 
 LIMIT = "{} quota has reached the allowable limit of {}. Limit is {} {}, currently {} {} allocated and workload requested {} {}"

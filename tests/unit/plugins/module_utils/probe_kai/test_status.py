@@ -72,7 +72,7 @@ def listing(*uuids):
 )
 def test_a_gang_too_large_must_not_start_at_all(phases, reasons, verdict, reason):
     gang = check("gang_too_large")
-    pods = [pod(item["metadata"]["name"], phase) for item, phase in zip(gang.pods, phases, strict=True)]
+    pods = [pod(item["metadata"]["name"], phase) for item, phase in zip(gang.pods, phases)]
     conditions = [{"reasons": [{"reason": name, "message": "asks for 3"} for name in reasons]}]
     groups = {f"pg-{gang.pods[0]['metadata']['name']}": {"status": {"schedulingConditions": conditions}}}
     found = judge(gang, seen(*pods, groups=groups))
@@ -192,7 +192,7 @@ def shows(pods, beside, own=2, **more):
 
 def pods_of(planned, placed):
     """The pods of a check, with the group and the GPU of each."""
-    return [sharing(name, group, uuid) for name, (group, uuid) in zip(planned.pod_names, placed, strict=True)]
+    return [sharing(name, group, uuid) for name, (group, uuid) in zip(planned.pod_names, placed)]
 
 
 A, B, C = ("g-a", "GPU-a"), ("g-b", "GPU-b"), ("g-c", "GPU-c")
@@ -530,7 +530,7 @@ def test_a_fingerprint_is_of_all_that_verdicts_rest_on(options, queue, node, kai
 
 
 def test_a_record_is_valid_while_it_is_young_and_passed():
-    now = datetime.datetime(2026, 11, 22, 12, 0, 30, tzinfo=datetime.UTC)
+    now = datetime.datetime(2026, 11, 22, 12, 0, 30, tzinfo=datetime.timezone.utc)
 
     def record(**changes):
         report = {"at": "2026-11-22T12:00:00Z", "results": [{"verdict": "passed"}]} | changes

@@ -11,7 +11,7 @@ import re
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.recording import Recorder
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse
 
-START = datetime.datetime(2026, 11, 23, 8, 0, tzinfo=datetime.UTC)
+START = datetime.datetime(2026, 11, 23, 8, 0, tzinfo=datetime.timezone.utc)
 QUEUES = [
     {"metadata": {"name": "ml"}, "spec": {"resources": {"gpu": {"quota": 4, "limit": -1, "overQuotaWeight": 1}}}},
     {

@@ -284,11 +284,11 @@ def test_nobody_gets_more_than_it_asks_for_or_may_have(rows):
     tree = queues(
         *[
             (name, quota, limit if limit == "unlimited" else quota + limit, weight)
-            for name, (quota, limit, weight, _asked) in zip(names, rows, strict=True)
+            for name, (quota, limit, weight, _asked) in zip(names, rows)
         ]
     )
-    shares = fair_shares(tree, {name: row[3] for name, row in zip(names, rows, strict=True)}, 8)
-    for name, (quota, limit, _weight, asked) in zip(names, rows, strict=True):
+    shares = fair_shares(tree, {name: row[3] for name, row in zip(names, rows)}, 8)
+    for name, (quota, limit, _weight, asked) in zip(names, rows):
         assert 0 <= shares[name] <= asked + 1e-6
         assert limit == "unlimited" or shares[name] <= quota + limit + 1e-6
 

@@ -28,7 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status imp
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import desired, host_kai, kubeconfig, on_host
 
-NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.timezone.utc)
 RESULTS = [{"name": "gpu", "queue": "q", "verdict": "passed", "reason": "", "seconds": 1.0}]
 
 

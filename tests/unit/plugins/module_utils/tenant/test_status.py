@@ -28,7 +28,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.tenants import KAI_VERSION, 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.timezone.utc)
 WANTED = "0123456789abcdef"
 PASSED = ({"name": "gpu", "queue": "q", "verdict": "passed", "reason": "", "seconds": 1.0},)
 
