@@ -41,6 +41,16 @@ REGISTERED = {
     "_kai_scheduler_queues": "queues",
     "_kubegpu_kubeconfigs": "kubeconfigs on the controller",
 }
+# What site.yml would do about a difference of a task whose module is not this collection's, and returns no steps.
+WITHOUT_STEPS = {
+    "_docker_nvidia_runtime_to_install": "install them",
+    "_vcluster_tenant_folder": "make it, with mode 0700",
+    "_kubegpu_kubeconfig_copy": "remove it",
+    "_vcluster_tenant_former_releases": "uninstall its Helm release",
+    "_vcluster_tenant_former_namespaces": "remove it",
+    "_vcluster_tenant_scheduler_namespace": "write it, with its label",
+    "_vcluster_tenant_scheduler": "install or upgrade its Helm release",
+}
 # Characters of a value that a table shows.
 _SHOWN = 40
 
@@ -51,7 +61,8 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
     :arg hostvars: Ansible's, after site.yml in check mode; ``groups``, Ansible's as well.
     :returns: ``differences``, each with ``cluster``, ``tenant`` (empty for what is the cluster's), ``subject``, ``what``, ``real``,
         ``wanted`` and ``since`` (when it was last verified as wanted, in UTC; empty where that is not known); ``steps`` that site.yml would
-        take, ``unknown``, sentences about what could not be compared, and ``blueprints`` that say what is wanted, by cluster.
+        take, each with ``cluster``, ``tenant``, ``subject``, ``step`` and ``why``, ``unknown``, sentences about what could not be compared,
+        and ``blueprints`` that say what is wanted, by cluster.
     """
     found = reports(hostvars, groups)
     clusters = [(cluster, "", hostvars[cluster]) for cluster in groups.get("kubegpu_clusters", ())]
@@ -64,18 +75,17 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
     for cluster, tenant, variables in sorted([*clusters, *tenants], key=lambda place: place[:2]):
         known = {one["name"]: one for one in (hostvars[cluster].get("_kubegpu_tenants") or {}).get("tenants") or []}
         since = (known.get(tenant) or {}).get("verified_at") or ""
-        place = {"cluster": cluster, "tenant": tenant}
         for name, subject in REGISTERED.items():
+            place = {"cluster": cluster, "tenant": tenant, "subject": subject}
             for result in _changed(variables.get(name) or {}):
-                differences += [place | {"subject": subject, "since": since} | row for row in _rows(result)]
-                steps += [place | {"step": step["step"], "why": step["why"]} for step in result.get("steps") or []]
+                differences += [place | {"since": since} | row for row in _rows(result)]
+                steps += [place | step for step in _steps(name, result)]
     for report in found:
-        place = {"cluster": report["cluster"], "tenant": "", "since": "", "wanted": None}
-        differences += [
-            place | {"subject": "tenant that is not listed", "what": name, "real": "there"} for name in report["unlisted"]
-        ]
-        if version := report["unlisted_scheduler"]:
-            differences.append(place | {"subject": "shared scheduler that is not wanted", "what": "kai", "real": version})
+        for subject, what, real in _unlisted(report):
+            place = {"cluster": report["cluster"], "tenant": "", "subject": subject}
+            differences.append(place | {"what": what, "real": real, "wanted": None, "since": ""})
+            verb = "remove" if report["removes_unlisted"] else "leave"
+            steps.append(place | {"step": f"{verb} {what}", "why": _why(report["removes_unlisted"])})
     return {
         "differences": differences,
         "steps": steps,
@@ -87,6 +97,25 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
 def _changed(result: Mapping) -> list[Mapping]:
     """Return a task's results that tell of a change, one for each item of its loop."""
     return [one for one in result.get("results", [result]) if one.get("changed")]
+
+
+def _steps(name: str, result: Mapping) -> list[Data]:
+    """Return the steps that site.yml would take about a task's result."""
+    if name in WITHOUT_STEPS:
+        return [{"step": WITHOUT_STEPS[name], "why": "it differs"}]
+    return [{"step": step["step"], "why": step["why"]} for step in result.get("steps") or []]
+
+
+def _why(removes: bool) -> str:
+    return "kubegpu_unlisted is remove" if removes else "kubegpu_unlisted: remove, in a run without kubegpu_only, takes it away"
+
+
+def _unlisted(report: Mapping) -> list[tuple[str, str, str]]:
+    """Return what this collection made of a cluster and nothing names any more: subject, name, and what there is."""
+    found = [("tenant that is not listed", name, "there") for name in report["unlisted"]]
+    if version := report["unlisted_scheduler"]:
+        found.append(("shared scheduler that is not wanted", "kai", version))
+    return found
 
 
 def _rows(result: Mapping) -> list[Data]:
@@ -106,9 +135,11 @@ def _compared(diff: Mapping) -> list[Data]:
 
 
 def lines(found: Data) -> list[str]:
-    """Return what drift found as sentences: each difference, the steps that site.yml would take, and what could not be compared."""
-    said = [f"{_place(row)}: {row['subject']}{_difference(row)}" for row in found["differences"]]
-    said += [f"{_place(row)}: step that site.yml would take: {row['step']} ({row['why']})" for row in found["steps"]]
+    """Return what drift found as sentences: each difference, with what site.yml would do about it, and what could not be compared."""
+    said: list[str] = []
+    for about in dict.fromkeys(map(_about, found["differences"])):
+        said += [f"{about}{_difference(row)}" for row in found["differences"] if _about(row) == about]
+        said += [f"{about}: site would {row['step']} ({row['why']})" for row in found["steps"] if _about(row) == about]
     said += [f"COULD NOT TELL {sentence}" for sentence in found["unknown"]]
     return [
         *(said or ["Everything is as wanted."]),
@@ -116,8 +147,10 @@ def lines(found: Data) -> list[str]:
     ]
 
 
-def _place(row: Data) -> str:
-    return f"{row['cluster']}/{row['tenant']}" if row["tenant"] else str(row["cluster"])
+def _about(row: Data) -> str:
+    """Return the place and the subject of a difference, or of a step."""
+    place = f"{row['cluster']}/{row['tenant']}" if row["tenant"] else row["cluster"]
+    return f"{place}: {row['subject']}"
 
 
 def _difference(row: Data) -> str:

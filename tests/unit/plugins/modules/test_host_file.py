@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.modules import host_file
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import untimed
 
 
 @pytest.fixture
@@ -39,10 +40,18 @@ def test_host_files(
         params = {"path": str(path), "content": content}
         return getattr(host_file, state)(Run(params, check_mode), journal)
 
-    assert run("present", check_mode=True)["changed"] is changed
-    assert run("present")["changed"] is changed
+    predicted = run("present", check_mode=True)
+    why = "it does not exist" if before is None else "it holds something else"
+    assert (predicted["changed"], predicted.get("steps")) == (
+        changed,
+        [{"step": f"write {path}", "why": why}] if changed else None,
+    )
+    assert untimed(run("present")) == untimed(predicted)
     assert not run("present")["changed"]
-    assert run("absent")["outcome"] == ("restored" if changed else "unknown")
+    predicted = run("absent", check_mode=True)
+    assert predicted.get("steps") == ([{"step": f"restore {path}", "why": "absent is wanted"}] if changed else None)
+    assert untimed(again := run("absent")) == untimed(predicted)
+    assert again["outcome"] == ("restored" if changed else "unknown")
     assert (path.read_bytes() if path.exists() else None) == before
 
 

@@ -13,6 +13,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import untimed
 
 LABEL = "tenant.kubegpu.tenancy/"
 TENANTS = ({"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}}, {"name": "web", "trust": "high"})
@@ -47,7 +48,7 @@ def call(kube, state="present", tenants=TENANTS, check_mode=False, only=()):
     kube.writes.clear()
     params = {"state": state, "tenants": None if tenants is None else list(tenants), "only": list(only)}
     result = tenant_nodes.reconcile(Run(params, check_mode, kube, deadline=Clock().deadline(60)))
-    return {key: value for key, value in result.items() if key != "seconds"}
+    return untimed(result)
 
 
 def test_life_of_an_assignment():
@@ -62,6 +63,10 @@ def test_life_of_an_assignment():
             "changed": True,
             "diff": {"before": {"w1": [], "w2": []}, "after": {"w1": ["web"], "w2": ["ml"]}},
             "assignments": {"ml": ["w2"], "web": ["w1"]},
+            "steps": [
+                {"step": "label node w1", "why": "it is to belong to web"},
+                {"step": "label node w2", "why": "it is to belong to ml"},
+            ],
         }
     )
     assert kube.labels() == {"w1": ["web"], "w2": ["ml"], "w3": []}
@@ -73,7 +78,11 @@ def test_life_of_an_assignment():
 
     assert call(kube, "absent", [{"name": "ml"}])["diff"] == {"before": {"w2": ["ml"]}, "after": {"w2": []}}
     assert call(kube, "absent", None, check_mode=True)["changed"]
-    assert call(kube, "absent", None) == {"changed": True, "diff": {"before": {"w1": ["web"]}, "after": {"w1": []}}}
+    assert call(kube, "absent", None) == {
+        "changed": True,
+        "diff": {"before": {"w1": ["web"]}, "after": {"w1": []}},
+        "steps": [{"step": "label node w1", "why": "it is to belong to nobody"}],
+    }
     assert not call(kube, "absent", None)["changed"]
     assert all(node["metadata"]["labels"] == {"a": "b"} for node in kube.list("v1", "Node"))
 
@@ -82,7 +91,9 @@ def test_nodes_of_a_tenant_with_zero_trust_are_its_own():
     kube = Nodes(w1=0, w2=4)
     zero = (TENANTS[0] | {"trust": "zero"}, TENANTS[1])
     taint = "taint kubegpu.tenancy/dedicated=ml"
-    assert call(kube, tenants=zero)["diff"]["after"] == {"w1": ["web"], "w2": ["ml", taint]}
+    made = call(kube, tenants=zero)
+    assert made["diff"]["after"] == {"w1": ["web"], "w2": ["ml", taint]}
+    assert made["steps"][1] == {"step": "label and taint node w2", "why": "it is to belong to ml"}
     assert not call(kube, tenants=zero)["changed"]
     assert call(kube)["diff"] == {"before": {"w2": ["ml", taint]}, "after": {"w2": ["ml"]}}
     call(kube, tenants=zero)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import REGISTERED, drift, lines
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import REGISTERED, WITHOUT_STEPS, drift, lines
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import BLUEPRINT, Inventory, live
 
 ROOT = Path(__file__).parents[4]
@@ -67,6 +67,31 @@ def test_everything_that_site_can_change_is_compared():
     assert [name for name in REGISTERED if f"register: {name}\n" not in everything] == []
 
 
+def module_of(task: dict) -> str:
+    return next(key for key in task if key.count(".") == 2)
+
+
+def test_of_every_difference_it_is_said_what_site_would_do():
+    used = {
+        task["register"]: module_of(task)
+        for path in PLACES
+        for task in tasks(yaml.safe_load(path.read_text()))
+        if task.get("register") in REGISTERED
+    }
+    ours = {name: module.rpartition(".")[2] for name, module in used.items() if module.startswith("kubegpu.tenancy.")}
+    assert used.keys() - ours.keys() == WITHOUT_STEPS.keys()
+    documented = {
+        name: (ROOT / f"plugins/modules/{module}.py").read_text().partition("RETURN =")[2] for name, module in ours.items()
+    }
+    assert [name for name, text in documented.items() if "\nsteps:\n" not in text] == []
+
+
+@pytest.mark.parametrize("name", WITHOUT_STEPS)
+def test_modules_of_others_have_a_step_too(name):
+    result = found(Inventory().cluster(**{name: {"changed": True}}))
+    assert [(step["subject"], step["step"]) for step in result["steps"]] == [(REGISTERED[name], WITHOUT_STEPS[name])]
+
+
 def test_nothing_differs():
     result = found(Inventory().cluster(_nvkind_cluster={"changed": False}).worked(_kai_scheduler_release={"changed": False}))
     assert result == {"differences": [], "steps": [], "blueprints": {}, "unknown": []}
@@ -89,14 +114,13 @@ def test_each_difference_is_named_with_its_place_and_what_site_would_do():
     assert lines(found(inventory)) == [
         "gpu1/ml: KAI Scheduler, version: v0.12.0, wanted v0.13.1 (it was as wanted at 2026-11-23T10:00:00Z)",
         "gpu1/ml: KAI Scheduler, sharing: nothing, wanted true (it was as wanted at 2026-11-23T10:00:00Z)",
-        "gpu1/ml: step that site.yml would take: upgrade the chart (version)",
+        "gpu1/ml: KAI Scheduler: site would upgrade the chart (version)",
     ]
 
 
 @pytest.mark.parametrize(
     ("name", "result", "said"),
     [
-        ("_docker_nvidia_runtime_to_install", {"changed": True, "msg": ["x"]}, "packages of NVIDIA's container toolkit"),
         (
             "_docker_nvidia_runtime_limits",
             {
@@ -114,20 +138,30 @@ def test_each_difference_is_named_with_its_place_and_what_site_would_do():
             "nodes of tenants, n1 label: a, wanted nothing",
         ),
         (
-            "_vcluster_tenant_scheduler",
+            "_kubegpu_kubeconfigs",
             {"changed": True, "diff": [{"before": {"a": {"b": 1}}, "after": {"a": "c" * 50}}]},
-            'scheduler, a: {"b": 1}, wanted ' + "c" * 40 + "…",
+            'kubeconfigs on the controller, a: {"b": 1}, wanted ' + "c" * 40 + "…",
         ),
+        ("_vcluster_tenant_metrics", {"changed": True}, "metrics"),
     ],
 )
 def test_results_of_every_form(name, result, said):
     assert lines(found(Inventory().cluster(**{name: result}))) == [f"gpu1: {said}"]
 
 
-def test_what_is_not_listed_differs():
-    assert lines(found(Inventory().cluster(unlisted=["old"], shared="v0.13.1"))) == [
+@pytest.mark.parametrize(
+    ("decided", "said"),
+    [
+        ({}, "leave {} (kubegpu_unlisted: remove, in a run without kubegpu_only, takes it away)"),
+        ({"kubegpu_unlisted": "remove"}, "remove {} (kubegpu_unlisted is remove)"),
+    ],
+)
+def test_what_is_not_listed_differs(decided, said):
+    assert lines(found(Inventory().cluster(unlisted=["old"], shared="v0.13.1", variables=decided))) == [
         "gpu1: tenant that is not listed, old: there, wanted nothing",
+        f"gpu1: tenant that is not listed: site would {said.format('old')}",
         "gpu1: shared scheduler that is not wanted, kai: v0.13.1, wanted nothing",
+        f"gpu1: shared scheduler that is not wanted: site would {said.format('kai')}",
     ]
 
 
