@@ -100,7 +100,7 @@ class ActionModule(ActionBase):
         if before == content is not None and file.mode == "0600":
             return
         differs = f"mode {file.mode}" if before == content else "another content"
-        run.change(path, None if before is None else differs, "as on the host")
+        run.change(path, None if before is None else differs, "as on the host", file.last_write)
 
         def write() -> None:
             make_directories(file.folder, 0o700)
@@ -111,7 +111,7 @@ class ActionModule(ActionBase):
     def _remove(self, run: Run, path: str) -> None:
         file = KubeconfigFile(path)
         if file.read() is not None:
-            run.change(path, "there", None)
+            run.change(path, "there", None, file.last_write)
             run.take(f"remove {path}", "absent is wanted", file.remove)
 
 

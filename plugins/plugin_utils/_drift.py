@@ -60,9 +60,10 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
 
     :arg hostvars: Ansible's, after site.yml in check mode; ``groups``, Ansible's as well.
     :returns: ``differences``, each with ``cluster``, ``tenant`` (empty for what is the cluster's), ``subject``, ``what``, ``real``,
-        ``wanted`` and ``since`` (when it was last verified as wanted, in UTC; empty where that is not known); ``steps`` that site.yml would
-        take, each with ``cluster``, ``tenant``, ``subject``, ``step`` and ``why``, ``unknown``, sentences about what could not be compared,
-        and ``blueprints`` that say what is wanted, by cluster.
+        ``wanted``, ``since`` and ``by`` (when what is real was written last, and by whom), and ``verified`` (when it was last verified as
+        wanted), each empty where that is not known, times in UTC; ``steps`` that site.yml would take, each with ``cluster``, ``tenant``,
+        ``subject``, ``step`` and ``why``; ``unknown``, sentences about what could not be compared; and ``blueprints`` that say what is
+        wanted, by cluster.
     """
     found = reports(hostvars, groups)
     clusters = [(cluster, "", hostvars[cluster]) for cluster in groups.get("kubegpu_clusters", ())]
@@ -74,16 +75,16 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
     differences, steps = [], []
     for cluster, tenant, variables in sorted([*clusters, *tenants], key=lambda place: place[:2]):
         known = {one["name"]: one for one in (hostvars[cluster].get("_kubegpu_tenants") or {}).get("tenants") or []}
-        since = (known.get(tenant) or {}).get("verified_at") or ""
+        verified = (known.get(tenant) or {}).get("verified_at") or ""
         for name, subject in REGISTERED.items():
             place = {"cluster": cluster, "tenant": tenant, "subject": subject}
             for result in _changed(variables.get(name) or {}):
-                differences += [place | {"since": since} | row for row in _rows(result)]
+                differences += [place | {"verified": verified} | row for row in _rows(result)]
                 steps += [place | step for step in _steps(name, result)]
     for report in found:
         for subject, what, real in _unlisted(report):
             place = {"cluster": report["cluster"], "tenant": "", "subject": subject}
-            differences.append(place | {"what": what, "real": real, "wanted": None, "since": ""})
+            differences.append(place | {"verified": ""} | _row(what, real, None))
             verb = "remove" if report["removes_unlisted"] else "leave"
             steps.append(place | {"step": f"{verb} {what}", "why": _why(report["removes_unlisted"])})
     return {
@@ -122,16 +123,25 @@ def _rows(result: Mapping) -> list[Data]:
     """Return the differences that a result tells of; one without details where it has none."""
     diffs = result.get("diff") or {}
     rows = [row for diff in (diffs if isinstance(diffs, list) else [diffs]) for row in _compared(diff)]
-    return rows or [{"what": "", "real": "", "wanted": ""}]
+    return rows or [_row("", "", "")]
 
 
 def _compared(diff: Mapping) -> list[Data]:
-    before, after = diff.get("before"), diff.get("after")
+    before, after, written = diff.get("before"), diff.get("after"), diff.get("written") or {}
     if isinstance(before, dict) and isinstance(after, dict):
         names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-        return [{"what": name, "real": before.get(name), "wanted": after.get(name)} for name in names]
+        return [_row(name, before.get(name), after.get(name), written.get(name)) for name in names]
     # The content of a file.
-    return [{"what": diff.get("after_header", ""), "real": before, "wanted": after}] if before != after else []
+    path = diff.get("after_header", "")
+    return [_row(path, before, after, written.get(path))] if before != after else []
+
+
+def _row(what: str, real: t.Any, wanted: t.Any, write: Mapping | None = None) -> Data:
+    """Return a difference.
+
+    :arg write: the last write of what is real, as ``Run.result`` has it in a diff.
+    """
+    return {"what": what, "real": real, "wanted": wanted, "since": "", "by": ""} | dict(write or {})
 
 
 def lines(found: Data) -> list[str]:
@@ -156,8 +166,9 @@ def _about(row: Data) -> str:
 def _difference(row: Data) -> str:
     what = f", {row['what']}" if row["what"] else ""
     values = "" if row["real"] == row["wanted"] == "" else f": {_shown(row['real'])}, wanted {_shown(row['wanted'])}"
-    since = f" (it was as wanted at {row['since']})" if row["since"] else ""
-    return f"{what}{values}{since}"
+    notes = [f"since {row['since']}, by {row['by']}"] if row["since"] else []
+    notes += [f"it was as wanted at {row['verified']}"] if row["verified"] else []
+    return f"{what}{values}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _shown(value: t.Any) -> str:

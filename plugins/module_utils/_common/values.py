@@ -15,6 +15,13 @@ Values = dict[str, t.Any]
 Change = tuple[str, t.Any, t.Any]
 
 
+class Write(t.NamedTuple):
+    """The last write of something: when, in UTC, and by whom, as far as that is noted."""
+
+    since: str
+    by: str
+
+
 def deep_merge(base: Values, over: Values) -> Values:
     """Return ``base`` with ``over`` laid on it: mappings merge, everything else replaces."""
     merged = dict(base)

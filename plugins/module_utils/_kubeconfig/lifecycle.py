@@ -139,9 +139,12 @@ class Access:
 
     def _result(self, before: Object, after: Object, changed: bool) -> Result:
         """Return the result of changes in the virtual cluster together with those of the file."""
+        write = self.file.last_write if self.file else None
+        for what in [key for key in {**before, **after} if before.get(key) != after.get(key)]:
+            self.run.change(what, before.get(what), after.get(what), write)
         result = self.run.result()
         diff = {"before": result["diff"]["before"] | before, "after": result["diff"]["after"] | after}
-        return result | {"changed": changed or result["changed"], "diff": diff}
+        return result | {"changed": changed or result["changed"], "diff": result["diff"] | diff}
 
     def _summary(self, config: Object | None) -> Object:
         return {"path": self.file.path} | plan.summary(config, self.context) if self.file and config else {}

@@ -11,8 +11,10 @@ import functools
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import last_write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEVICE_PLUGINS_FOLDER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
@@ -141,7 +143,7 @@ class Assignment:
             if after is None:
                 continue
             self.run.take(*_step(node, after), functools.partial(self._give, node, after))
-            self.run.change(node["name"], ownership(node), ownership(after))
+            self.run.change(node["name"], ownership(node), ownership(after), _last_write(node, after))
 
     def _after(self, node: Data) -> Data | None:
         """Return a node as it is to be, with None for each label that is to go; None where nothing changes."""
@@ -196,6 +198,12 @@ class Assignment:
         if found is None:
             raise TenancyError(f"node {node['name']}: it was removed from the cluster meanwhile. Run this again.", status=404)
         return plain(found)
+
+
+def _last_write(before: Data, after: Data) -> Write | None:
+    """Return the last write of the labels and taints of a node that change."""
+    labels = [("metadata", "labels", key) for key, value in after["labels"].items() if value != before["labels"].get(key)]
+    return last_write(before, *labels, *([("spec", "taints")] if after["taints"] != before["taints"] else []))
 
 
 def _step(before: Data, after: Data) -> tuple[str, str]:

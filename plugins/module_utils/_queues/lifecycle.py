@@ -45,7 +45,7 @@ def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:
         refuse_queues_in_use(pods_in_use(doomed, kube.list("v1", "Pod"), params["scheduler_name"]))
     for change in changes:
         before = None if change.verb == "create" else change.before
-        run.change(change.name, before, None if change.verb == "delete" else change.after)
+        run.change(change.name, before, None if change.verb == "delete" else change.after, change.write)
     write_all(run, changes)
     return changes
 

@@ -103,7 +103,8 @@ def test_files_of_others_stay_and_absent_ones_go(host, tmp_path):
     assert len(listing(tmp_path / "here")) == 3
     going = tmp_path / "here/tenants/team.yml"
     predicted = fetch(host, [], tmp_path / "here", check_mode=True, absent=["team"])
-    assert (predicted["changed"], predicted["diff"]) == (True, {"before": {str(going): "there"}, "after": {}})
+    assert (predicted["diff"]["before"], predicted["diff"]["after"]) == ({str(going): "there"}, {})
+    assert predicted["diff"]["written"][str(going)]["by"].startswith("owner ")
     assert predicted["steps"] == [{"step": f"remove {going}", "why": "absent is wanted"}]
     assert fetch(host, [], tmp_path / "here", absent=["team", "never"])["changed"] is True
     assert listing(tmp_path / "here") == ["cluster.yml", "tenants/it's.yml"]

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import pathlib
 
 import pytest
@@ -53,6 +55,17 @@ def test_host_files(
     assert untimed(again := run("absent")) == untimed(predicted)
     assert again["outcome"] == ("restored" if changed else "unknown")
     assert (path.read_bytes() if path.exists() else None) == before
+
+
+def test_a_file_says_whose_it_is_and_since_when(tmp_path: pathlib.Path, journal: Journal) -> None:
+    path = tmp_path / "config.conf"
+    path.write_text("a = 2\n")
+    os.utime(path, (1795514520, 1795514520))
+    params = {"path": str(path), "content": "a = 1"}
+    diff = host_file.present(Run(params, True), journal)["diff"]
+    assert (diff["before"], diff["after"]) == ("a = 2\n", "a = 1\n")
+    assert diff["written"] == {str(path): {"since": "2026-11-24T10:02:00Z", "by": f"owner {getpass.getuser()}"}}
+    assert "written" not in host_file.present(Run(params | {"content": "a = 2"}, True), journal)["diff"]
 
 
 def test_a_file_that_was_edited_since_is_left_alone_with_a_warning(tmp_path: pathlib.Path, journal: Journal) -> None:

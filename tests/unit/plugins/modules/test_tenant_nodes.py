@@ -11,7 +11,7 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes
-from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import untimed
 
@@ -99,6 +99,24 @@ def test_nodes_of_a_tenant_with_zero_trust_are_its_own():
     call(kube, tenants=zero)
     assert call(kube, "absent", [{"name": "ml"}])["diff"] == {"before": {"w2": ["ml", taint]}, "after": {"w2": []}}
     assert kube.node("w2")["spec"]["taints"] == []
+
+
+def test_who_changed_a_node_is_said():
+    kube = Nodes(w1=0, w2=4)
+    zero = (TENANTS[0] | {"trust": "zero"}, TENANTS[1])
+    call(kube, tenants=zero)
+    node = kube.node("w2")
+    node["metadata"]["labels"][f"{LABEL}ml"] = "yes"
+    kube.put(written_by(node, "kubectl-label", "2026-11-24T10:02:00Z", ("metadata", "labels", f"{LABEL}ml")))
+    assert call(kube, tenants=zero)["diff"]["written"] == {"w2": {"since": "2026-11-24T10:02:00Z", "by": "kubectl-label"}}
+
+    kube.node("w2")["spec"]["taints"] = [{"key": "other", "effect": "NoSchedule"}]
+    kube.put(written_by(kube.node("w2"), "kubectl-taint", "2026-11-24T11:00:00Z", ("spec", "taints")))
+    assert call(kube, tenants=zero)["diff"]["written"] == {"w2": {"since": "2026-11-24T11:00:00Z", "by": "kubectl-taint"}}
+
+    # Of a label that was taken away nothing is noted.
+    del kube.node("w2")["metadata"]["labels"][f"{LABEL}ml"], kube.node("w2")["metadata"]["managedFields"]
+    assert "written" not in call(kube, tenants=zero)["diff"]
 
 
 def test_a_label_with_another_value_is_mended():

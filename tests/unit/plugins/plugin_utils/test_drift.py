@@ -109,6 +109,39 @@ def test_the_blueprint_that_says_what_is_wanted_is_named():
     ]
 
 
+def test_each_difference_says_since_when_and_by_whom_where_that_is_known():
+    diff = {
+        "before": {"w1": ["ml"], "w2": ["ml"]},
+        "after": {"w1": [], "w2": []},
+        "written": {"w1": {"since": "2026-11-24T10:02:00Z", "by": "kubectl-label"}},
+    }
+    limit = {"after_header": "/etc/a", "before": "1", "after": "2", "written": {"/etc/a": {"since": "T", "by": "owner root"}}}
+    both = {
+        "_kubegpu_nodes": {"changed": True, "diff": diff},
+        "_docker_nvidia_runtime_kept_limits": {"changed": True, "diff": limit},
+    }
+    result = found(Inventory().cluster(**both))
+    assert [(row["what"], row["since"], row["by"]) for row in result["differences"]] == [
+        ("/etc/a", "T", "owner root"),
+        ("w1", "2026-11-24T10:02:00Z", "kubectl-label"),
+        ("w2", "", ""),
+    ]
+    assert lines(result) == [
+        "gpu1: kernel limits, over reboots, /etc/a: 1, wanted 2 (since T, by owner root)",
+        'gpu1: nodes of tenants, w1: ["ml"], wanted [] (since 2026-11-24T10:02:00Z, by kubectl-label)',
+        'gpu1: nodes of tenants, w2: ["ml"], wanted []',
+    ]
+
+
+def test_what_was_verified_since_says_that_too():
+    upgrade = UPGRADE | {"diff": UPGRADE["diff"] | {"written": {"version": {"since": "T", "by": "Helm, revision 3"}}}}
+    inventory = Inventory().cluster(found=[live(verified_at="2026-11-23T10:00:00Z")]).worked(_kai_scheduler_release=upgrade)
+    assert lines(found(inventory))[0] == (
+        "gpu1/ml: KAI Scheduler, version: v0.12.0, wanted v0.13.1 "
+        "(since T, by Helm, revision 3; it was as wanted at 2026-11-23T10:00:00Z)"
+    )
+
+
 def test_each_difference_is_named_with_its_place_and_what_site_would_do():
     inventory = Inventory().cluster(found=[live(verified_at="2026-11-23T10:00:00Z")]).worked(_kai_scheduler_release=UPGRADE)
     assert lines(found(inventory)) == [
