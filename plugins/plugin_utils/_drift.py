@@ -51,6 +51,10 @@ WITHOUT_STEPS = {
     "_vcluster_tenant_scheduler_namespace": "write it, with its label",
     "_vcluster_tenant_scheduler": "install or upgrade its Helm release",
 }
+# How a cluster compares with what is wanted of it. Where something could not be told, that it is, whatever else differs: what was not
+# read may differ, too.
+AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown"
+
 # Characters of a value that a table shows.
 _SHOWN = 40
 
@@ -59,11 +63,11 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
     """Return how clusters and tenants differ from what is wanted.
 
     :arg hostvars: Ansible's, after site.yml in check mode; ``groups``, Ansible's as well.
-    :returns: ``differences``, each with ``cluster``, ``tenant`` (empty for what is the cluster's), ``subject``, ``what``, ``real``,
-        ``wanted``, ``since`` and ``by`` (when what is real was written last, and by whom), and ``verified`` (when it was last verified as
-        wanted), each empty where that is not known, times in UTC; ``steps`` that site.yml would take, each with ``cluster``, ``tenant``,
-        ``subject``, ``step`` and ``why``; ``unknown``, sentences about what could not be compared; and ``blueprints`` that say what is
-        wanted, by cluster.
+    :returns: ``clusters``, AGREES, DIFFERS or UNKNOWN by name; ``differences``, each with ``cluster``, ``tenant`` (empty for what is the
+        cluster's), ``subject``, ``what``, ``real``, ``wanted``, ``since`` and ``by`` (when what is real was written last, and by whom), and
+        ``verified`` (when it was last verified as wanted), each empty where that is not known, times in UTC; ``steps`` that site.yml would
+        take, each with ``cluster``, ``tenant``, ``subject``, ``step`` and ``why``; ``unknown``, sentences about what could not be compared;
+        and ``blueprints`` that say what is wanted, by cluster.
     """
     found = reports(hostvars, groups)
     clusters = [(cluster, "", hostvars[cluster]) for cluster in groups.get("kubegpu_clusters", ())]
@@ -87,12 +91,20 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
             differences.append(place | {"verified": ""} | _row(what, real, None))
             verb = "remove" if report["removes_unlisted"] else "leave"
             steps.append(place | {"step": f"{verb} {what}", "why": _why(report["removes_unlisted"])})
+    unknown = {report["cluster"]: [*_unmade(hostvars[report["cluster"]], report), *report["failures"]] for report in found}
+    differing = {row["cluster"] for row in differences}
     return {
+        "clusters": {name: UNKNOWN if unknown[name] else DIFFERS if name in differing else AGREES for name in unknown},
         "differences": differences,
         "steps": steps,
         "blueprints": {report["cluster"]: report["blueprint"] for report in found if report["blueprint"]},
-        "unknown": [failure for report in found for failure in report["failures"]],
+        "unknown": [sentence for sentences in unknown.values() for sentence in sentences],
     }
+
+
+def _unmade(variables: Mapping, report: Mapping) -> list[str]:
+    """Return that there is no lab to look at, where that is so."""
+    return [f"{report['cluster']}: its lab is yet to be made"] if variables.get("_kubegpu_unmade") else []
 
 
 def _changed(result: Mapping) -> list[Mapping]:
@@ -150,6 +162,8 @@ def lines(found: Data) -> list[str]:
     for about in dict.fromkeys(map(_about, found["differences"])):
         said += [f"{about}{_difference(row)}" for row in found["differences"] if _about(row) == about]
         said += [f"{about}: site would {row['step']} ({row['why']})" for row in found["steps"] if _about(row) == about]
+    if said or found["unknown"]:
+        said += [f"{name}: everything is as wanted" for name, state in found["clusters"].items() if state == AGREES]
     said += [f"COULD NOT TELL {sentence}" for sentence in found["unknown"]]
     return [
         *(said or ["Everything is as wanted."]),

@@ -94,7 +94,7 @@ def test_modules_of_others_have_a_step_too(name):
 
 def test_nothing_differs():
     result = found(Inventory().cluster(_nvkind_cluster={"changed": False}).worked(_kai_scheduler_release={"changed": False}))
-    assert result == {"differences": [], "steps": [], "blueprints": {}, "unknown": []}
+    assert result == {"clusters": {"gpu1": "agrees"}, "differences": [], "steps": [], "blueprints": {}, "unknown": []}
     assert lines(result) == ["Everything is as wanted."]
 
 
@@ -203,3 +203,23 @@ def test_what_could_not_be_compared_is_no_agreement():
     result = found(inventory)
     assert result["unknown"] == ["gpu1: Compare: timed out", "gpu2: it was not reached, see the output above"]
     assert lines(result)[0] == "COULD NOT TELL gpu1: Compare: timed out"
+
+
+def test_each_cluster_is_named_and_what_is_not_known_counts_more_than_what_differs():
+    inventory = Inventory().cluster().cluster(name="gpu2", unlisted=["old"])
+    assert found(inventory)["clusters"] == {"gpu1": "agrees", "gpu2": "differs"}
+    inventory.cluster(name="gpu3", unlisted=["old"], _kubegpu_failure="Compare: timed out")
+    result = found(inventory)
+    assert result["clusters"] == {"gpu1": "agrees", "gpu2": "differs", "gpu3": "unknown"}
+    said = lines(result)
+    assert [line for line in said if "site would" not in line] == [
+        "gpu2: tenant that is not listed, old: there, wanted nothing",
+        "gpu3: tenant that is not listed, old: there, wanted nothing",
+        "gpu1: everything is as wanted",
+        "COULD NOT TELL gpu3: Compare: timed out",
+    ]
+
+
+def test_a_lab_that_is_not_there_agrees_with_nothing():
+    result = found(Inventory().cluster(_kubegpu_unmade=True).without("gpu1", "_kubegpu_ledger"))
+    assert (result["clusters"], result["unknown"]) == ({"gpu1": "unknown"}, ["gpu1: its lab is yet to be made"])
