@@ -160,7 +160,7 @@ def lines(found: Data) -> list[str]:
     """Return what drift found as sentences: each difference, with what site.yml would do about it, and what could not be compared."""
     said: list[str] = []
     for about in dict.fromkeys(map(_about, found["differences"])):
-        said += [f"{about}{_difference(row)}" for row in found["differences"] if _about(row) == about]
+        said += [sentence(row) for row in found["differences"] if _about(row) == about]
         said += [f"{about}: site would {row['step']} ({row['why']})" for row in found["steps"] if _about(row) == about]
     if said or found["unknown"]:
         said += [f"{name}: everything is as wanted" for name, state in found["clusters"].items() if state == AGREES]
@@ -171,21 +171,25 @@ def lines(found: Data) -> list[str]:
     ]
 
 
+def place_of(row: Data) -> str:
+    """Return where a difference is, or a step would be taken: a cluster, or a tenant on it."""
+    return f"{row['cluster']}/{row['tenant']}" if row["tenant"] else str(row["cluster"])
+
+
 def _about(row: Data) -> str:
-    """Return the place and the subject of a difference, or of a step."""
-    place = f"{row['cluster']}/{row['tenant']}" if row["tenant"] else row["cluster"]
-    return f"{place}: {row['subject']}"
+    return f"{place_of(row)}: {row['subject']}"
 
 
-def _difference(row: Data) -> str:
+def sentence(row: Data) -> str:
+    """Return a difference as a sentence without its end."""
     what = f", {row['what']}" if row["what"] else ""
-    values = "" if row["real"] == row["wanted"] == "" else f": {_shown(row['real'])}, wanted {_shown(row['wanted'])}"
+    values = "" if row["real"] == row["wanted"] == "" else f": {shown(row['real'])}, wanted {shown(row['wanted'])}"
     notes = [f"since {row['since']}, by {row['by']}"] if row["since"] else []
     notes += [f"it was as wanted at {row['verified']}"] if row["verified"] else []
-    return f"{what}{values}" + (f" ({'; '.join(notes)})" if notes else "")
+    return f"{_about(row)}{what}{values}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
-def _shown(value: t.Any) -> str:
+def shown(value: t.Any) -> str:
     """Return a value on one line, and no longer than a reader takes in at once."""
     if value is None or value == "":
         return "nothing"

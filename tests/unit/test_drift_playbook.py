@@ -9,15 +9,18 @@ import json
 import os
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
 from ansible_collections.kubegpu.tenancy.tests.unit.served import Server, served
 
 ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "docs/evidence.schema.json").read_text())
 LABEL = "tenant.kubegpu.tenancy/gone"
 NODE = {
     "apiVersion": "v1",
@@ -113,20 +116,52 @@ def test_without_drift_it_ends_with_0(site: Site, agrees: Server) -> None:
 def test_with_drift_it_ends_with_2(site: Site, agrees: Server, drifts: Server) -> None:
     site.add("gpu1", agrees)
     site.add("gpu2", drifts)
-    said = site.run("--check")
+    folder = site.folder / "evidence"
+    said = site.run("--check", f"--extra-vars=kubegpu_evidence={folder}")
     assert site.code == 2, said
-    for sentence in ("gpu1: everything is as wanted", DIFFERENCE, STEP):
+    for sentence in (
+        "gpu1: everything is as wanted",
+        DIFFERENCE,
+        STEP,
+        f"Wrote tenancy.html, tenancy.xml and tenancy.json in {folder}.",
+    ):
         assert sentence in said
+    evidence = json.loads((folder / "tenancy.json").read_text())
+    jsonschema.validate(evidence, SCHEMA)
+    assert (evidence["run"], evidence["result"], evidence["problems"]) == ("drift", "incomplete", [])
+    assert evidence["pending"][0] == DIFFERENCE
+    suites = {suite.get("name"): suite.get("failures") for suite in ET.parse(folder / "tenancy.xml").getroot()}  # noqa: S314 - made here
+    assert (suites["gpu1"], suites["gpu2"], suites["gpu2/gone"]) == ("0", "1", "1")
+    assert "What kubegpu.tenancy.site would do" in (folder / "tenancy.html").read_text()
 
 
-def test_where_a_cluster_is_not_reached_it_ends_with_4_and_names_what_differs(site: Site, agrees: Server, drifts: Server) -> None:
+def test_where_something_could_not_be_told_it_ends_with_4_and_names_what_differs(
+    site: Site, agrees: Server, drifts: Server
+) -> None:
     site.add("gpu1", agrees)
-    site.add("gpu2", drifts)
+    site.add("gpu2", drifts, kubegpu_evidence="/dev/null/evidence")
     site.add("gpu3", None)
     said = site.run("--check")
     assert site.code == 4, said
-    for sentence in ("gpu1: everything is as wanted", DIFFERENCE, STEP, "COULD NOT TELL gpu3: it was not reached"):
+    for sentence in (
+        "gpu1: everything is as wanted",
+        DIFFERENCE,
+        STEP,
+        "COULD NOT TELL gpu3: it was not reached",
+        "COULD NOT TELL gpu2: Have the folder: ",
+    ):
         assert sentence in said
+
+
+def test_a_run_that_removes_what_expired_leaves_evidence_too(site: Site, agrees: Server) -> None:
+    folder = site.folder / "evidence"
+    site.add("gpu1", agrees, kubegpu_evidence=str(folder), kubegpu_tenants=[])
+    said = site.run(playbook=str(ROOT / "playbooks/expire.yml"))
+    assert site.code == 0, said
+    evidence = json.loads((folder / "tenancy.json").read_text())
+    jsonschema.validate(evidence, SCHEMA)
+    assert (evidence["run"], evidence["result"], evidence["drift"]) == ("expire", "passed", None)
+    assert [(cluster["name"], cluster["removed"]) for cluster in evidence["clusters"]] == [("gpu1", [])]
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,16 @@ import re
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page, _rehearsal_page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import drift
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
-from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, two_clusters
+from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, drifted, two_clusters
 from ansible_collections.kubegpu.tenancy.tests.unit.pages import Page
 from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import played, report
 
+DRIFTED = drifted()
 PAGES = {
     "evidence": _evidence_page.page(evidence(two_clusters().reports(), AT)),
+    "drift": _evidence_page.page(evidence(DRIFTED.reports(), AT, "", "drift", drift(DRIFTED.hostvars, DRIFTED.groups))),
     "rehearsal": _rehearsal_page.page(report([played()], [played(slower=9.0)])),
 }
 # Ratios of WCAG 2.2, level AA: of text, and of parts of a picture.
