@@ -82,7 +82,7 @@ format:
 # Anew from requirements/*.in; needs uv.
 lock:
 	cd requirements
-	for name in run dev go bench; do
+	for name in run dev go bench pages; do
 	    uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url \
 	        --no-emit-find-links --custom-compile-command 'make lock' $$name.in -o $$name.txt
 	done

@@ -68,20 +68,23 @@ def _drift(drift: Data) -> list[Markup]:
     rows = [
         [
             place_of(row),
-            row["subject"],
-            row["what"],
+            ", ".join(filter(None, (row["subject"], row["what"]))),
             shown(row["real"]),
             shown(row["wanted"]),
-            row["since"],
-            row["by"],
-            row["verified"],
+            element("span", _time(row["since"]), f", {row['by']}") if row["since"] else "",
+            _time(row["verified"]),
         ]
         for row in drift["differences"]
     ]
-    head = ["where", "subject", "what", "is", "wanted", "since", "by", "was as wanted at"]
+    head = ["where", "what", "is", "wanted", "since, by", "was as wanted at"]
     steps = [[place_of(row), row["subject"], row["step"], row["why"]] for row in drift["steps"]]
     found.append(table(head, rows, "Differences; since when and by whom what is there is there, where that is known"))
     return [*found, table(["where", "subject", "step", "why"], steps, "What kubegpu.tenancy.site would do")]
+
+
+def _time(text: str) -> Markup:
+    """Return a time that stays on one line."""
+    return element("span", text, css="time")
 
 
 def _removed(clusters: list[Data]) -> list[Markup]:

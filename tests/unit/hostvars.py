@@ -175,6 +175,10 @@ def drifted():
             "after": {"version": "v0.14.7"},
             "written": {"version": helm, "values.password": helm},
         },
+        "steps": [
+            {"step": "apply the CRDs", "why": "helm installs them once and never changes them"},
+            {"step": "upgrade to v0.14.7", "why": "as asked, with all values"},
+        ],
     }
     gone = {"before": {"namespace": "tenant-left"}, "after": {}}
     steps = [{"step": "remove namespace tenant-left", "why": "it exists"}]

@@ -129,7 +129,7 @@ def test_what_check_mode_predicted_is_nothing_that_was_done():
     tenant = next(tenant for tenant in found["clusters"][0]["tenants"] if tenant["name"] == "ml")
     assert (tenant["steps"], tenant["spans"], tenant["to_do"]) == ([], [], "")
     assert [(cluster["spans"], cluster["removed"]) for cluster in found["clusters"]] == [([], [])] * 2
-    assert "install KAI Scheduler v0.13.1" in [step["step"] for step in found["drift"]["steps"]]
+    assert "upgrade to v0.14.7" in [step["step"] for step in found["drift"]["steps"]]
 
 
 def test_drift_is_that_of_the_clusters_in_the_folder():
