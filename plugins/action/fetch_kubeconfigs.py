@@ -18,6 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import make_directories
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "cluster": {"type": "path"},
@@ -46,19 +47,21 @@ class ActionModule(ActionBase):
             required_by={"tenants": ("tenants_dir",)},
         )
         dest = os.path.abspath(args["dest"])
+        run = Run(args, self._task.check_mode)
         try:
             wanted = sources(args)
             texts = self._read(wanted) if wanted else {}
-            changed = [
-                self._have(os.path.join(dest, name), via(text, args["proxy_url"], wanted[name])) for name, text in texts.items()
-            ]
-            changed += [self._have(os.path.join(dest, tenant_file(name)), None) for name in args["absent"]]
+            for name in wanted:
+                # In check mode, what is missing on the host is what earlier tasks would have made.
+                text = via(texts[name], args["proxy_url"], wanted[name]) if name in texts else None
+                self._bring(run, os.path.join(dest, name), text)
+            for name in args["absent"]:
+                self._remove(run, os.path.join(dest, tenant_file(name)))
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message}
         except OSError as exc:
             return {"failed": True, "msg": f"dest: {exc}"}
-        # In check mode, what is missing on the host is what earlier tasks would have made.
-        return {"changed": any(changed) or len(texts) < len(wanted), "dest": args["dest"]}
+        return run.result(dest=args["dest"])
 
     def _read(self, wanted: dict[str, str]) -> dict[str, str]:
         """Return the files' contents by the names that they get.
@@ -89,20 +92,27 @@ class ActionModule(ActionBase):
         finally:
             context.no_log = before
 
-    def _have(self, path: str, text: str | None) -> bool:
-        """Have a file with this content, or none; return whether that changes something."""
+    def _bring(self, run: Run, path: str, text: str | None) -> None:
+        """Have a file with this content; None for one that check mode does not know yet."""
         file = KubeconfigFile(path)
         content = None if text is None else text.encode()
-        if file.read() == content and (content is None or file.mode == "0600"):
-            return False
-        if self._task.check_mode:
-            return True
-        if content is None:
-            file.remove()
-        else:
+        before = file.read()
+        if before == content is not None and file.mode == "0600":
+            return
+        differs = f"mode {file.mode}" if before == content else "another content"
+        run.change(path, None if before is None else differs, "as on the host", file.last_write)
+
+        def write() -> None:
             make_directories(file.folder, 0o700)
-            file.write(content)
-        return True
+            file.write(content or b"")
+
+        run.take(f"write {path}", "it does not exist" if before is None else "it differs from the host's", write)
+
+    def _remove(self, run: Run, path: str) -> None:
+        file = KubeconfigFile(path)
+        if file.read() is not None:
+            run.change(path, "there", None, file.last_write)
+            run.take(f"remove {path}", "absent is wanted", file.remove)
 
 
 def tenant_file(name: str) -> str:

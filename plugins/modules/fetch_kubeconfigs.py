@@ -15,8 +15,7 @@ author: kubegpu.tenancy contributors (@kubegpu)
 extends_documentation_fragment: kubegpu.tenancy._attributes
 attributes:
   diff_mode:
-    details: Kubeconfigs hold keys.
-    support: none
+    details: Names files, and nothing of what they hold.
 options:
   cluster:
     description: The administrator's kubeconfig on the host, which becomes C(cluster.yml) in O(dest).
@@ -65,4 +64,29 @@ dest:
   returned: success
   type: str
   sample: /home/operator/.kube/dc1
+steps:
+  description: What was done, or would be done in check mode, in that order, and why.
+  returned: when there is something to do
+  type: list
+  elements: dict
+  contains:
+    step:
+      description: What.
+      type: str
+      returned: always
+    why:
+      description: The reason.
+      type: str
+      returned: always
+    seconds:
+      description: How long it took.
+      type: float
+      returned: not in check mode
+  sample:
+    - {step: write /home/operator/.kube/dc1/cluster.yml, why: it does not exist, seconds: 0.0}
+seconds:
+  description: How long everything took.
+  returned: success
+  type: float
+  sample: 0.1
 """

@@ -59,13 +59,39 @@ outcome:
   returned: when O(state=absent)
   type: str
   sample: restored
+steps:
+  description: What was done, or would be done in check mode, in that order, and why.
+  returned: when there is something to do
+  type: list
+  elements: dict
+  contains:
+    step:
+      description: What.
+      type: str
+      returned: always
+    why:
+      description: The reason.
+      type: str
+      returned: always
+    seconds:
+      description: How long it took.
+      type: float
+      returned: not in check mode
+  sample:
+    - {step: write /etc/sysctl.d/90-kubegpu-fs.inotify.max_user_instances.conf, why: "it does not exist", seconds: 0.1}
+seconds:
+  description: How long everything took.
+  returned: success
+  type: float
+  sample: 0.1
 """
 
-import typing as t
+import functools
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
 
 try:
@@ -83,22 +109,27 @@ ARGUMENT_SPEC = {
 def present(run: Run, journal: Journal) -> Result:
     """Write the file, its former state recorded first."""
     path, wanted = run.params["path"], (run.params["content"].removesuffix("\n") + "\n").encode()
-    before = journal.read(path)
+    before, write = journal.read(path), journal.last_write(path)
     if before is not None and _same(path, before, wanted):
-        return _result(path, before, before)
-    if not run.check_mode:
-        journal.write(path, wanted)
-    return _result(path, before, wanted)
+        return _result(run, before, before, write)
+    why = "it does not exist" if before is None else "it holds something else"
+    run.take(f"write {path}", why, functools.partial(journal.write, path, wanted))
+    return _result(run, before, wanted, write)
 
 
 def absent(run: Run, journal: Journal) -> Result:
     """Restore the file, unless it was edited since."""
     path = run.params["path"]
-    before = journal.read(path)
-    outcome, after = journal.restore(path, dry=run.check_mode)
+    before, write = journal.read(path), journal.last_write(path)
+    outcome, after = journal.restore(path, dry=True)
     if outcome == "edited":
         run.warn(f"{path} was edited since it was written, and is left as it is.")
-    return _result(path, before, after) | {"outcome": outcome}
+    restore = functools.partial(journal.restore, path)
+    if after != before:
+        run.take(f"restore {path}", "absent is wanted", restore)
+    elif not run.check_mode:
+        restore()
+    return _result(run, before, after, write) | {"outcome": outcome}
 
 
 def _same(path: str, before: bytes, after: bytes) -> bool:
@@ -111,11 +142,18 @@ def _same(path: str, before: bytes, after: bytes) -> bool:
         raise TenancyError(f"{path} is not valid TOML: {exc}") from exc
 
 
-def _result(path: str, before: bytes | None, after: bytes | None) -> Result:
-    diff: dict[str, t.Any] = {"before_header": path, "after_header": path}
-    for name, content in (("before", before), ("after", after)):
-        diff[name] = (content or b"").decode(errors="replace")
-    return {"changed": before != after, "diff": diff}
+def _result(run: Run, before: bytes | None, after: bytes | None, write: Write | None) -> Result:
+    """Return the result of a change of the file's content, with a diff of its lines.
+
+    :arg write: the one that left what is there.
+    """
+    path = run.params["path"]
+    old, new = ((content or b"").decode(errors="replace") for content in (before, after))
+    if before != after:
+        run.change(path, old, new, write)
+    result = run.result()
+    result["diff"] |= {"before_header": path, "after_header": path, "before": old, "after": new}
+    return result
 
 
 def reconcile(run: Run) -> Result:

@@ -130,6 +130,26 @@ changes:
       returned: always
   sample:
     - {action: create, name: training}
+steps:
+  description: What was done, or would be done in check mode, in that order, and why.
+  returned: when there is something to do
+  type: list
+  elements: dict
+  contains:
+    step:
+      description: What.
+      type: str
+      returned: always
+    why:
+      description: The reason.
+      type: str
+      returned: always
+    seconds:
+      description: How long it took.
+      type: float
+      returned: not in check mode
+  sample:
+    - {step: create queue training, why: the tree says so, seconds: 0.1}
 leaves:
   description: The queues of O(queues) that work can be submitted to.
   returned: success

@@ -74,6 +74,31 @@ assignments:
   returned: O(state=present)
   type: dict
   sample: {team-ml: [lab-worker], web: [lab-worker3]}
+steps:
+  description: What was done, or would be done in check mode, in that order, and why.
+  returned: when there is something to do
+  type: list
+  elements: dict
+  contains:
+    step:
+      description: What.
+      type: str
+      returned: always
+    why:
+      description: The reason.
+      type: str
+      returned: always
+    seconds:
+      description: How long it took.
+      type: float
+      returned: not in check mode
+  sample:
+    - {step: label and taint node lab-worker, why: it is to belong to team-ml, seconds: 0.1}
+seconds:
+  description: How long everything took.
+  returned: success
+  type: float
+  sample: 0.1
 problems:
   description: Everything that is wrong with the tenants, or with what they ask of the nodes.
   returned: failure

@@ -190,6 +190,26 @@ seconds:
   returned: success
   type: float
   sample: 0.4
+steps:
+  description: What was done, or would be done in check mode, in that order, and why.
+  returned: when there is something to do
+  type: list
+  elements: dict
+  contains:
+    step:
+      description: What.
+      type: str
+      returned: always
+    why:
+      description: The reason.
+      type: str
+      returned: always
+    seconds:
+      description: How long it took.
+      type: float
+      returned: not in check mode
+  sample:
+    - {step: write /etc/kubegpu/dc1/team-ml.yml, why: it does not exist, seconds: 0.1}
 kubeconfig:
   description: The kubeconfig with its credentials. Set C(no_log) on the task, which otherwise shows them.
   returned: when O(state=present) without O(path), but not in check mode with O(service_account)

@@ -41,6 +41,20 @@ REGISTERED = {
     "_kai_scheduler_queues": "queues",
     "_kubegpu_kubeconfigs": "kubeconfigs on the controller",
 }
+# What site.yml would do about a difference of a task whose module is not this collection's, and returns no steps.
+WITHOUT_STEPS = {
+    "_docker_nvidia_runtime_to_install": "install them",
+    "_vcluster_tenant_folder": "make it, with mode 0700",
+    "_kubegpu_kubeconfig_copy": "remove it",
+    "_vcluster_tenant_former_releases": "uninstall its Helm release",
+    "_vcluster_tenant_former_namespaces": "remove it",
+    "_vcluster_tenant_scheduler_namespace": "write it, with its label",
+    "_vcluster_tenant_scheduler": "install or upgrade its Helm release",
+}
+# How a cluster compares with what is wanted of it. Where something could not be told, that it is, whatever else differs: what was not
+# read may differ, too.
+AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown"
+
 # Characters of a value that a table shows.
 _SHOWN = 40
 
@@ -49,9 +63,11 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
     """Return how clusters and tenants differ from what is wanted.
 
     :arg hostvars: Ansible's, after site.yml in check mode; ``groups``, Ansible's as well.
-    :returns: ``differences``, each with ``cluster``, ``tenant`` (empty for what is the cluster's), ``subject``, ``what``, ``real``,
-        ``wanted`` and ``since`` (when it was last verified as wanted, in UTC; empty where that is not known); ``steps`` that site.yml would
-        take, ``unknown``, sentences about what could not be compared, and ``blueprints`` that say what is wanted, by cluster.
+    :returns: ``clusters``, AGREES, DIFFERS or UNKNOWN by name; ``differences``, each with ``cluster``, ``tenant`` (empty for what is the
+        cluster's), ``subject``, ``what``, ``real``, ``wanted``, ``since`` and ``by`` (when what is real was written last, and by whom), and
+        ``verified`` (when it was last verified as wanted), each empty where that is not known, times in UTC; ``steps`` that site.yml would
+        take, each with ``cluster``, ``tenant``, ``subject``, ``step`` and ``why``; ``unknown``, sentences about what could not be compared;
+        and ``blueprints`` that say what is wanted, by cluster.
     """
     found = reports(hostvars, groups)
     clusters = [(cluster, "", hostvars[cluster]) for cluster in groups.get("kubegpu_clusters", ())]
@@ -63,25 +79,32 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
     differences, steps = [], []
     for cluster, tenant, variables in sorted([*clusters, *tenants], key=lambda place: place[:2]):
         known = {one["name"]: one for one in (hostvars[cluster].get("_kubegpu_tenants") or {}).get("tenants") or []}
-        since = (known.get(tenant) or {}).get("verified_at") or ""
-        place = {"cluster": cluster, "tenant": tenant}
+        verified = (known.get(tenant) or {}).get("verified_at") or ""
         for name, subject in REGISTERED.items():
+            place = {"cluster": cluster, "tenant": tenant, "subject": subject}
             for result in _changed(variables.get(name) or {}):
-                differences += [place | {"subject": subject, "since": since} | row for row in _rows(result)]
-                steps += [place | {"step": step["step"], "why": step["why"]} for step in result.get("steps") or []]
+                differences += [place | {"verified": verified} | row for row in _rows(result)]
+                steps += [place | step for step in _steps(name, result)]
     for report in found:
-        place = {"cluster": report["cluster"], "tenant": "", "since": "", "wanted": None}
-        differences += [
-            place | {"subject": "tenant that is not listed", "what": name, "real": "there"} for name in report["unlisted"]
-        ]
-        if version := report["unlisted_scheduler"]:
-            differences.append(place | {"subject": "shared scheduler that is not wanted", "what": "kai", "real": version})
+        for subject, what, real in _unlisted(report):
+            place = {"cluster": report["cluster"], "tenant": "", "subject": subject}
+            differences.append(place | {"verified": ""} | _row(what, real, None))
+            verb = "remove" if report["removes_unlisted"] else "leave"
+            steps.append(place | {"step": f"{verb} {what}", "why": _why(report["removes_unlisted"])})
+    unknown = {report["cluster"]: [*_unmade(hostvars[report["cluster"]], report), *report["failures"]] for report in found}
+    differing = {row["cluster"] for row in differences}
     return {
+        "clusters": {name: UNKNOWN if unknown[name] else DIFFERS if name in differing else AGREES for name in unknown},
         "differences": differences,
         "steps": steps,
         "blueprints": {report["cluster"]: report["blueprint"] for report in found if report["blueprint"]},
-        "unknown": [failure for report in found for failure in report["failures"]],
+        "unknown": [sentence for sentences in unknown.values() for sentence in sentences],
     }
+
+
+def _unmade(variables: Mapping, report: Mapping) -> list[str]:
+    """Return that there is no lab to look at, where that is so."""
+    return [f"{report['cluster']}: its lab is yet to be made"] if variables.get("_kubegpu_unmade") else []
 
 
 def _changed(result: Mapping) -> list[Mapping]:
@@ -89,26 +112,58 @@ def _changed(result: Mapping) -> list[Mapping]:
     return [one for one in result.get("results", [result]) if one.get("changed")]
 
 
+def _steps(name: str, result: Mapping) -> list[Data]:
+    """Return the steps that site.yml would take about a task's result."""
+    if name in WITHOUT_STEPS:
+        return [{"step": WITHOUT_STEPS[name], "why": "it differs"}]
+    return [{"step": step["step"], "why": step["why"]} for step in result.get("steps") or []]
+
+
+def _why(removes: bool) -> str:
+    return "kubegpu_unlisted is remove" if removes else "kubegpu_unlisted: remove, in a run without kubegpu_only, takes it away"
+
+
+def _unlisted(report: Mapping) -> list[tuple[str, str, str]]:
+    """Return what this collection made of a cluster and nothing names any more: subject, name, and what there is."""
+    found = [("tenant that is not listed", name, "there") for name in report["unlisted"]]
+    if version := report["unlisted_scheduler"]:
+        found.append(("shared scheduler that is not wanted", "kai", version))
+    return found
+
+
 def _rows(result: Mapping) -> list[Data]:
     """Return the differences that a result tells of; one without details where it has none."""
     diffs = result.get("diff") or {}
     rows = [row for diff in (diffs if isinstance(diffs, list) else [diffs]) for row in _compared(diff)]
-    return rows or [{"what": "", "real": "", "wanted": ""}]
+    return rows or [_row("", "", "")]
 
 
 def _compared(diff: Mapping) -> list[Data]:
-    before, after = diff.get("before"), diff.get("after")
+    before, after, written = diff.get("before"), diff.get("after"), diff.get("written") or {}
     if isinstance(before, dict) and isinstance(after, dict):
         names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-        return [{"what": name, "real": before.get(name), "wanted": after.get(name)} for name in names]
+        return [_row(name, before.get(name), after.get(name), written.get(name)) for name in names]
     # The content of a file.
-    return [{"what": diff.get("after_header", ""), "real": before, "wanted": after}] if before != after else []
+    path = diff.get("after_header", "")
+    return [_row(path, before, after, written.get(path))] if before != after else []
+
+
+def _row(what: str, real: t.Any, wanted: t.Any, write: Mapping | None = None) -> Data:
+    """Return a difference.
+
+    :arg write: the last write of what is real, as ``Run.result`` has it in a diff.
+    """
+    return {"what": what, "real": real, "wanted": wanted, "since": "", "by": ""} | dict(write or {})
 
 
 def lines(found: Data) -> list[str]:
-    """Return what drift found as sentences: each difference, the steps that site.yml would take, and what could not be compared."""
-    said = [f"{_place(row)}: {row['subject']}{_difference(row)}" for row in found["differences"]]
-    said += [f"{_place(row)}: step that site.yml would take: {row['step']} ({row['why']})" for row in found["steps"]]
+    """Return what drift found as sentences: each difference, with what site.yml would do about it, and what could not be compared."""
+    said: list[str] = []
+    for about in dict.fromkeys(map(_about, found["differences"])):
+        said += [sentence(row) for row in found["differences"] if _about(row) == about]
+        said += [f"{about}: site would {row['step']} ({row['why']})" for row in found["steps"] if _about(row) == about]
+    if said or found["unknown"]:
+        said += [f"{name}: everything is as wanted" for name, state in found["clusters"].items() if state == AGREES]
     said += [f"COULD NOT TELL {sentence}" for sentence in found["unknown"]]
     return [
         *(said or ["Everything is as wanted."]),
@@ -116,18 +171,25 @@ def lines(found: Data) -> list[str]:
     ]
 
 
-def _place(row: Data) -> str:
+def place_of(row: Data) -> str:
+    """Return where a difference is, or a step would be taken: a cluster, or a tenant on it."""
     return f"{row['cluster']}/{row['tenant']}" if row["tenant"] else str(row["cluster"])
 
 
-def _difference(row: Data) -> str:
+def _about(row: Data) -> str:
+    return f"{place_of(row)}: {row['subject']}"
+
+
+def sentence(row: Data) -> str:
+    """Return a difference as a sentence without its end."""
     what = f", {row['what']}" if row["what"] else ""
-    values = "" if row["real"] == row["wanted"] == "" else f": {_shown(row['real'])}, wanted {_shown(row['wanted'])}"
-    since = f" (it was as wanted at {row['since']})" if row["since"] else ""
-    return f"{what}{values}{since}"
+    values = "" if row["real"] == row["wanted"] == "" else f": {shown(row['real'])}, wanted {shown(row['wanted'])}"
+    notes = [f"since {row['since']}, by {row['by']}"] if row["since"] else []
+    notes += [f"it was as wanted at {row['verified']}"] if row["verified"] else []
+    return f"{_about(row)}{what}{values}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
-def _shown(value: t.Any) -> str:
+def shown(value: t.Any) -> str:
     """Return a value on one line, and no longer than a reader takes in at once."""
     if value is None or value == "":
         return "nothing"

@@ -11,7 +11,9 @@ docs/evidence.schema.json says what is in it. Pure; no secret is in what it is m
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
+import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
@@ -23,9 +25,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import sentence
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import NOT_REACHED, PASSED, Data, counted, named, to_do
 
-FORMAT = 1
+FORMAT = 2
+
+# The playbooks that write evidence.
+SITE, DRIFT = "site", "drift"
 
 # How a run ended: all is as asked and was checked; nothing failed, but something is still to do; something failed.
 FAILED, INCOMPLETE = "failed", "incomplete"
@@ -45,25 +51,62 @@ _OF_TENANTS = (
 _OF_GPUS = ("promised", "quota", "requested", "reserved", "in_use", "shares", "shared_with", "claimed", "others")
 
 
-def evidence(reports: t.Sequence[Data], at: str, former: str = "") -> Data:
+def evidence(reports: t.Sequence[Data], at: str, former: str = "", run: str = SITE, found: Data | None = None) -> Data:
     """Return the evidence of a run.
 
     :arg reports: of its clusters, as ``reports`` returns them.
     :arg at: the time of it, in UTC.
     :arg former: text of the evidence before; empty where there is none.
+    :arg run: name of its playbook.
+    :arg found: of DRIFT, what it found in all clusters, as ``drift`` returns it.
     """
     clusters = [_cluster(report, datetime.datetime.strptime(at, TIME).date()) for report in reports]
     problems = [line for report in reports for line in _problems(report)]
     pending = [f"{name}: {party['to_do']}" for name, party in parties(clusters) if party.get("to_do")]
+    drift = None
+    if found is not None:
+        drift = _drift(found, {cluster["name"] for cluster in clusters})
+        problems, pending = drift.pop("unknown"), [sentence(row) for row in drift["differences"]]
+        _forget_what_was_predicted(clusters)
     return {
         "format": FORMAT,
+        "run": run,
         "at": at,
         "result": FAILED if problems else INCOMPLETE if pending else PASSED,
         "problems": problems,
         "pending": pending,
         "clusters": clusters,
+        "drift": drift,
         "since": _since(former, clusters),
     }
+
+
+def _drift(found: Data, names: t.Container[str]) -> Data:
+    """Return what drift found in some clusters, of charts' values no more than digests."""
+    differences, steps = ([row for row in found[key] if row["cluster"] in names] for key in ("differences", "steps"))
+    secret = [row["what"].partition(".")[0] == "values" for row in differences]
+    return {
+        "differences": [_digested(row) if hidden else row for row, hidden in zip(differences, secret, strict=True)],
+        "steps": steps,
+        "unknown": [one for one in found["unknown"] if re.split("[/:]", one)[0] in names],
+    }
+
+
+def _digested(row: Data) -> Data:
+    digests = {
+        key: hashlib.sha256(json.dumps(row[key], sort_keys=True).encode()).hexdigest()[:16]
+        for key in ("real", "wanted")
+        if row[key] is not None
+    }
+    return row | {key: f"digest {digest}" for key, digest in digests.items()}
+
+
+def _forget_what_was_predicted(clusters: list[Data]) -> None:
+    """Leave out what site.yml in check mode only says it would do: drift has it."""
+    for cluster in clusters:
+        cluster |= {"removed": [], "spans": []}
+    for _name, party in parties(clusters):
+        party.update({"steps": []} | ({"spans": [], "to_do": ""} if "spans" in party else {}))
 
 
 def parties(clusters: t.Iterable[Data]) -> t.Iterator[tuple[str, Data]]:
@@ -102,6 +145,7 @@ def _cluster(report: Data, today: datetime.date) -> Data:
         "overlaps": report["overlaps"],
         "tenants": [_tenant(tenant, today) for tenant in report["tenants"]],
         "shared_scheduler": _shared_scheduler(shared, today) if shared["version"] or shared["running"] else None,
+        "removed": report["removed"],
         "only": report["only"],
         "unlisted": report["unlisted"],
         "spans": _spans(report),

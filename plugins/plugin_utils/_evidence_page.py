@@ -15,6 +15,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import UNLIMITED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _junit
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import place_of, sentence, shown
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import SHARED, parties
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._page import Markup, document, element, listing, parts_bar, table
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import PASSED, Data, counted, named, shown_blueprint
@@ -32,12 +33,15 @@ def page(evidence: Data) -> str:
     :arg evidence: as ``evidence`` returns it.
     """
     clusters = evidence["clusters"]
+    # What drift found has tables of its own.
+    first = evidence["problems"] + ([] if evidence["drift"] else evidence["pending"])
     tenants = sum(len(cluster["tenants"]) for cluster in clusters)
     about = f"{_many(len(clusters), 'cluster')}, {_many(tenants, 'tenant')}"
     parts = [
         element("h1", element("span", evidence["result"], css=evidence["result"]), f": {about}"),
-        element("p", evidence["at"], css="soft"),
-        *([listing([*evidence["problems"], *evidence["pending"]])] if evidence["problems"] or evidence["pending"] else []),
+        element("p", f"kubegpu.tenancy.{evidence['run']}, {evidence['at']}", css="soft"),
+        *([listing(first)] if first else []),
+        *(_drift(evidence["drift"]) if evidence["drift"] else []),
         element("h2", "Who has which GPUs"),
         *(part for cluster in clusters for part in _picture(cluster)),
         element("h2", "What was asked, and what is"),
@@ -48,12 +52,51 @@ def page(evidence: Data) -> str:
         *_queues(clusters),
         element("h2", "Checks"),
         *_checks(clusters),
-        element("h2", "Time line"),
-        *_time_line(clusters),
+        *_removed(clusters),
+        *([] if evidence["drift"] else [element("h2", "Time line"), *_time_line(clusters)]),
         element("h2", "What changed"),
         *_changes(evidence["since"]),
     ]
     return document(f"{evidence['result']}: {about}, {evidence['at']}", parts)
+
+
+def _drift(drift: Data) -> list[Markup]:
+    """Return what differs from what is wanted, and what would be done about it."""
+    found = [element("h2", "What differs")]
+    if not drift["differences"]:
+        return [*found, element("p", "Nothing.")]
+    rows = [
+        [
+            place_of(row),
+            ", ".join(filter(None, (row["subject"], row["what"]))),
+            shown(row["real"]),
+            shown(row["wanted"]),
+            element("span", _time(row["since"]), f", {row['by']}") if row["since"] else "",
+            _time(row["verified"]),
+        ]
+        for row in drift["differences"]
+    ]
+    head = ["where", "what", "is", "wanted", "since, by", "was as wanted at"]
+    steps = [[place_of(row), row["subject"], row["step"], row["why"]] for row in drift["steps"]]
+    found.append(table(head, rows, "Differences; since when and by whom what is there is there, where that is known"))
+    return [*found, table(["where", "subject", "step", "why"], steps, "What kubegpu.tenancy.site would do")]
+
+
+def _time(text: str) -> Markup:
+    """Return a time that stays on one line."""
+    return element("span", text, css="time")
+
+
+def _removed(clusters: list[Data]) -> list[Markup]:
+    """Return the tenants that the run removed, and how."""
+    rows = [
+        [f"{cluster['name']}/{tenant['name']}", step["step"], step["why"], step.get("seconds", "")]
+        for cluster in clusters
+        for tenant in cluster["removed"]
+        for step in tenant["steps"]
+    ]
+    head = ["where", "step", "why", "seconds"]
+    return [element("h2", "Removed"), table(head, rows, "Tenants that were removed, in steps")] if rows else []
 
 
 def _many(count: int, what: str) -> str:
@@ -310,14 +353,40 @@ def junit(evidence: Data) -> str:
 
     :arg evidence: as ``evidence`` returns it.
     """
-    clusters = evidence["clusters"]
-    suites = [_junit.suite(cluster["name"], [_whole(cluster)]) for cluster in clusters]
-    for name, party in parties(clusters):
-        cases = [_case(name, check) for check in party["checks"]]
-        if "state" in party:
-            cases.insert(0, _as_asked(name, party))
-        suites.append(_junit.suite(name, cases, [("accepted hazard", hazard) for hazard in party["accepted_hazards"]]))
+    clusters, drift = evidence["clusters"], evidence["drift"]
+    suites = [
+        _junit.suite(cluster["name"], [_whole(cluster), *_compared(drift, cluster["name"], cluster)]) for cluster in clusters
+    ]
+    for cluster in clusters:
+        for name, party in parties([cluster]):
+            cases = [_case(name, check) for check in party["checks"]]
+            if "state" in party:
+                cases = [*(_compared(drift, name, cluster) if drift else [_as_asked(name, party)]), *cases]
+            suites.append(_junit.suite(name, cases, [("accepted hazard", hazard) for hazard in party["accepted_hazards"]]))
+    # Of tenants that the inventory does not list.
+    others = dict.fromkeys(map(place_of, drift["differences"] if drift else ()))
+    known = {suite.get("name") for suite in suites}
+    by_name = {cluster["name"]: cluster for cluster in clusters}
+    suites += [
+        _junit.suite(place, _compared(drift, place, by_name[place.partition("/")[0]])) for place in others if place not in known
+    ]
     return _junit.document(suites)
+
+
+def _compared(drift: Data | None, place: str, cluster: Data) -> list[_junit.Case]:
+    """Return the test of whether a place is as the inventory says: a failure where something differs, not tried where nobody could tell.
+
+    :arg drift: what was found; None where that was not asked.
+    :arg cluster: the place, or the cluster that it is on.
+    """
+    if drift is None:
+        return []
+    wrong = "\n".join(sentence(row) for row in drift["differences"] if place_of(row) == place)
+    failed = [one for one in cluster["failures"] if one.startswith((f"{place}: ", f"{cluster['name']}: "))]
+    unread = "it could not be told" if not wrong and (failed or cluster["nodes"] is None) else ""
+    kind = _junit.SKIPPED if unread else _junit.FAILURE
+    seen = "\n".join(f"site would {row['step']} ({row['why']})" for row in drift["steps"] if place_of(row) == place)
+    return [_junit.Case(place, "as the inventory says", wrong or unread, kind, seen)]
 
 
 def _whole(cluster: Data) -> _junit.Case:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import re
 import typing as t
 
 # Width and height of a chart, and the room for its axes on the left and below, in the units of its own drawing.
@@ -16,6 +17,7 @@ _WIDTH, _HEIGHT, _LEFT, _BELOW = 640.0, 200.0, 40.0, 24.0
 
 # Characters from which a cell gets more room on a narrow screen.
 _LONG = 40
+_TAG = re.compile("<[^>]*>")
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1b1f24; --soft: #57606a; --paper: #ffffff; --line: #d0d7de; --first: #6e7781; --second: #0969da;
@@ -24,15 +26,15 @@ _STYLE = """
 @media (prefers-color-scheme: dark) { :root { --text: #e6edf3; --soft: #9198a1; --paper: #0d1117; --line: #3d444d; --first: #9198a1;
   --second: #4493f8; --good: #3fb950; --held: #d29922; --bad: #f85149;
   --hue0: #4493f8; --hue1: #ab7df8; --hue2: #db6d28; --hue3: #3fb950; --hue4: #db61a2; --hue5: #d29922; } }
-body { margin: 0 auto; max-width: 60rem; padding: 1rem; background: var(--paper); color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }
+body { margin: 0 auto; max-width: 80rem; padding: 1rem; background: var(--paper); color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; line-height: 1.25; } h2 { font-size: 1.15rem; margin-top: 2rem; } h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
-h1, h2, h3, p, li { overflow-wrap: anywhere; }
+h1, h2, h3, p, li { overflow-wrap: anywhere; } p, li, figure { max-width: 60rem; } li li, .plain > li { max-width: none; }
 .promote, .passed { color: var(--good); } .hold, .incomplete, .not_tried, .accepted { color: var(--held); }
 .reject, .failed { color: var(--bad); }
 .soft, caption, figcaption { color: var(--soft); font-size: .9rem; } caption, figcaption { text-align: left; }
 .wide { overflow-x: auto; margin: 1rem 0; } table { border-collapse: collapse; width: 100%; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .8rem .3rem 0; min-width: 4rem; text-align: left; vertical-align: top; }
-.long { min-width: 16rem; }
+.long { min-width: 16rem; overflow-wrap: anywhere; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 figure { margin: 1rem 0; } svg { width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 11px; }
 .axis { stroke: var(--line); } .first { stroke: var(--first); } .second { stroke: var(--second); }
@@ -40,7 +42,8 @@ polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; } .first polyl
 .key::before { content: ""; display: inline-block; width: 1.5rem; border-top: 3px solid var(--first); margin: 0 .4rem .25rem 0; }
 .key.second::before { border-color: var(--second); } .key + .key { margin-left: 1rem; }
 .key:not(.second)::before { border-top-style: dashed; }
-@media (max-width: 40rem) { svg text { font-size: 17px; } }
+@media (max-width: 40rem) { svg text { font-size: 17px; } caption { max-width: calc(100vw - 2rem); } }
+.time { white-space: nowrap; }
 rect.first { fill: var(--first); } rect.second { fill: var(--second); }
 .plain { list-style: none; padding: 0; } .plain .plain { padding-left: 1rem; border-left: 1px solid var(--line); }
 .plain > li { margin: .6rem 0; }
@@ -188,7 +191,7 @@ def _is_numeric(column: t.Sequence[object]) -> bool:
 
 def _cell(name: str, cell: object, number: bool, more: str = "") -> str:
     text = f"{cell:g}" if isinstance(cell, (int, float)) else _text(cell if isinstance(cell, Markup) else str(cell))
-    css = "number" if number else "long" if len(text) > _LONG else ""
+    css = "number" if number else "long" if len(_TAG.sub("", text)) > _LONG else ""
     return f"<{name}{more}{f' class={css}' if css else ''}>{text}</{name}>"
 
 

@@ -26,6 +26,8 @@ CHANGE = "change"
 
 # Facts in which the playbooks note failures of a cluster, of all of the work on it first.
 _FAILURES = ("_kubegpu_failure", "_kubegpu_shared_failure", "_kubegpu_host_failure", "_kubegpu_cluster_failure")
+# That of the evidence, which one host writes and every host notes.
+_UNWRITTEN = "_kubegpu_evidence_failure"
 _NOT_REACHED = "it was not reached, see the output above"
 
 # What a run of each role registers, in the order in which they run.
@@ -40,7 +42,7 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
     :arg hostvars: Ansible's, in which the playbooks left their results; ``groups``, Ansible's as well.
     """
     tenants = []
-    for group in ("kubegpu_leaving", "kubegpu_due"):
+    for group in ("kubegpu_leaving", "kubegpu_removed", "kubegpu_due"):
         for host in groups.get(group, ()):
             if is_of_this_pass(hostvars[host], group, hostvars):
                 tenants.append(_tenant_report(hostvars[host]))
@@ -105,8 +107,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     desired = variables.get("_kubegpu") or {}
     live = variables.get("_kubegpu_tenants") or {}
     ledger = variables.get("_kubegpu_ledger") or {}
-    noted = [f"{cluster}: {variables[name]}" for name in _FAILURES if variables.get(name)]
-    noted += [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
+    noted = _noted(cluster, variables, worked_on)
     unnoted = [] if variables.get("_kubegpu_failure") else [f"{cluster}: {failure}" for failure in _unnoted_failure(variables)]
     # Without a ledger the run did not get to its end: what was read of the tenants before may not hold any more.
     missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger.get("nodes") is not None else NOT_REACHED
@@ -128,6 +129,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
             for tenant in desired.get("selected") or []
         ],
         "listed": [tenant["name"] for tenant in desired.get("tenants") or []],
+        "removed": _removed(desired, worked_on),
         "only": list(desired.get("only") or []),
         "unlisted": list(live.get("unlisted") or []),
         "temporary": list(live.get("temporary") or []),
@@ -138,6 +140,20 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
         "nodes": ledger.get("nodes"),
         "overlaps": list(ledger.get("overlaps") or []),
     }
+
+
+def _noted(cluster: str, variables: Mapping, worked_on: t.Mapping[str, Data]) -> list[str]:
+    """Return the failures that the playbooks noted on a cluster and its tenants."""
+    noted = [variables[name] for name in _FAILURES if variables.get(name)]
+    noted += [variables[_UNWRITTEN]] if variables.get(_UNWRITTEN) and variables.get("kubegpu_evidence") else []
+    theirs = [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
+    return [*(f"{cluster}: {failure}" for failure in noted), *theirs]
+
+
+def _removed(desired: Mapping, worked_on: t.Mapping[str, Data]) -> list[Data]:
+    """Return the tenants that were removed and that the inventory does not list, each with the steps."""
+    listed = {tenant["name"] for tenant in desired.get("selected") or []}
+    return [{key: one[key] for key in ("name", "steps")} for one in worked_on.values() if one["name"] not in listed]
 
 
 def _shared_scheduler(desired: Mapping, live: Mapping, variables: Mapping) -> Data:

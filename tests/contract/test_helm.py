@@ -187,9 +187,8 @@ def test_a_release_that_does_not_exist(setting):
 
 def test_there_and_back(setting):
     first = setting.install(text="one", nested={"known": 2})
-    assert first == Release(
-        setting.name, setting.namespace, "deployed", 1, CHART, VERSION, {"text": "one", "nested": {"known": 2}}
-    )
+    values = {"text": "one", "nested": {"known": 2}}
+    assert first == Release(setting.name, setting.namespace, "deployed", 1, CHART, VERSION, values, first.deployed_at)
     second = setting.install(text="two")
     # Exactly the values that were given, none of those before.
     assert (second.revision, second.status, second.values) == (2, "deployed", {"text": "two"})

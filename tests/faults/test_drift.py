@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubernetes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
@@ -129,29 +131,86 @@ class Hand:
         self.host.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
 
     def kubeconfig(self) -> None:
-        self.lab.run("sh", "-c", "umask 077; echo old > /etc/kubegpu/kubegpu/tenants/gone.yml")
+        named = {"clusters": "cluster", "users": "user", "contexts": "context"}
+        leads = {"cluster": {"server": "https://gone.example"}, "user": {}, "context": {"cluster": "gone", "user": "gone"}}
+        config = {kind: [{"name": "gone", key: leads[key]}] for kind, key in named.items()} | {
+            "apiVersion": "v1",
+            "kind": "Config",
+        }
+        self.lab.run("sh", "-c", f"umask 077; echo {shlex.quote(json.dumps(config))} > /etc/kubegpu/kubegpu/tenants/gone.yml")
 
     def removal(self) -> None:
         kube: Kube = self.host.kube
         kube.delete("v1", "Namespace", "tenant-strict")
 
 
-# What is done, and what drift.yml says of it. Each stays until the end.
-CHANGES: list[tuple[Callable[[Hand], None], str]] = [
-    (Hand.docker, "lab: configuration of Docker, "),
-    (Hand.limits, "lab: kernel limits, /proc/sys/fs/inotify/max_user_instances: 8191, wanted 8192"),
-    (Hand.queue, "lab/own: queues, work"),
-    (Hand.shared_queue, "lab: queues, sharing"),
-    (Hand.plugin, "lab: device plugin, values"),
-    (Hand.webhook, "lab: KAI Scheduler, parts: "),
-    (Hand.values, "lab: KAI Scheduler, values"),
-    (Hand.version, f"lab/own: KAI Scheduler, version: {NEW}, wanted {OLD}"),
-    (Hand.policy, "lab/sharing: virtual cluster, "),
-    (Hand.namespace, "lab: tenant that is not listed, old"),
-    (Hand.kubeconfig, "lab/gone: kubeconfig"),
-    (Hand.label, "lab: nodes of tenants, kubegpu-worker"),
-    (Hand.taint, "lab: nodes of tenants, kubegpu-worker3"),
-    (Hand.removal, "lab/strict: virtual cluster, namespace: nothing"),
+# What is done, and what drift.yml says of it: what differs, what site would do, and who wrote what is there, where that is known. Each
+# stays until the end.
+CHANGES: list[tuple[Callable[[Hand], None], str, str, str]] = [
+    (
+        Hand.docker,
+        "lab: configuration of Docker, ",
+        "lab: configuration of Docker: site would write /etc/docker/daemon.json (it does not have the settings)",
+        "owner root",
+    ),
+    (
+        Hand.limits,
+        "lab: kernel limits, /proc/sys/fs/inotify/max_user_instances: 8191, wanted 8192",
+        "lab: kernel limits: site would write /proc/sys/fs/inotify/max_user_instances (it holds something else)",
+        "",
+    ),
+    (Hand.queue, "lab/own: queues, work", "lab/own: queues: site would update queue work (the tree says so)", "hand"),
+    (Hand.shared_queue, "lab: queues, sharing", "lab: queues: site would create queue sharing (the tree says so)", ""),
+    (Hand.plugin, "lab: device plugin, values", "lab: device plugin: site would apply ", "Helm, revision "),
+    (
+        Hand.webhook,
+        "lab: KAI Scheduler, parts: ",
+        f"lab: KAI Scheduler: site would upgrade to {NEW} (as asked, with all values)",
+        "",
+    ),
+    (Hand.values, "lab: KAI Scheduler, values", "lab: KAI Scheduler: site would apply the CRDs ", "Helm, revision "),
+    (
+        Hand.version,
+        f"lab/own: KAI Scheduler, version: {NEW}, wanted {OLD}",
+        "lab/own: KAI Scheduler: site would apply the CRDs ",
+        "Helm, revision ",
+    ),
+    (
+        Hand.policy,
+        "lab/sharing: virtual cluster, ",
+        "lab/sharing: virtual cluster: site would apply ValidatingAdmissionPolicyBinding kubegpu-tenancy-sharing ",
+        "",
+    ),
+    (
+        Hand.namespace,
+        "lab: tenant that is not listed, old",
+        "lab: tenant that is not listed: site would remove old (kubegpu_unlisted is remove)",
+        "",
+    ),
+    (
+        Hand.kubeconfig,
+        "lab/gone: kubeconfig, path",
+        "lab/gone: kubeconfig: site would remove /etc/kubegpu/kubegpu/tenants/gone.yml (absent is wanted)",
+        "owner root",
+    ),
+    (
+        Hand.label,
+        "lab: nodes of tenants, kubegpu-worker",
+        "lab: nodes of tenants: site would label node kubegpu-worker (it is to belong to own)",
+        "",
+    ),
+    (
+        Hand.taint,
+        "lab: nodes of tenants, kubegpu-worker3",
+        "lab: nodes of tenants: site would taint node kubegpu-worker3 (it is to belong to strict)",
+        "",
+    ),
+    (
+        Hand.removal,
+        "lab/strict: virtual cluster, namespace: nothing",
+        "lab/strict: virtual cluster: site would create namespace tenant-strict (it does not exist)",
+        "",
+    ),
 ]
 
 
@@ -197,14 +256,26 @@ def test_everything_works(drifting: Lab, tmp_path: Path) -> None:
     assert timed == ["verify the host", "verify the cluster", "verify the shared scheduler"]
 
 
-@pytest.mark.parametrize(("change", "sentence"), CHANGES, ids=[change.__name__ for change, _sentence in CHANGES])
-def test_a_change_by_hand_is_named(drifting: Lab, said_before: list[str], change: Callable[[Hand], None], sentence: str) -> None:
+@pytest.mark.parametrize(("change", "sentence", "step", "by"), CHANGES, ids=[change.__name__ for change, *_said in CHANGES])
+def test_a_change_by_hand_is_named(
+    drifting: Lab,
+    said_before: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Hand], None],
+    sentence: str,
+    step: str,
+    by: str,
+) -> None:
     assert sentence not in "".join(said_before[-1:])
+    # By this name the API server notes what is written here.
+    monkeypatch.setattr(kubernetes, "FIELD_MANAGER", "hand")
     change(Hand(drifting))
     said = drift(drifting)
     said_before.append(said)
     assert drifting.code == 2, said
     assert sentence in said
+    assert step in said
+    assert not by or re.search(rf"{re.escape(sentence)}.*? \(since 20[0-9T:Z-]+, by {by}", said), said
 
 
 def test_what_was_changed_is_found_by_what_it_does_too(drifting: Lab) -> None:

@@ -99,6 +99,18 @@ def _without(item: Object, path: Path) -> Object:
     return rest | ({path[0]: below} if below else {})
 
 
+def written_by(item: Object, manager: str, time: str, *paths: Path) -> Object:
+    """Return an object whose fields at these paths a manager wrote last, as a real server notes it; the one in memory does not."""
+    fields: Object = {}
+    for path in paths:
+        below = fields
+        for key in path:
+            below = below.setdefault(f"f:{key}", {})
+    entry = {"manager": manager, "operation": "Update", "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields}
+    noted = [*item["metadata"].get("managedFields", []), entry]
+    return item | {"metadata": item["metadata"] | {"managedFields": noted}}
+
+
 class InMemoryApi:
     """Objects by kind, namespace and name. Threads may share it.
 

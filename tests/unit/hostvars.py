@@ -146,6 +146,46 @@ def two_clusters():
     return inventory
 
 
+# What values of a chart may hold.
+SECRET = "hunter2"
+
+
+def drifted():
+    """The same two, in check mode, with much of what can differ."""
+    inventory = two_clusters()
+    gpu1, ml = inventory.hostvars["gpu1"], inventory.hostvars["gpu1/ml"]
+    runtimes = {"nvidia": {"path": "nvidia-container-runtime", "args": []}}
+    file, settings = "/etc/docker/daemon.json", "/etc/docker/daemon.json.runtimes"
+    owner = {"since": "2026-11-24T08:15:00Z", "by": "owner root"}
+    helm = {"since": "2026-11-24T09:31:12Z", "by": "Helm, revision 4"}
+    gpu1["_docker_nvidia_runtime_docker"] = {
+        "changed": True,
+        "diff": {"before": {}, "after": {settings: runtimes}, "written": {settings: owner}},
+        "steps": [{"step": f"write {file}", "why": "it does not have the settings"}],
+    }
+    gpu1["_kubegpu_nodes"] = {
+        "changed": True,
+        "diff": {"before": {"gpu1-worker": []}, "after": {"gpu1-worker": ["ml"]}},
+        "steps": [{"step": "label node gpu1-worker", "why": "it is to belong to ml"}],
+    }
+    ml["_kai_scheduler_release"] |= {
+        "changed": True,
+        "diff": {
+            "before": {"version": "v0.13.1", "values.password": SECRET},
+            "after": {"version": "v0.14.7"},
+            "written": {"version": helm, "values.password": helm},
+        },
+        "steps": [
+            {"step": "apply the CRDs", "why": "helm installs them once and never changes them"},
+            {"step": "upgrade to v0.14.7", "why": "as asked, with all values"},
+        ],
+    }
+    gone = {"before": {"namespace": "tenant-left"}, "after": {}}
+    steps = [{"step": "remove namespace tenant-left", "why": "it exists"}]
+    inventory.worked("left", group="kubegpu_leaving", _vcluster_tenant_cluster={"changed": True, "diff": gone, "steps": steps})
+    return inventory
+
+
 def _gpu1(inventory):
     old = {"name": "kai", "version": "v0.13.1", "gpu_sharing": True, "accept_hazards": ["#1103", "end-of-support"]}
     tree = [

@@ -1,11 +1,25 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A page of evidence as tests look at it."""
+"""Pages of evidence, and one of them as tests look at it."""
 
 from __future__ import annotations
 
 import html.parser
+
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page, _rehearsal_page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import drift
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
+from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, drifted, two_clusters
+from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import played, report
+
+_DRIFTED = drifted()
+# Every page that there is, with much of what there can be on it.
+PAGES = {
+    "evidence": _evidence_page.page(evidence(two_clusters().reports(), AT)),
+    "drift": _evidence_page.page(evidence(_DRIFTED.reports(), AT, "", "drift", drift(_DRIFTED.hostvars, _DRIFTED.groups))),
+    "rehearsal": _rehearsal_page.page(report([played()], [played(slower=9.0)])),
+}
 
 
 class Page(html.parser.HTMLParser):

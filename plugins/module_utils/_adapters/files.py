@@ -8,11 +8,15 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
+import pwd
 import shutil
 import stat
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
 
 # Kernel files take a value in place; nothing can be renamed onto them.
 IN_PLACE = ("/proc/", "/sys/")
@@ -36,6 +40,21 @@ def read_file(path: str) -> bytes | None:
         return None
     except OSError as exc:
         raise TenancyError(f"{path} cannot be read: {exc}") from exc
+
+
+def last_write(path: str) -> Write | None:
+    """Return when a file was written last, and whose it is; None without one, and for kernel files, whose times say nothing."""
+    if is_kernel_file(path):
+        return None
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    try:
+        owner = pwd.getpwuid(status.st_uid).pw_name
+    except KeyError:
+        owner = str(status.st_uid)
+    return Write(datetime.datetime.fromtimestamp(status.st_mtime, datetime.timezone.utc).strftime(TIME), f"owner {owner}")
 
 
 def write_file(path: str, content: bytes, mode: int = 0o644, uid: int | None = None, gid: int | None = None) -> None:

@@ -11,6 +11,7 @@ Values go to helm by its standard input, never into a file or an argument list: 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import os
 import re
@@ -20,9 +21,10 @@ import tempfile
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, moment
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import NOT_FOUND, UPGRADE_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.validation import UNKNOWN_KEYS, error_message, violations
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
 
 try:
     import yaml
@@ -52,6 +54,7 @@ class Release:
 
     :ivar status: deployed, failed, superseded, uninstalled, or one of UNFINISHED in _helm/facts.py.
     :ivar values: the values that were given, without the chart's defaults.
+    :ivar deployed_at: when that was, in UTC; empty where helm does not say.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Release:
     chart: str
     chart_version: str
     values: Values
+    deployed_at: str = ""
 
     @property
     def record(self) -> str:
@@ -194,7 +198,8 @@ class Helm:
             raise
         values = self._get("values", name, namespace)
         status, revision = metadata["status"], int(metadata["revision"])
-        return Release(name, namespace, status, revision, metadata["chart"], metadata["version"], values or {})
+        deployed_at = _utc(metadata.get("deployedAt") or "")
+        return Release(name, namespace, status, revision, metadata["chart"], metadata["version"], values or {}, deployed_at)
 
     def upgrade(self, name: str, namespace: str, chart: Chart, values: Values, timeout: int, hooks: bool = True) -> str:
         """Install or upgrade with exactly these values; never --reuse-values, which breaks across versions.
@@ -241,6 +246,15 @@ class Helm:
     def crds(self, chart: Chart) -> list[Values]:
         """Return the chart's CRDs, which helm installs once and never upgrades."""
         return [crd for crd in yaml.safe_load_all(self._helm("show", "crds", *chart.args())) if crd]
+
+
+def _utc(time: str) -> str:
+    """Return a time as helm writes it, in its own time zone, in UTC; empty for another text."""
+    try:
+        # With nanoseconds, which Python reads only from 3.11 on.
+        return moment(re.sub(r"\.\d+", "", time)).astimezone(datetime.timezone.utc).strftime(TIME)
+    except ValueError:
+        return ""
 
 
 def _is_not_found(error: TenancyError) -> bool:

@@ -20,6 +20,7 @@ import urllib.parse
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import (
     is_kernel_file,
+    last_write,
     make_directories,
     missing_directories,
     read_file,
@@ -80,6 +81,7 @@ class Journal:
         self._directory = directory
 
     read = staticmethod(read_file)
+    last_write = staticmethod(last_write)
 
     def entry(self, path: str) -> Entry | None:
         """Return the record of a file, or None when there is none.

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import stat
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import read_file, write_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import last_write, read_file, write_file
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 
 
 class KubeconfigFile:
@@ -19,6 +20,7 @@ class KubeconfigFile:
 
     :ivar content: as ``read`` returned it; None where there is no file.
     :ivar mode: such as "0600"; None where there is no file.
+    :ivar last_write: of what was read; None where there is no file.
     """
 
     def __init__(self, path: str) -> None:
@@ -26,6 +28,7 @@ class KubeconfigFile:
         self.folder = os.path.dirname(self.path)
         self.content: bytes | None = None
         self.mode: str | None = None
+        self.last_write: Write | None = None
         self._owner: tuple[int | None, int | None] = (None, None)
 
     def read(self) -> bytes | None:
@@ -39,6 +42,7 @@ class KubeconfigFile:
             raise TenancyError(f"path: {exc.message}") from exc
         if self.content is not None:
             status = os.stat(self.path)
+            self.last_write = last_write(self.path)
             self.mode, self._owner = f"{stat.S_IMODE(status.st_mode):04o}", (status.st_uid, status.st_gid)
         return self.content
 

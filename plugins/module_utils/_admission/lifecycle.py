@@ -20,7 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts i
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policy_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, last_write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
 
 if t.TYPE_CHECKING:
@@ -47,7 +47,8 @@ def have_policies(run: Run, tenant: str, wanted: t.Sequence[Object]) -> None:
         before, after = annotations_of(live).get(ADMITS_ANNOTATION), annotations_of(item)[ADMITS_ANNOTATION]
         if live and before == after and live["spec"] == item["spec"]:
             continue
-        run.change(f"{kind} {name}", "something else" if before == after else before, after)
+        write = last_write(live, ("spec",), ("metadata", "annotations", ADMITS_ANNOTATION))
+        run.change(f"{kind} {name}", "something else" if before == after else before, after, write)
         why = f"it keeps the pods of {tenant} from GPUs of others"
         run.take(f"apply {kind} {name}", why, functools.partial(_write, run, live, item))
 
@@ -65,8 +66,8 @@ def remove_policies(run: Run, tenant: str) -> None:
     """Remove a tenant's policy and its binding, where there are any."""
     name = policy_name(tenant)
     for kind in (BINDING, POLICY):
-        if _own(run, kind, name):
-            run.change(f"{kind} {name}", "present", None)
+        if live := _own(run, kind, name):
+            run.change(f"{kind} {name}", "present", None, last_write(live, ("spec",)))
             why = f"{tenant} shares no nodes with others that it would need to be kept from"
             run.take(f"remove {kind} {name}", why, functools.partial(run.kube.delete, API_VERSION, kind, name))
 

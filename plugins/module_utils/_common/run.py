@@ -11,7 +11,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 
 if t.TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Run:
         timeout = params.get("timeout")
         self.deadline = deadline or Deadline(UNBOUNDED if timeout is None else timeout)
         self.changes: list[Change] = []
+        self._writes: dict[str, Write] = {}
         self.steps: list[Result] = []
         self.warnings: list[str] = []
 
@@ -79,9 +80,19 @@ class Run:
     def helm(self) -> Helm:
         return _given(self._helm, "Helm")
 
-    def change(self, what: str, before: t.Any, after: t.Any) -> None:
-        """Record that ``what`` changes; None stands for absent."""
+    def change(self, what: str, before: t.Any, after: t.Any, write: Write | None = None) -> None:
+        """Record that ``what`` changes; None stands for absent.
+
+        :arg write: the last write of what there is; None where that is not known.
+        """
         self.changes.append((what, before, after))
+        if write:
+            self._writes[what] = write
+
+    def change_all(self, changes: t.Iterable[Change], write: Write | None = None) -> None:
+        """Record changes of what was written at once."""
+        for change in changes:
+            self.change(*change, write)
 
     def warn(self, text: str) -> None:
         """Record a warning, which the kernel shows once."""
@@ -118,6 +129,9 @@ class Run:
         before = {what: old for what, old, _new in self.changes if old is not None}
         after = {what: new for what, _old, new in self.changes if new is not None}
         diff: Result = {"before": before, "after": after}
+        if self._writes:
+            # No callback of Ansible's prints it; drift.yml does.
+            diff["written"] = {what: write._asdict() for what, write in self._writes.items()}
         if notes is not None:
             lines = [*(f"step: {record['step']} ({record['why']})" for record in self.steps), *notes]
             # Ansible's callbacks print a diff's key "prepared" as it is, below the difference of before and after.

@@ -22,6 +22,13 @@ def moment(stamp: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00"))
 
 
+class Write(t.NamedTuple):
+    """The last write of something: when, in UTC, and by whom, as far as that is noted."""
+
+    since: str
+    by: str
+
+
 def deep_merge(base: Values, over: Values) -> Values:
     """Return ``base`` with ``over`` laid on it: mappings merge, everything else replaces."""
     merged = dict(base)

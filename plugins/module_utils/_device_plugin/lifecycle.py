@@ -81,7 +81,9 @@ class DevicePlugin:
         gpus = self._gpus_to_offer(wanted, nodes)
         for what, item in objects.items():
             self.run.change(what, None, item["metadata"]["name"])
-        self.run.changes += upgrade + [change for relabel in labels for change in relabel.changes]
+        self.run.change_all(upgrade, self.release.write)
+        for relabel in labels:
+            self.run.change_all(relabel.changes, relabel.write)
         self._write(objects, labels, chart if upgrade else None, wanted)
         if self.run.check_mode and self.run.changes:
             return self.run.result()
@@ -206,12 +208,12 @@ class DevicePlugin:
         labels = [] if others else relabels(self.kube.list("v1", "Node"), {})
         owned_class = not others and is_owned(self.kube.get(NODE_API, "RuntimeClass", "nvidia"))
         if release:
-            run.change("version", release.chart_version, None)
+            run.change("version", release.chart_version, None, self.release.write)
             run.take("remove the release", "as asked", functools.partial(self.release.remove, run.deadline))
         if namespace:
             self._fence({})
         for relabel in labels:
-            run.changes += relabel.changes
+            run.change_all(relabel.changes, relabel.write)
             patch = functools.partial(self.kube.patch, "v1", "Node", relabel.node, relabel.patch)
             run.take(f"take labels off node {relabel.node}", "this collection put them there", patch)
         if owned_class:

@@ -12,8 +12,13 @@ import json
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, deep_merge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
+    Object,
+    annotations_of,
+    labels_of,
+    last_write,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, Write, deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
     CONFIG_LABEL,
     MPS_LABEL,
@@ -91,6 +96,7 @@ class Relabel:
 
     :ivar before: their values now, None for a label that does not exist; ``after`` the values they get.
     :ivar noted: the node's annotation with the labels owned by this collection, as text; ``owned`` those it will have.
+    :ivar write: the last write of these labels; None where that is not known.
     """
 
     node: str
@@ -98,6 +104,7 @@ class Relabel:
     after: dict[str, str | None]
     noted: str | None
     owned: Labels
+    write: Write | None = None
 
     @property
     def changes(self) -> list[Change]:
@@ -150,7 +157,8 @@ def relabels(nodes: list[Object], wanted: dict[str, Labels]) -> list[Relabel]:
                 after[key] = value
         owned = {key: value for key, value in (owned | after).items() if value is not None}
         if after or note(owned) != noted:
-            found.append(Relabel(name, {key: labels.get(key) for key in after}, after, noted, owned))
+            write = last_write(node, *(("metadata", "labels", key) for key in after))
+            found.append(Relabel(name, {key: labels.get(key) for key in after}, after, noted, owned, write))
     refuse(problems)
     return found
 

@@ -133,8 +133,8 @@ class Runtime:
                 {key: value for key, value in parse(content, self._path).items() if key in SETTINGS}
                 for content in (self._before, after)
             )
-            for change in differences(old, new, self._path) or [(self._path, "there", None)]:
-                self._run.change(*change)
+            changes = differences(old, new, self._path) or [(self._path, "there", None)]
+            self._run.change_all(changes, self._journal.last_write(self._path))
         elif self._params["apply"] and needed != "nothing":
             for path in missing:
                 self._run.change(f"docker.{'.'.join(path)}", None, "as in the file")

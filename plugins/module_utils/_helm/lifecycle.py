@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, differences
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, Write, differences
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import INCOMPLETE, UNFINISHED
 
@@ -50,6 +50,13 @@ class HelmRelease:
     def unfinished(self) -> bool:
         """Whether a killed run left the release in a state that ``repair`` ends."""
         return self.found is not None and self.found.status in UNFINISHED
+
+    @property
+    def write(self) -> Write | None:
+        """The write of the revision that was found; None without one."""
+        if self.found is None or not self.found.deployed_at:
+            return None
+        return Write(self.found.deployed_at, f"Helm, revision {self.found.revision}")
 
     def changes(self, version: str, values: Values) -> list[Change]:
         """List what differs between the live release and a chart's version and values.

@@ -14,7 +14,7 @@ import json
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, last_write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problems, pods_gone
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Step
@@ -150,11 +150,12 @@ class Installation:
     def _record(self) -> list[Step]:
         """Return the step that notes on KAI's namespace which hazards were accepted; none where it says so."""
         namespace, key = ("v1", "Namespace", facts.NAMESPACE), facts.ACCEPTED_ANNOTATION
-        before = annotations_of(self.kube.get(*namespace)).get(key)
+        live = self.kube.get(*namespace)
+        before = annotations_of(live).get(key)
         after = ",".join(sorted(set(self.run.params["accept_hazards"]))) or None
         if before == after:
             return []
-        self.run.change("accepted_hazards", before, after)
+        self.run.change("accepted_hazards", before, after, last_write(live, ("metadata", "annotations", key)))
         write = functools.partial(self.kube.patch, *namespace, {"metadata": {"annotations": {key: after}}})
         return [self._step("record the accepted hazards", "kai_scheduler_info reports them", write)]
 
@@ -164,7 +165,7 @@ class Installation:
         """Record every difference between the cluster and what is wanted."""
         run, release = self.run, self.release
         changes = self.helm_release.changes(release.chart_version, self.values)
-        run.changes += changes
+        run.change_all(changes, self.helm_release.write)
         self.replaces = self.current is not None and bool(changes)
         if self.current:
             if release.operator and self.kube.get(*facts.CONFIG) is None:
@@ -454,7 +455,7 @@ def absent(run: Run, purge: bool) -> Result:
     current = release.inspect()
     removal = Removal(run.kube, release, run.deadline, purge)
     if current:
-        run.change("version", current.chart_version, None)
+        run.change("version", current.chart_version, None, release.write)
     for leftover in removal.leftovers():
         run.change(f"{leftover.kind} {leftover.name}", "present", None)
     if run.changes:

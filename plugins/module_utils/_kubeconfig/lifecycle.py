@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
@@ -106,6 +107,8 @@ class Access:
             raise TenancyError(f"path: {exc.message}") from exc
 
     def _predicted(self, existing: Object | None) -> Result:
+        if self.file:
+            self._replace_file(b"", "the virtual cluster gets other credentials")
         diff = {"before": self._summary(existing), "after": {"context": self.context, "credentials": "new"}}
         return self.run.result(changed=bool(self.file or self.account), diff=diff)
 
@@ -118,16 +121,30 @@ class Access:
         if file.mode not in (None, "0600"):
             before["mode"], after["mode"] = file.mode, "0600"
         differs = merged != existing
-        if (differs or file.mode != "0600") and not self.run.check_mode:
+        if differs or file.mode != "0600":
+            why = f"its mode is {file.mode}"
+            if differs:
+                why = "it does not exist" if file.content is None else "its entries differ"
             # Only the mode is mended where the content is right, however others have formatted it.
-            file.write(yaml.safe_dump(merged, sort_keys=False).encode() if differs else file.content or b"")
+            self._replace_file(yaml.safe_dump(merged, sort_keys=False).encode() if differs else file.content, why)
         return self._result(before, after, differs or file.mode != "0600")
+
+    def _replace_file(self, content: bytes | None, why: str) -> None:
+        """Take the step that gives the file this content; None removes it."""
+        file = t.cast("KubeconfigFile", self.file)
+        if content is None:
+            self.run.take(f"remove {file.path}", why, file.remove)
+        else:
+            self.run.take(f"write {file.path}", why, functools.partial(file.write, content))
 
     def _result(self, before: Object, after: Object, changed: bool) -> Result:
         """Return the result of changes in the virtual cluster together with those of the file."""
+        write = self.file.last_write if self.file else None
+        for what in [key for key in {**before, **after} if before.get(key) != after.get(key)]:
+            self.run.change(what, before.get(what), after.get(what), write)
         result = self.run.result()
         diff = {"before": result["diff"]["before"] | before, "after": result["diff"]["after"] | after}
-        return result | {"changed": changed or result["changed"], "diff": diff}
+        return result | {"changed": changed or result["changed"], "diff": result["diff"] | diff}
 
     def _summary(self, config: Object | None) -> Object:
         return {"path": self.file.path} | plan.summary(config, self.context) if self.file and config else {}
@@ -144,11 +161,8 @@ class Access:
             return self.run.result(context=self.context)
         left = plan.without(existing, self.context) if existing else None
         changed = plan.holds(existing, self.context)
-        if changed and not self.run.check_mode:
-            if left:
-                self.file.write(yaml.safe_dump(left, sort_keys=False).encode())
-            else:
-                self.file.remove()
+        if changed:
+            self._replace_file(yaml.safe_dump(left, sort_keys=False).encode() if left else None, "absent is wanted")
         before, after = self._summary(existing), self._summary(left if changed else existing)
         return self._result(before, after, changed) | {"context": self.context, "path": self.run.params["path"]}
 
@@ -260,8 +274,9 @@ class Access:
             same = live and wanted and all(live.get(key) == item.get(key) for key in ("roleRef", "subjects"))
             if (live or wanted) and not same:
                 self.run.change(what, values.shown(live), values.shown(wanted))
-                if not self.run.check_mode:
-                    _replace(virtual, live, wanted)
+                verb = "replace" if live and wanted else "create" if wanted else "remove"
+                why = "the kubeconfig is for it" if needed else "absent is wanted"
+                self.run.take(f"{verb} {what}", why, functools.partial(_replace, virtual, live, wanted))
 
     def _live(self, virtual: Kube, item: Object, needed: bool) -> Object | None:
         """Read the live object; None, too, where somebody else made it and it is not needed.

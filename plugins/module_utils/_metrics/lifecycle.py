@@ -17,7 +17,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
     annotations_of,
     is_owned,
     labels_of,
+    last_write,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
     ANNOTATIONS,
     KAI,
@@ -109,7 +111,7 @@ def have(run: Run, namespace: str, subject: str, wanted: t.Sequence[Object]) -> 
     # First what announces, then what fences.
     for item in reversed(live.values()):
         kind, name = item["kind"], item["metadata"]["name"]
-        run.change(_title(item), shown(item, item), None)
+        run.change(_title(item), shown(item, item), None, _last_write(item))
         delete = functools.partial(run.kube.delete, item["apiVersion"], kind, name, namespace)
         run.take(f"remove {_title(item)}", "it is not wanted any more", delete)
 
@@ -120,10 +122,14 @@ def _have_one(run: Run, live: Object | None, item: Object) -> None:
         run.change(title, None, after)
         run.take(f"create {title}", "it does not exist", functools.partial(run.kube.create, item))
     elif (before := shown(live, item)) != after:
-        run.change(title, before, after)
+        run.change(title, before, after, _last_write(live))
         name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
         change = functools.partial(run.kube.patch, item["apiVersion"], item["kind"], name, patch(live, item), namespace)
         run.take(f"change {title}", "it differs", change)
+
+
+def _last_write(live: Object) -> Write | None:
+    return last_write(live, ("spec",), ("metadata", "labels"), ("metadata", "annotations"))
 
 
 def _key(item: Object) -> tuple[str, str]:

@@ -7,11 +7,14 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import last_write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEVICE_PLUGINS_FOLDER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
@@ -139,9 +142,8 @@ class Assignment:
             after = self._after(node)
             if after is None:
                 continue
-            if not self.run.check_mode and not self._patched(node, after):
-                after = self._patched_again(node)
-            self.run.change(node["name"], ownership(node), ownership(after))
+            self.run.take(*_step(node, after), functools.partial(self._give, node, after))
+            self.run.change(node["name"], ownership(node), ownership(after), _last_write(node, after))
 
     def _after(self, node: Data) -> Data | None:
         """Return a node as it is to be, with None for each label that is to go; None where nothing changes."""
@@ -150,6 +152,11 @@ class Assignment:
         if labels is None and taints is None:
             return None
         return node | {"labels": node["labels"] | (labels or {}), "taints": node["taints"] if taints is None else taints}
+
+    def _give(self, node: Data, after: Data) -> None:
+        """Write a node; ``after`` is then as it was written, which differs where somebody else changed the node meanwhile."""
+        if not self._patched(node, after):
+            after |= self._patched_again(node)
 
     def _patched(self, before: Data, after: Data) -> bool:
         """Write what differs, for the node as it was read only; False where it is another one by now."""
@@ -191,6 +198,21 @@ class Assignment:
         if found is None:
             raise TenancyError(f"node {node['name']}: it was removed from the cluster meanwhile. Run this again.", status=404)
         return plain(found)
+
+
+def _last_write(before: Data, after: Data) -> Write | None:
+    """Return the last write of the labels and taints of a node that change."""
+    labels = [("metadata", "labels", key) for key, value in after["labels"].items() if value != before["labels"].get(key)]
+    return last_write(before, *labels, *([("spec", "taints")] if after["taints"] != before["taints"] else []))
+
+
+def _step(before: Data, after: Data) -> tuple[str, str]:
+    """Return what is done to a node, and why."""
+    verbs = [verb for verb, what in (("label", "labels"), ("taint", "taints")) if after[what] != before[what]]
+    return (
+        f"{' and '.join(verbs)} node {before['name']}",
+        f"it is to belong to {' and '.join(owners(after['labels'])) or 'nobody'}",
+    )
 
 
 def _refuse_what_others_got(node: Data, live: Data, after: Data) -> None:

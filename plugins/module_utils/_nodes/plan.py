@@ -5,8 +5,8 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """Assign a host cluster's nodes to its tenants: which node is whose, and which labels and taints have to change for that.
 
-Nodes are plain data: dictionaries of ``name``, ``gpus`` (number of devices), ``labels``, ``taints`` and ``version`` (that of the
-resource).
+Nodes are plain data: dictionaries of ``name``, ``gpus`` (number of devices), ``labels``, ``taints``, ``version`` (that of the
+resource) and ``metadata`` (who wrote what of it).
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def plain(node: Data) -> Data:
         "labels": node["metadata"].get("labels") or {},
         "taints": node["spec"].get("taints") or [],
         "version": node["metadata"].get("resourceVersion"),
+        "metadata": {"managedFields": node["metadata"].get("managedFields")},
     }
 
 

@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import Change, plan, pods_in_use
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import (
@@ -45,20 +45,21 @@ def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:
         refuse_queues_in_use(pods_in_use(doomed, kube.list("v1", "Pod"), params["scheduler_name"]))
     for change in changes:
         before = None if change.verb == "create" else change.before
-        run.change(change.name, before, None if change.verb == "delete" else change.after)
-    if not run.check_mode:
-        write_all(changes, kube, run.deadline)
+        run.change(change.name, before, None if change.verb == "delete" else change.after, change.write)
+    write_all(run, changes)
     return changes
 
 
-def write_all(changes: list[Change], kube: Kube, deadline: Deadline) -> None:
+def write_all(run: Run, changes: list[Change]) -> None:
     """Write level after level, the queues of one side by side; after a failure no further level is begun."""
 
     def write(change: Change) -> None:
-        when_webhook_answers(f"queue {change.name} to be written", functools.partial(_write, kube, change), deadline)
+        when_webhook_answers(f"queue {change.name} to be written", functools.partial(_write, run.kube, change), run.deadline)
 
-    for _level, level in itertools.groupby(changes, key=lambda change: (change.verb == "delete", change.level)):
-        concurrently(write, level)
+    for _level, grouped in itertools.groupby(changes, key=lambda change: (change.verb == "delete", change.level)):
+        level = list(grouped)
+        what = ", ".join(f"{change.verb} queue {change.name}" for change in level)
+        run.take(what, "the tree says so", functools.partial(concurrently, write, level))
 
 
 def _write(kube: Kube, change: Change) -> None:

@@ -11,7 +11,14 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
+    MANAGER,
+    OWNED_LABELS,
+    is_owned,
+    labels_of,
+    last_write,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL, Object
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
     Queue,
@@ -19,6 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values imp
     fields,
     from_live,
     manifest,
+    path_of,
     spec_of,
 )
 
@@ -31,6 +39,7 @@ class Change:
     :ivar before: what changes, by the keys and in the units that users write; ``after`` alike.
     :ivar body: the object to create, or the merge patch.
     :ivar level: of the queue in the tree, 1 for a root; changes of one level do not need each other.
+    :ivar write: the last write of what changes; None where that is not known.
     """
 
     verb: str
@@ -39,6 +48,7 @@ class Change:
     after: Object
     body: Object
     level: int
+    write: Write | None = None
 
 
 def plan(wanted: dict[str, Queue], live: t.Iterable[Object], state: str, remove_foreign: bool = False) -> list[Change]:
@@ -61,7 +71,7 @@ def plan(wanted: dict[str, Queue], live: t.Iterable[Object], state: str, remove_
         if parent in doomed and queue.name not in doomed:
             raise TenancyError(f"queues.{parent}: its child {queue.name} is not to be removed, and would be cut off.")
     deletions = [
-        Change("delete", name, _without_none(fields(spec_of(current[name]))), {}, {}, len(ancestors(before, name)))
+        Change("delete", name, _shown(current[name]), {}, {}, len(ancestors(before, name)), last_write(current[name], ("spec",)))
         for name in doomed
     ]
     leaves_first = sorted(deletions, key=lambda change: (-change.level, change.name))
@@ -81,7 +91,16 @@ def _write(queue: Queue, live: Object | None, level: int) -> Change | None:
     # A merge patch removes what is None.
     patch = {"metadata": {"labels": dict(OWNED_LABELS)}, "spec": queue.spec}
     old, new = ({key: side[key] for key in differing} for side in (before, after))
-    return Change("update", queue.name, old, new, patch, level)
+    return Change("update", queue.name, old, new, patch, level, last_write(live, *map(_path, differing)))
+
+
+def _path(key: str) -> tuple[str, ...]:
+    """Return where an object has what a key stands for."""
+    return ("metadata", "labels", *OWNED_LABELS) if key == "owner" else ("spec", *path_of(key))
+
+
+def _shown(live: Object) -> Object:
+    return _without_none(fields(spec_of(live)))
 
 
 def _without_none(values: Object) -> Object:

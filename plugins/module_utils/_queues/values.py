@@ -110,6 +110,14 @@ def fields(spec: Object) -> Object:
     return {key: None if value == "" else value for key, value in shown.items()}
 
 
+def path_of(key: str) -> tuple[str, ...]:
+    """Return where a spec says what ``fields`` returns by a key."""
+    resource, _dot, amount = key.partition(".")
+    if amount:
+        return "resources", resource, AMOUNTS[amount]
+    return (({"parent": "parentQueue"} | TEXTS).get(key, key),)
+
+
 def written(queue: Queue) -> Object:
     """Return a queue as the module kai_queues takes it, with its parent, without what is as by default."""
     shown = fields(queue.spec)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_SELECTOR, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_SELECTOR, labels_of, last_write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CLASSES, LISTED_BASIC, LISTED_CLASS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import classes_to_list, is_zero_trust
 
@@ -48,7 +48,8 @@ class ListedClasses:
         if not listed or self._needed(leaving):
             return
         for item in listed:
-            self.run.change(_name(item), labels_of(item)[LISTED_CLASS], None)
+            write = last_write(item, ("metadata", "labels", LISTED_CLASS))
+            self.run.change(_name(item), labels_of(item)[LISTED_CLASS], None, write)
         names = ", ".join(map(_name, listed))
         self.run.take(f"no longer list {names}", "no tenant of trust zero is left", lambda: self._remove(listed, leaving))
 

@@ -14,7 +14,12 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import have_policies, remove_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
+    annotations_of,
+    is_owned,
+    labels_of,
+    last_write,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change
@@ -257,16 +262,16 @@ class VirtualCluster:
                 f"create namespace {self.namespace}", "it does not exist", lambda: self._create_namespace(live, metadata)
             )
             return
-        changes = [
-            (key.rpartition("/")[2], before, after)
-            for kind, entries in metadata.items()
-            for key, after in entries.items()
-            if (before := (live["metadata"].get(kind) or {}).get(key)) != after
-        ]
-        self.run.changes += changes
-        if changes:
+        changed = []
+        for kind, entries in metadata.items():
+            for key, after in entries.items():
+                before, name = (live["metadata"].get(kind) or {}).get(key), key.rpartition("/")[2]
+                if before != after:
+                    self.run.change(name, before, after, last_write(live, ("metadata", kind, key)))
+                    changed.append(name)
+        if changed:
             self.run.take(
-                f"note {', '.join(key for key, _before, _after in changes)} on namespace {self.namespace}",
+                f"note {', '.join(changed)} on namespace {self.namespace}",
                 "others know the tenant by it",
                 lambda: self.kube.patch("v1", "Namespace", self.namespace, {"metadata": metadata}),
             )
@@ -278,7 +283,7 @@ class VirtualCluster:
 
     def _apply(self, chart: Chart, asked: Wanted, changes: list[Change]) -> None:
         release = self.release.found
-        self.run.changes += changes
+        self.run.change_all(changes, self.release.write)
         self.starts = True
         why = "it is not installed" if release is None else ", ".join(what for what, _before, _after in changes) + " differ"
         self.run.take(
@@ -303,14 +308,15 @@ class VirtualCluster:
         if before == after:
             return
         if not applied:
-            self.run.change(f"NetworkPolicy {name}", "reaches pods of others", "does not")
+            write = last_write(live, ("spec", "egress"))
+            self.run.change(f"NetworkPolicy {name}", "reaches pods of others", "does not", write)
         patch = functools.partial(self.kube.patch, *NETWORK_POLICY, name, {"spec": {"egress": after}}, self.namespace)
         self.run.take(f"narrow NetworkPolicy {name}", "the chart's reaches pods of others", patch)
 
     def _resume(self) -> None:
         workload = self.plane.workload() if self.release.found else None
         if workload and is_paused(workload):
-            self.run.change("state", "paused", "running")
+            self.run.change("state", "paused", "running", last_write(workload, ("spec", "replicas")))
             self.starts = True
             self.run.take("start the control plane", "it is paused", lambda: self._scale(workload, resume_patch(workload)))
 
@@ -355,7 +361,7 @@ class VirtualCluster:
                 lost_pods=lost,
             )
         if not is_paused(workload):
-            self.run.change("state", "running", "paused")
+            self.run.change("state", "running", "paused", last_write(workload, ("spec", "replicas")))
             patch = pause_patch(workload, datetime.datetime.now(datetime.timezone.utc))
             self.run.take("end the control plane", "the tenant is to pause", lambda: self._scale(workload, patch))
         else:
@@ -396,14 +402,14 @@ class VirtualCluster:
         release = self.release.inspect() if namespace and not _is_terminating(namespace) else None
         scoped = self._cluster_scoped()
         if release:
-            self.run.change("release", f"{release.chart}-{release.chart_version}", None)
+            self.run.change("release", f"{release.chart}-{release.chart_version}", None, self.release.write)
             self.run.take(
                 f"uninstall the Helm release {self.name}", "it is installed", lambda: self.release.remove(self.run.deadline)
             )
         if namespace and keep:
             self._remove_synced(installed=release is not None)
         elif namespace:
-            self.run.change("namespace", self.namespace, None)
+            self.run.change("namespace", self.namespace, None, last_write(namespace, ("metadata", "labels")))
             self.run.take(f"remove namespace {self.namespace}", "it exists", lambda: self._remove_namespace(namespace))
         for _api_version, kind, name in scoped:
             self.run.change(f"{kind} {name}", "present", None)

@@ -16,6 +16,7 @@ import yaml
 from ansible.template import trust_as_template
 from ansible_collections.kubegpu.tenancy.plugins.action.fetch_kubeconfigs import ActionModule, command, via
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import untimed
 
 KEY = "PRIVATE-KEY-OF-THE-TENANT"
 TEXT = f"apiVersion: v1\nclusters:\n- cluster: {{server: 'https://10.0.0.3:30002'}}\n  name: web\nusers: [{{name: {KEY}}}]\n"
@@ -74,11 +75,15 @@ def listing(dest: Path) -> list[str]:
 
 def test_all_come_as_they_are_and_only_once(host, tmp_path):
     tenants, dest = ["team", "it's"], tmp_path / "here/dc1"
-    assert fetch(host, tenants, dest, check_mode=True) == {"changed": True, "dest": str(dest)}
-    assert not dest.parent.exists()
+    predicted = fetch(host, tenants, dest, check_mode=True)
+    assert (predicted["changed"], predicted["dest"], dest.parent.exists()) == (True, str(dest), False)
 
-    assert fetch(host, tenants, dest)["changed"] is True
     names = ["cluster.yml", "tenants/it's.yml", "tenants/team.yml"]
+    assert untimed(fetch(host, tenants, dest)) == untimed(predicted)
+    assert predicted["diff"] == {"before": {}, "after": {str(dest / name): "as on the host" for name in names}}
+    assert {(step["step"], step["why"]) for step in predicted["steps"]} == {
+        (f"write {dest / name}", "it does not exist") for name in names
+    }
     assert listing(dest) == names
     assert [(dest / name).read_text() for name in names] == [(host / name).read_text() for name in names]
     modes = [path.stat().st_mode & 0o777 for path in (dest, dest / "tenants", *(dest / name for name in names))]
@@ -86,7 +91,9 @@ def test_all_come_as_they_are_and_only_once(host, tmp_path):
     assert fetch(host, tenants, dest)["changed"] is False
 
     (dest / "cluster.yml").chmod(0o644)
-    assert fetch(host, tenants, dest)["changed"] is True
+    mended = fetch(host, tenants, dest)
+    assert mended["diff"]["before"] == {str(dest / "cluster.yml"): "mode 0644"}
+    assert [step["why"] for step in mended["steps"]] == ["it differs from the host's"]
     assert (dest / "cluster.yml").stat().st_mode & 0o777 == 0o600
 
 
@@ -94,7 +101,11 @@ def test_files_of_others_stay_and_absent_ones_go(host, tmp_path):
     fetch(host, ["team", "it's"], tmp_path / "here")
     assert fetch(host, [], tmp_path / "here")["changed"] is False
     assert len(listing(tmp_path / "here")) == 3
-    assert fetch(host, [], tmp_path / "here", check_mode=True, absent=["team"])["changed"] is True
+    going = tmp_path / "here/tenants/team.yml"
+    predicted = fetch(host, [], tmp_path / "here", check_mode=True, absent=["team"])
+    assert (predicted["diff"]["before"], predicted["diff"]["after"]) == ({str(going): "there"}, {})
+    assert predicted["diff"]["written"][str(going)]["by"].startswith("owner ")
+    assert predicted["steps"] == [{"step": f"remove {going}", "why": "absent is wanted"}]
     assert fetch(host, [], tmp_path / "here", absent=["team", "never"])["changed"] is True
     assert listing(tmp_path / "here") == ["cluster.yml", "tenants/it's.yml"]
     assert fetch(host, [], tmp_path / "here", absent=["team", "never"])["changed"] is False
@@ -113,7 +124,10 @@ def test_all_that_are_missing_are_named_and_nothing_is_written(host, tmp_path):
 
 def test_check_mode_expects_what_earlier_tasks_would_have_made(host, tmp_path):
     fetch(host, [], tmp_path / "here")
-    assert fetch(host, ["gone"], tmp_path / "here", check_mode=True) == {"changed": True, "dest": str(tmp_path / "here")}
+    predicted = fetch(host, ["gone"], tmp_path / "here", check_mode=True)
+    path = tmp_path / "here/tenants/gone.yml"
+    assert (predicted["changed"], predicted["diff"]["after"]) == (True, {str(path): "as on the host"})
+    assert predicted["steps"] == [{"step": f"write {path}", "why": "it does not exist"}]
 
 
 @pytest.mark.parametrize("names", [["../web"], ["a/b"], [".web"], [""]])

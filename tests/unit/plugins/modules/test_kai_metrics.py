@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import NETWORK_POLICY, SERVICE, SERVICE_MONITOR
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_metrics import reconcile
-from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item, on_host
 
@@ -75,6 +75,18 @@ def test_it_goes_from_one_provider_to_the_other_and_to_another_prometheus():
     assert kube.get(*SERVICE_MONITOR, NAME, NAMESPACE)["metadata"]["labels"].get("release") is None
     call(kube)
     assert kinds(kube) == ["NetworkPolicy", "Service"]
+
+
+def test_who_changed_an_object_is_said():
+    kube = cluster()
+    call(kube)
+    live = kube.get(*NETWORK_POLICY, NAME, NAMESPACE)
+    kube.put(
+        written_by(live | {"spec": live["spec"] | {"ingress": []}}, "kubectl-edit", "2026-11-24T10:02:00Z", ("spec", "ingress"))
+    )
+    written = {f"NetworkPolicy {NAMESPACE}/{NAME}": {"since": "2026-11-24T10:02:00Z", "by": "kubectl-edit"}}
+    assert call(kube, check_mode=True)["diff"]["written"] == written
+    assert call(kube, check_mode=True, state="absent")["diff"]["written"] == written
 
 
 def test_only_what_this_collection_made_is_removed():

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_queues import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run, untimed
 
 TREE = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "training", "gpu": {"limit": 2}}]}]
 SILENT = 'Internal error occurred: failed calling webhook "queue-validation.kai.scheduler": connection refused'
@@ -88,7 +88,8 @@ def test_check_mode_predicts_and_writes_nothing():
     kube = Cluster()
     predicted = run(params(), kube, True)
     assert (kube.reads, kube.written) == ([("list", "Queue", None)], [])
-    assert predicted == run(params(), kube, False)
+    assert untimed(predicted) == untimed(run(params(), kube, False))
+    assert [step["step"] for step in predicted["steps"]] == ["create queue ml", "create queue training"]
 
 
 def test_a_silent_webhook_is_waited_for():

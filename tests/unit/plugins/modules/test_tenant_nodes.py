@@ -11,8 +11,9 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes
-from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import untimed
 
 LABEL = "tenant.kubegpu.tenancy/"
 TENANTS = ({"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}}, {"name": "web", "trust": "high"})
@@ -47,7 +48,7 @@ def call(kube, state="present", tenants=TENANTS, check_mode=False, only=()):
     kube.writes.clear()
     params = {"state": state, "tenants": None if tenants is None else list(tenants), "only": list(only)}
     result = tenant_nodes.reconcile(Run(params, check_mode, kube, deadline=Clock().deadline(60)))
-    return {key: value for key, value in result.items() if key != "seconds"}
+    return untimed(result)
 
 
 def test_life_of_an_assignment():
@@ -62,6 +63,10 @@ def test_life_of_an_assignment():
             "changed": True,
             "diff": {"before": {"w1": [], "w2": []}, "after": {"w1": ["web"], "w2": ["ml"]}},
             "assignments": {"ml": ["w2"], "web": ["w1"]},
+            "steps": [
+                {"step": "label node w1", "why": "it is to belong to web"},
+                {"step": "label node w2", "why": "it is to belong to ml"},
+            ],
         }
     )
     assert kube.labels() == {"w1": ["web"], "w2": ["ml"], "w3": []}
@@ -73,7 +78,11 @@ def test_life_of_an_assignment():
 
     assert call(kube, "absent", [{"name": "ml"}])["diff"] == {"before": {"w2": ["ml"]}, "after": {"w2": []}}
     assert call(kube, "absent", None, check_mode=True)["changed"]
-    assert call(kube, "absent", None) == {"changed": True, "diff": {"before": {"w1": ["web"]}, "after": {"w1": []}}}
+    assert call(kube, "absent", None) == {
+        "changed": True,
+        "diff": {"before": {"w1": ["web"]}, "after": {"w1": []}},
+        "steps": [{"step": "label node w1", "why": "it is to belong to nobody"}],
+    }
     assert not call(kube, "absent", None)["changed"]
     assert all(node["metadata"]["labels"] == {"a": "b"} for node in kube.list("v1", "Node"))
 
@@ -82,12 +91,32 @@ def test_nodes_of_a_tenant_with_zero_trust_are_its_own():
     kube = Nodes(w1=0, w2=4)
     zero = (TENANTS[0] | {"trust": "zero"}, TENANTS[1])
     taint = "taint kubegpu.tenancy/dedicated=ml"
-    assert call(kube, tenants=zero)["diff"]["after"] == {"w1": ["web"], "w2": ["ml", taint]}
+    made = call(kube, tenants=zero)
+    assert made["diff"]["after"] == {"w1": ["web"], "w2": ["ml", taint]}
+    assert made["steps"][1] == {"step": "label and taint node w2", "why": "it is to belong to ml"}
     assert not call(kube, tenants=zero)["changed"]
     assert call(kube)["diff"] == {"before": {"w2": ["ml", taint]}, "after": {"w2": ["ml"]}}
     call(kube, tenants=zero)
     assert call(kube, "absent", [{"name": "ml"}])["diff"] == {"before": {"w2": ["ml", taint]}, "after": {"w2": []}}
     assert kube.node("w2")["spec"]["taints"] == []
+
+
+def test_who_changed_a_node_is_said():
+    kube = Nodes(w1=0, w2=4)
+    zero = (TENANTS[0] | {"trust": "zero"}, TENANTS[1])
+    call(kube, tenants=zero)
+    node = kube.node("w2")
+    node["metadata"]["labels"][f"{LABEL}ml"] = "yes"
+    kube.put(written_by(node, "kubectl-label", "2026-11-24T10:02:00Z", ("metadata", "labels", f"{LABEL}ml")))
+    assert call(kube, tenants=zero)["diff"]["written"] == {"w2": {"since": "2026-11-24T10:02:00Z", "by": "kubectl-label"}}
+
+    kube.node("w2")["spec"]["taints"] = [{"key": "other", "effect": "NoSchedule"}]
+    kube.put(written_by(kube.node("w2"), "kubectl-taint", "2026-11-24T11:00:00Z", ("spec", "taints")))
+    assert call(kube, tenants=zero)["diff"]["written"] == {"w2": {"since": "2026-11-24T11:00:00Z", "by": "kubectl-taint"}}
+
+    # Of a label that was taken away nothing is noted.
+    del kube.node("w2")["metadata"]["labels"][f"{LABEL}ml"], kube.node("w2")["metadata"]["managedFields"]
+    assert "written" not in call(kube, tenants=zero)["diff"]
 
 
 def test_a_label_with_another_value_is_mended():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import REGISTERED, drift, lines
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import REGISTERED, WITHOUT_STEPS, drift, lines
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import BLUEPRINT, Inventory, live
 
 ROOT = Path(__file__).parents[4]
@@ -67,9 +67,34 @@ def test_everything_that_site_can_change_is_compared():
     assert [name for name in REGISTERED if f"register: {name}\n" not in everything] == []
 
 
+def module_of(task: dict) -> str:
+    return next(key for key in task if key.count(".") == 2)
+
+
+def test_of_every_difference_it_is_said_what_site_would_do():
+    used = {
+        task["register"]: module_of(task)
+        for path in PLACES
+        for task in tasks(yaml.safe_load(path.read_text()))
+        if task.get("register") in REGISTERED
+    }
+    ours = {name: module.rpartition(".")[2] for name, module in used.items() if module.startswith("kubegpu.tenancy.")}
+    assert used.keys() - ours.keys() == WITHOUT_STEPS.keys()
+    documented = {
+        name: (ROOT / f"plugins/modules/{module}.py").read_text().partition("RETURN =")[2] for name, module in ours.items()
+    }
+    assert [name for name, text in documented.items() if "\nsteps:\n" not in text] == []
+
+
+@pytest.mark.parametrize("name", WITHOUT_STEPS)
+def test_modules_of_others_have_a_step_too(name):
+    result = found(Inventory().cluster(**{name: {"changed": True}}))
+    assert [(step["subject"], step["step"]) for step in result["steps"]] == [(REGISTERED[name], WITHOUT_STEPS[name])]
+
+
 def test_nothing_differs():
     result = found(Inventory().cluster(_nvkind_cluster={"changed": False}).worked(_kai_scheduler_release={"changed": False}))
-    assert result == {"differences": [], "steps": [], "blueprints": {}, "unknown": []}
+    assert result == {"clusters": {"gpu1": "agrees"}, "differences": [], "steps": [], "blueprints": {}, "unknown": []}
     assert lines(result) == ["Everything is as wanted."]
 
 
@@ -84,19 +109,51 @@ def test_the_blueprint_that_says_what_is_wanted_is_named():
     ]
 
 
+def test_each_difference_says_since_when_and_by_whom_where_that_is_known():
+    diff = {
+        "before": {"w1": ["ml"], "w2": ["ml"]},
+        "after": {"w1": [], "w2": []},
+        "written": {"w1": {"since": "2026-11-24T10:02:00Z", "by": "kubectl-label"}},
+    }
+    limit = {"after_header": "/etc/a", "before": "1", "after": "2", "written": {"/etc/a": {"since": "T", "by": "owner root"}}}
+    both = {
+        "_kubegpu_nodes": {"changed": True, "diff": diff},
+        "_docker_nvidia_runtime_kept_limits": {"changed": True, "diff": limit},
+    }
+    result = found(Inventory().cluster(**both))
+    assert [(row["what"], row["since"], row["by"]) for row in result["differences"]] == [
+        ("/etc/a", "T", "owner root"),
+        ("w1", "2026-11-24T10:02:00Z", "kubectl-label"),
+        ("w2", "", ""),
+    ]
+    assert lines(result) == [
+        "gpu1: kernel limits, over reboots, /etc/a: 1, wanted 2 (since T, by owner root)",
+        'gpu1: nodes of tenants, w1: ["ml"], wanted [] (since 2026-11-24T10:02:00Z, by kubectl-label)',
+        'gpu1: nodes of tenants, w2: ["ml"], wanted []',
+    ]
+
+
+def test_what_was_verified_since_says_that_too():
+    upgrade = UPGRADE | {"diff": UPGRADE["diff"] | {"written": {"version": {"since": "T", "by": "Helm, revision 3"}}}}
+    inventory = Inventory().cluster(found=[live(verified_at="2026-11-23T10:00:00Z")]).worked(_kai_scheduler_release=upgrade)
+    assert lines(found(inventory))[0] == (
+        "gpu1/ml: KAI Scheduler, version: v0.12.0, wanted v0.13.1 "
+        "(since T, by Helm, revision 3; it was as wanted at 2026-11-23T10:00:00Z)"
+    )
+
+
 def test_each_difference_is_named_with_its_place_and_what_site_would_do():
     inventory = Inventory().cluster(found=[live(verified_at="2026-11-23T10:00:00Z")]).worked(_kai_scheduler_release=UPGRADE)
     assert lines(found(inventory)) == [
         "gpu1/ml: KAI Scheduler, version: v0.12.0, wanted v0.13.1 (it was as wanted at 2026-11-23T10:00:00Z)",
         "gpu1/ml: KAI Scheduler, sharing: nothing, wanted true (it was as wanted at 2026-11-23T10:00:00Z)",
-        "gpu1/ml: step that site.yml would take: upgrade the chart (version)",
+        "gpu1/ml: KAI Scheduler: site would upgrade the chart (version)",
     ]
 
 
 @pytest.mark.parametrize(
     ("name", "result", "said"),
     [
-        ("_docker_nvidia_runtime_to_install", {"changed": True, "msg": ["x"]}, "packages of NVIDIA's container toolkit"),
         (
             "_docker_nvidia_runtime_limits",
             {
@@ -114,20 +171,30 @@ def test_each_difference_is_named_with_its_place_and_what_site_would_do():
             "nodes of tenants, n1 label: a, wanted nothing",
         ),
         (
-            "_vcluster_tenant_scheduler",
+            "_kubegpu_kubeconfigs",
             {"changed": True, "diff": [{"before": {"a": {"b": 1}}, "after": {"a": "c" * 50}}]},
-            'scheduler, a: {"b": 1}, wanted ' + "c" * 40 + "…",
+            'kubeconfigs on the controller, a: {"b": 1}, wanted ' + "c" * 40 + "…",
         ),
+        ("_vcluster_tenant_metrics", {"changed": True}, "metrics"),
     ],
 )
 def test_results_of_every_form(name, result, said):
     assert lines(found(Inventory().cluster(**{name: result}))) == [f"gpu1: {said}"]
 
 
-def test_what_is_not_listed_differs():
-    assert lines(found(Inventory().cluster(unlisted=["old"], shared="v0.13.1"))) == [
+@pytest.mark.parametrize(
+    ("decided", "said"),
+    [
+        ({}, "leave {} (kubegpu_unlisted: remove, in a run without kubegpu_only, takes it away)"),
+        ({"kubegpu_unlisted": "remove"}, "remove {} (kubegpu_unlisted is remove)"),
+    ],
+)
+def test_what_is_not_listed_differs(decided, said):
+    assert lines(found(Inventory().cluster(unlisted=["old"], shared="v0.13.1", variables=decided))) == [
         "gpu1: tenant that is not listed, old: there, wanted nothing",
+        f"gpu1: tenant that is not listed: site would {said.format('old')}",
         "gpu1: shared scheduler that is not wanted, kai: v0.13.1, wanted nothing",
+        f"gpu1: shared scheduler that is not wanted: site would {said.format('kai')}",
     ]
 
 
@@ -136,3 +203,23 @@ def test_what_could_not_be_compared_is_no_agreement():
     result = found(inventory)
     assert result["unknown"] == ["gpu1: Compare: timed out", "gpu2: it was not reached, see the output above"]
     assert lines(result)[0] == "COULD NOT TELL gpu1: Compare: timed out"
+
+
+def test_each_cluster_is_named_and_what_is_not_known_counts_more_than_what_differs():
+    inventory = Inventory().cluster().cluster(name="gpu2", unlisted=["old"])
+    assert found(inventory)["clusters"] == {"gpu1": "agrees", "gpu2": "differs"}
+    inventory.cluster(name="gpu3", unlisted=["old"], _kubegpu_failure="Compare: timed out")
+    result = found(inventory)
+    assert result["clusters"] == {"gpu1": "agrees", "gpu2": "differs", "gpu3": "unknown"}
+    said = lines(result)
+    assert [line for line in said if "site would" not in line] == [
+        "gpu2: tenant that is not listed, old: there, wanted nothing",
+        "gpu3: tenant that is not listed, old: there, wanted nothing",
+        "gpu1: everything is as wanted",
+        "COULD NOT TELL gpu3: Compare: timed out",
+    ]
+
+
+def test_a_lab_that_is_not_there_agrees_with_nothing():
+    result = found(Inventory().cluster(_kubegpu_unmade=True).without("gpu1", "_kubegpu_ledger"))
+    assert (result["clusters"], result["unknown"]) == ({"gpu1": "unknown"}, ["gpu1: its lab is yet to be made"])

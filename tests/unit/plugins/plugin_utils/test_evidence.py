@@ -14,6 +14,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.filter.evidence import FilterModule
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import drift
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import junit, page
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
@@ -23,8 +24,10 @@ from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
     KAI,
     ML,
     RACE,
+    SECRET,
     Inventory,
     check,
+    drifted,
     live,
     node,
     queue,
@@ -50,6 +53,10 @@ def after(change, at="2026-11-25T10:00:00Z"):
     return evidence(later, at, former)["since"]
 
 
+def of_drift(inventory):
+    return evidence(inventory.reports(), AT, "", "drift", drift(inventory.hostvars, inventory.groups))
+
+
 def suites(found):
     root = ET.fromstring(junit(found))  # noqa: S314 - made here
     return {suite.get("name"): suite for suite in root.iter("testsuite")}
@@ -67,6 +74,8 @@ def test_it_is_as_the_schema_says(whole):
     validator.validate(evidence(unread.reports(), AT, json.dumps(whole)))
     refused = Inventory().cluster().without("gpu1", "_kubegpu", "_kubegpu_tenants", "_kubegpu_ledger")
     validator.validate(evidence(refused.reports(), AT))
+    validator.validate(json.loads(json.dumps(of_drift(drifted()))))
+    validator.validate(of_drift(refused))
 
 
 def objects(schema):
@@ -89,7 +98,7 @@ def test_the_schema_leaves_nothing_open_and_explains_every_key():
 
 def test_the_schema_refuses_what_it_does_not_know(whole):
     validator = jsonschema.Draft202012Validator(SCHEMA)
-    for wrong in ({"format": 2}, {"result": "good"}, {"more": 1}, {"at": "today"}):
+    for wrong in ({"format": 1}, {"run": "info"}, {"result": "good"}, {"more": 1}, {"at": "today"}):
         assert not validator.is_valid(whole | wrong)
 
 
@@ -101,6 +110,57 @@ def test_how_a_run_ended():
     assert (incomplete["result"], incomplete["pending"]) == ("incomplete", ["gpu1/ml: to be verified: it was never verified"])
     failed = evidence(Inventory().cluster(found=[live(results=[check("gpu", "failed", "sees two")])]).reports(), AT)
     assert (failed["result"], failed["problems"]) == ("failed", ["gpu1/ml: check gpu in queue training failed: sees two"])
+
+
+def test_how_a_run_of_drift_ended():
+    nothing = of_drift(Inventory().cluster(found=[live(due=["verify"], reasons=["it was never verified"])]))
+    assert (nothing["run"], nothing["result"], nothing["problems"], nothing["pending"]) == ("drift", "passed", [], [])
+    assert nothing["drift"] == {"differences": [], "steps": []}
+    something = of_drift(Inventory().cluster(unlisted=["old"]))
+    assert something["result"] == "incomplete"
+    assert something["pending"] == ["gpu1: tenant that is not listed, old: there, wanted nothing"]
+    unread = of_drift(Inventory().cluster(unlisted=["old"], _kubegpu_failure="Compare: timed out"))
+    assert (unread["result"], unread["problems"]) == ("failed", ["gpu1: Compare: timed out"])
+    assert len(unread["drift"]["differences"]) == 1
+
+
+def test_what_check_mode_predicted_is_nothing_that_was_done():
+    found = of_drift(drifted())
+    tenant = next(tenant for tenant in found["clusters"][0]["tenants"] if tenant["name"] == "ml")
+    assert (tenant["steps"], tenant["spans"], tenant["to_do"]) == ([], [], "")
+    assert [(cluster["spans"], cluster["removed"]) for cluster in found["clusters"]] == [([], [])] * 2
+    assert "upgrade to v0.14.7" in [step["step"] for step in found["drift"]["steps"]]
+
+
+def test_drift_is_that_of_the_clusters_in_the_folder():
+    inventory = Inventory().cluster(unlisted=["old"]).cluster(name="gpu2", unlisted=["other"], _kubegpu_failure="timed out")
+    found = drift(inventory.hostvars, inventory.groups)
+    only = evidence(inventory.reports()[:1], AT, "", "drift", found)
+    assert (only["problems"], [row["cluster"] for row in only["drift"]["differences"]]) == ([], ["gpu1"])
+
+
+def test_values_of_charts_are_digests():
+    found = of_drift(drifted())
+    assert SECRET not in json.dumps(found) + page(found) + junit(found)
+    (row,) = [row for row in found["drift"]["differences"] if row["what"] == "values.password"]
+    assert re.fullmatch("digest [0-9a-f]{16}", row["real"])
+    assert row["wanted"] is None
+
+
+def test_tenants_that_a_run_removed_are_named_with_their_steps():
+    steps = [{"step": "remove namespace tenant-old", "why": "it exists", "seconds": 4.1}]
+    inventory = Inventory().cluster().worked("old", group="kubegpu_removed", _vcluster_tenant_cluster={"steps": steps})
+    found = evidence(inventory.reports(), AT, run="expire")
+    assert (found["run"], found["clusters"][0]["removed"]) == ("expire", [{"name": "old", "steps": steps}])
+    assert "gpu1/oldremove namespace tenant-oldit exists4.1" in Page(page(found)).said
+    failed = Inventory().cluster().worked("old", group="kubegpu_removed", _kubegpu_failure="Remove it: timed out")
+    assert evidence(failed.reports(), AT, run="expire")["problems"] == ["gpu1/old: Remove it: timed out"]
+
+
+def test_a_run_that_could_not_write_its_evidence_failed_for_who_asked_for_it():
+    inventory = Inventory().cluster(_kubegpu_evidence_failure="Have the folder: no", kubegpu_evidence="/e")
+    inventory.cluster(name="gpu2", _kubegpu_evidence_failure="Have the folder: no")
+    assert [report["noted"] for report in inventory.reports()] == [["gpu1: Have the folder: no"], []]
 
 
 def test_a_tenant_of_which_nothing_is_known_is_not_as_asked():
@@ -279,8 +339,8 @@ def test_tenants_that_a_run_leaves_out_are_not_gone():
     [
         ("{", "The evidence before this cannot be read: JSONDecodeError"),
         ("[]", "The evidence before this cannot be read: TypeError"),
-        ('{"format": 1}', "The evidence before this cannot be read: KeyError: 'clusters'"),
-        ('{"format": 2}', "The evidence before this has format 2, which is another one."),
+        ('{"format": 2}', "The evidence before this cannot be read: KeyError: 'clusters'"),
+        ('{"format": 1}', "The evidence before this has format 1, which is another one."),
     ],
 )
 def test_evidence_that_cannot_be_compared_with_says_so(former, said):
@@ -309,6 +369,32 @@ def test_pipelines_read_a_test_for_each_check(whole):
     (skipped,) = found["gpu2/vision"].findall("testcase/skipped")
     assert skipped.get("message") == "to be changed and verified: something else is wanted of it than when it was verified"
     assert found["gpu1/ml"].find("testcase[@name='gpu in queue training']").get("time") == "1"
+
+
+PLACES = ["gpu1", "gpu1/ml", "gpu1/research", "gpu1/web", "gpu1/left", "gpu2", "gpu2/vision", "gpu2/speech", "gpu2/old"]
+
+
+def test_pipelines_read_a_test_of_every_place_from_drift():
+    found = suites(of_drift(drifted()))
+    cases = {name: {case.get("name"): case for case in suite.findall("testcase")} for name, suite in found.items()}
+    compared = {name: {kind.tag for kind in each["as the inventory says"]} for name, each in cases.items() if name in PLACES}
+    assert compared.pop("gpu1") == {"failure", "system-out"}
+    assert compared.pop("gpu1/ml") == {"failure", "system-out"}
+    # One that is not listed has a suite, too.
+    assert compared.pop("gpu1/left") == {"failure", "system-out"}
+    # Of one on which work ended early nobody knows.
+    assert compared.pop("gpu1/research") == {"skipped"}
+    assert list(compared.values()) == [set()] * 5
+    case = cases["gpu1"]["as the inventory says"]
+    assert "gpu1: nodes of tenants, gpu1-worker: [], wanted" in case.find("failure").get("message")
+    assert "site would label node gpu1-worker (it is to belong to ml)" in case.find("system-out").text
+
+
+def test_what_drift_could_not_tell_did_not_pass():
+    unread = Inventory().cluster(_kubegpu_failure="Compare: timed out")
+    for name in ("gpu1", "gpu1/ml"):
+        case = suites(of_drift(unread))[name].find("testcase[@name='as the inventory says']")
+        assert case.find("skipped").get("message") == "it could not be told"
 
 
 def test_pipelines_read_accepted_hazards_and_what_was_seen(whole):

@@ -9,16 +9,10 @@ import itertools
 import re
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page, _rehearsal_page
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
-from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, two_clusters
-from ansible_collections.kubegpu.tenancy.tests.unit.pages import Page
-from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import played, report
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._page import element, table
+from ansible_collections.kubegpu.tenancy.tests.unit.pages import PAGES, Page
 
-PAGES = {
-    "evidence": _evidence_page.page(evidence(two_clusters().reports(), AT)),
-    "rehearsal": _rehearsal_page.page(report([played()], [played(slower=9.0)])),
-}
 # Ratios of WCAG 2.2, level AA: of text, and of parts of a picture.
 LEAST_TEXT, LEAST_DRAWN = 4.5, 3.0
 
@@ -56,6 +50,11 @@ def test_its_tables_are_named_and_reached_by_the_keyboard(text):
     assert all(attributes.get("scope") == "col" for attributes in shown.of("th"))
     # None is empty.
     assert len([said for tag, said in shown.texts if tag == "th"]) == len(shown.of("th"))
+
+
+@pytest.mark.parametrize(("text", "css"), [("x" * 41, " class=long"), ("x" * 40, "")])
+def test_a_cell_is_as_wide_as_what_is_read_of_it(text, css):
+    assert f"<td{css}>" in table(["what"], [[element("span", text, css="failed")]]).text
 
 
 @of_every_page

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import pathlib
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import (
+    last_write,
     list_directory,
     make_directories,
     remove_empty,
@@ -64,3 +67,18 @@ def test_only_what_is_empty_and_below_the_top_is_removed(tmp_path: pathlib.Path,
     (tmp_path / "other").mkdir()
     remove_empty(f"{tmp_path}/{path}", f"{tmp_path}/top")
     assert sorted(str(found.relative_to(tmp_path)) for found in tmp_path.rglob("*")) == sorted({*left, "other"})
+
+
+def test_whose_a_file_is_and_since_when(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    assert last_write(str(path)) is None
+    path.touch()
+    os.utime(path, (1795514520, 1795514520))
+    assert last_write(str(path)) == ("2026-11-24T10:02:00Z", f"owner {getpass.getuser()}")
+    # As of a user who was removed.
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    assert last_write(str(path)) == ("2026-11-24T10:02:00Z", f"owner {os.geteuid()}")
+
+
+def test_kernel_files_have_no_time_of_their_own() -> None:
+    assert last_write("/proc/sys/kernel/ostype") is None

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm, Release, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm, Release, _utc, find_chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 UPSTREAM = Chart("oci://ghcr.io/kai/kai-scheduler", "v0.13.1")
@@ -133,7 +134,9 @@ CLUSTER = ["--kubeconfig", "/etc/kubeconfig", "--kube-context", "host"]
 def test_a_release_is_read_whatever_its_state(version):
     program = Program(version)
     release = program.helm.release("t", "apps")
-    assert release == Release("t", "apps", "pending-upgrade", 3, "tiny-chart", "1.2.3-rc.1", {"replicas": 1, "text": "a"})
+    values = {"replicas": 1, "text": "a"}
+    assert release == Release("t", "apps", "pending-upgrade", 3, "tiny-chart", "1.2.3-rc.1", values, release.deployed_at)
+    assert re.fullmatch(r"2026-11-22T\d\d:\d\d:\d\dZ", release.deployed_at)
     assert release.record == "sh.helm.release.v1.t.v3"
     rest = ["t", "--namespace", "apps", "--output", "json", *CLUSTER]
     assert program.commands == [["get", "metadata", *rest], ["get", "values", *rest]]
@@ -209,3 +212,10 @@ def test_a_missing_program_is_named(tmp_path):
     params = {"kubeconfig": "/etc/kubeconfig", "context": None, "helm_binary": str(tmp_path / "helm5")}
     with pytest.raises(TenancyError, match=r"helm_binary: there is no program .*/helm5\. Install Helm 3\.14 or newer"):
         Helm.connect(lambda *_args, **_kwargs: pytest.fail("it was run"), params)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"), [("2026-11-24T11:02:00+01:00", "2026-11-24T10:02:00Z"), ("", ""), ("yesterday", "")]
+)
+def test_when_a_revision_was_written_is_told_in_utc(written, expected):
+    assert _utc(written) == expected

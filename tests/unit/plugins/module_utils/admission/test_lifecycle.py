@@ -10,7 +10,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import have_policies, remove_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 NAME = "kubegpu-tenancy-ml"
@@ -49,6 +49,16 @@ def test_what_somebody_else_changed_or_added_goes():
         assert list(have(api)) == [f"{BINDING} {NAME}"]
         assert api.get(API_VERSION, BINDING, NAME)["spec"] == queue_policies("ml", ["vision"], True)[1]["spec"]
         assert have(api) == {}
+
+
+def test_who_changed_a_policy_is_said():
+    api = InMemoryApi()
+    have(api)
+    live = api.get(API_VERSION, BINDING, NAME) | {"spec": {"validationActions": ["Warn"]}}
+    api.put(written_by(live, "kubectl-edit", "2026-11-24T10:02:00Z", ("spec", "validationActions")))
+    run = make_run({"timeout": 30}, api, check_mode=True)
+    have_policies(run, "ml", queue_policies("ml", ["vision"], True))
+    assert run.result()["diff"]["written"] == {f"{BINDING} {NAME}": {"since": "2026-11-24T10:02:00Z", "by": "kubectl-edit"}}
 
 
 def test_another_tenants_namespace_is_not_theirs():

@@ -8,6 +8,7 @@ import pytest
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import UNBOUNDED, Run, Step
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
@@ -44,6 +45,17 @@ def test_the_result_is_made_of_what_was_recorded(run, clock):
         "seconds": 3.2,
         "name": "ml",
     }
+
+
+def test_a_diff_says_who_wrote_what_there_is(run):
+    run.change_all([("version", "1", "2"), ("values.a", 1, 2)], Write("2026-11-24T10:02:00Z", "Helm, revision 3"))
+    run.change("state", "paused", "running")
+    write = {"since": "2026-11-24T10:02:00Z", "by": "Helm, revision 3"}
+    assert run.result()["diff"]["written"] == {"version": write, "values.a": write}
+    # Ansible's own callback shows what differs, and no more.
+    callback = CallbackBase()
+    bare = {key: value for key, value in run.result()["diff"].items() if key != "written"}
+    assert callback._get_diff([run.result()["diff"]]) == callback._get_diff([bare]) != ""
 
 
 def test_without_changes_nothing_has_changed(run):

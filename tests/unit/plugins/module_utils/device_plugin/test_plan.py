@@ -10,6 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import CONFIG_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.plan import NOTE, note, relabels
+from ansible_collections.kubegpu.tenancy.tests.unit.api import written_by
 
 KEY = "nvidia.com/gpu.present"
 
@@ -51,6 +52,13 @@ def test_which_labels_are_owned(
 )
 def test_labels_that_stay(labels: dict[str, str], text: str | None, wanted: dict[str, str]) -> None:
     assert relabels([noted(labels, text)], {"w1": wanted}) == []
+
+
+def test_who_changed_a_label_is_said() -> None:
+    node = noted({CONFIG_LABEL: "old"}, note({CONFIG_LABEL: "old"}))
+    node = written_by(node, "kubectl-label", "2026-11-24T10:02:00Z", ("metadata", "labels", CONFIG_LABEL))
+    (found,) = relabels([node], {node["metadata"]["name"]: {CONFIG_LABEL: "new"}})
+    assert found.write == ("2026-11-24T10:02:00Z", "kubectl-label")
 
 
 def test_a_retirement_keeps_the_note_of_what_stays() -> None:

@@ -164,13 +164,15 @@ def test_there_and_back(tmp_path: pathlib.Path, original: bytes | None) -> None:
     assert (host.listing(), host.docker.did) == (before, [])
     done = host.present()
     assert done == predicted
-    assert done["diff"] == {
-        "before": {},
-        "after": {
-            f"{host.path}.default-runtime": "nvidia",
-            f"{host.path}.runtimes": {"nvidia": {"path": "nvidia-container-runtime", "args": []}},
-        },
+    settings = {
+        f"{host.path}.default-runtime": "nvidia",
+        f"{host.path}.runtimes": {"nvidia": {"path": "nvidia-container-runtime", "args": []}},
     }
+    assert {key: done["diff"][key] for key in ("before", "after")} == {"before": {}, "after": settings}
+    # Whoever wrote the file, where there was one, left them out.
+    written = done["diff"].get("written", {})
+    assert written.keys() == (settings.keys() if original else set())
+    assert {write["by"].partition(" ")[0] for write in written.values()} == ({"owner"} if original else set())
     assert (done["docker"], host.docker.did, host.uses) == ("reload", ["reload"], "nvidia")
     assert done["steps"] == [
         {"step": f"write {host.path}", "why": "it does not have the settings"},

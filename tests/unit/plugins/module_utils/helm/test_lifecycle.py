@@ -99,6 +99,17 @@ def test_every_state_but_deployed_is_a_change(status):
         assert setting.release.changes("2.0.0", VALUES) == expected
 
 
+@pytest.mark.parametrize(
+    ("deployed_at", "expected"), [("2026-11-24T10:02:00Z", ("2026-11-24T10:02:00Z", "Helm, revision 3")), ("", None)]
+)
+def test_a_revision_is_the_write_of_what_there_is(deployed_at, expected):
+    setting = Setting(None)
+    assert setting.release.write is None
+    setting.helm.record(Release("web", "apps", "deployed", 3, "web", "2.0.0", VALUES, deployed_at))
+    setting.release.inspect()
+    assert setting.release.write == expected
+
+
 def test_changes_name_version_and_each_value():
     setting = Setting("failed")
     assert setting.release.changes("2.1.0", {"replicas": 3, "image": "x"}) == [

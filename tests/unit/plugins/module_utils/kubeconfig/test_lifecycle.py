@@ -164,7 +164,9 @@ def test_loose_mode_is_mended(params):
 
 @pytest.mark.parametrize("secret", [True, False])
 def test_check_mode_writes_nothing(params, secret):
-    assert present(params, host(secret=secret), True, refuse)["changed"]
+    predicted = present(params, host(secret=secret), True, refuse)
+    why = "it does not exist" if secret else "the virtual cluster gets other credentials"
+    assert (predicted["changed"], predicted["steps"]) == (True, [{"step": f"write {params['path']}", "why": why}])
     assert not os.path.exists(params["path"])
 
 
@@ -218,7 +220,7 @@ def test_others_entries_stay(params, make_current, current):
     assert os.stat(params["path"]).st_mode & 0o777 == 0o600
     assert not present(params)["changed"]
 
-    assert absent(params, check_mode=True)["changed"]
+    assert absent(params, check_mode=True)["steps"] == [{"step": f"write {params['path']}", "why": "absent is wanted"}]
     assert written(params) == found
     result = absent(params)
     assert result["changed"]
@@ -277,7 +279,8 @@ def test_a_folder_that_cannot_be_written_loses_nothing(params, monkeypatch, code
 
     monkeypatch.setattr("os.open", fail)
     with pytest.raises(
-        TenancyError, match=rf"^path: {params['path']} cannot be written: .*{os.strerror(code)}.* has to be allowed"
+        TenancyError,
+        match=rf"^Could not write {params['path']}: path: {params['path']} cannot be written: .*{os.strerror(code)}.* has to be allowed",
     ):
         present(params)
     monkeypatch.undo()
@@ -295,7 +298,7 @@ def test_missing_folder(params):
 def test_a_file_that_cannot_be_removed(params, monkeypatch):
     present(params)
     monkeypatch.setattr("os.unlink", lambda path: os.listdir(f"{path}/none"))
-    with pytest.raises(TenancyError, match=r"^path: .* cannot be removed"):
+    with pytest.raises(TenancyError, match=r"^Could not remove .*: path: .* cannot be removed"):
         absent(params)
 
 
@@ -388,6 +391,8 @@ def test_a_service_account_gets_role_and_token_once(for_account):
     virtual = virtual_cluster()
     predicted = present(for_account, check_mode=True, virtual=virtual)
     assert (predicted["changed"], virtual.writes, os.path.exists(for_account["path"])) == (True, [], False)
+    steps = ["create service_account", "create cluster_role", f"write {for_account['path']}"]
+    assert [step["step"] for step in predicted["steps"]] == steps
 
     result = present(for_account, virtual=virtual)
     assert virtual.writes == [("create", "ServiceAccount", "deployer"), ("create", *BINDING), TOKEN]

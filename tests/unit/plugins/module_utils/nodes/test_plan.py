@@ -251,7 +251,14 @@ def test_what_an_assignment_needs_to_know_of_a_node():
         "status": {"capacity": {"nvidia.com/gpu": "4"}, "allocatable": {}},
     }
     # While a GPU is unhealthy, allocatable drops.
-    assert plain(live) == {"name": "n1", "gpus": 4, "labels": {}, "taints": [], "version": None}
+    assert plain(live) == {
+        "name": "n1",
+        "gpus": 4,
+        "labels": {},
+        "taints": [],
+        "version": None,
+        "metadata": {"managedFields": None},
+    }
 
 
 def test_whose_a_node_is():

@@ -9,6 +9,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan, pods_in_use
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
+from ansible_collections.kubegpu.tenancy.tests.unit.api import written_by
 
 TREE = [
     {
@@ -54,6 +55,25 @@ def test_an_update_shows_what_differs_in_users_units():
     assert change.before == {"display_name": "Old", "cpu.quota": "500m", "memory.limit": "32Gi"}
     assert change.after == {"display_name": None, "cpu.quota": 1, "memory.limit": "64Gi"}
     assert change.body["spec"]["displayName"] is None
+
+
+def test_a_queue_says_who_wrote_what_differs():
+    (old,) = live(*parse([{"name": "q", "gpu": {"limit": 2}, "display_name": "Old"}]).values())
+    edited = written_by(old, "kubegpu.tenancy", "2026-11-20T10:00:00Z", ("spec", "displayName"), ("spec", "priority"))
+    edited = written_by(edited, "kubectl-edit", "2026-11-24T10:02:00Z", ("spec", "resources", "gpu", "limit"))
+
+    def write(tree, state="present"):
+        (change,) = plan(parse(tree), [edited], state)
+        return change.write
+
+    by_hand, by_us = ("2026-11-24T10:02:00Z", "kubectl-edit"), ("2026-11-20T10:00:00Z", "kubegpu.tenancy")
+    assert write([{"name": "q", "gpu": {"limit": 3}, "display_name": "Old"}]) == by_hand
+    assert write([{"name": "q", "gpu": {"limit": 2}}]) == by_us
+    assert write([{"name": "q", "gpu": {"limit": 2}, "display_name": "Old", "priority": 50}]) == by_us
+    assert write([{"name": "q", "gpu": {"limit": 2}, "display_name": "Old", "cpu": {"quota": 1}}]) is None
+    assert write([{"name": "q"}], "absent") == by_hand
+    (created,) = plan(parse([{"name": "new"}]), [], "present")
+    assert created.write is None
 
 
 def test_a_queue_of_others_becomes_owned_and_its_unset_limit_is_nothing():

@@ -22,7 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import narrowed_egress, pod_networks, tenant_values
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster
-from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
 
 VALUES = tenant_values(False, {}, "high", None, {})
@@ -600,6 +600,23 @@ def test_a_changed_trust_is_recorded_on_the_namespace():
     world.helm.live = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
     again = world.run(trust="partial")
     assert (again["changed"], again["network_policies"], len(world.probed)) == (False, "enforced", 1)
+
+
+def test_what_differs_says_who_wrote_it():
+    hand = ("kubectl-annotate", "2026-11-24T10:02:00Z")
+    release = dataclasses.replace(RELEASE, values={"sync": {}}, deployed_at="2026-11-20T10:00:00Z")
+    namespace = written_by(own_namespace("partial"), *hand, ("metadata", "annotations", facts.TRUST_ANNOTATION))
+    written = World([namespace, *running()], release).run(check_mode=True)["diff"]["written"]
+    assert written.pop("trust") == {"since": hand[1], "by": hand[0]}
+    helm = {"since": "2026-11-20T10:00:00Z", "by": "Helm, revision 3"}
+    assert list(written.values()) == [helm] * len(written) != []
+
+    pause = ("kubectl-scale", "2026-11-24T10:02:00Z")
+    stateful, *others = running()
+    stateful["spec"]["replicas"] = 1
+    world = World([own_namespace(), written_by(stateful, *pause, ("spec", "replicas")), *others], RELEASE)
+    predicted = world.run(state="paused", check_mode=True)
+    assert predicted["diff"]["written"] == {"state": {"since": pause[1], "by": pause[0]}}
 
 
 def test_when_it_expires_is_recorded_kept_changed_and_taken_back():

@@ -1,0 +1,191 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook drift itself, on clusters of which there is no more than an API server in memory that refuses to be written to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
+from ansible_collections.kubegpu.tenancy.tests.unit.served import Server, served
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "docs/evidence.schema.json").read_text())
+LABEL = "tenant.kubegpu.tenancy/gone"
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "w1", "labels": {}},
+    "spec": {},
+    "status": {"capacity": {"nvidia.com/gpu": "4"}, "allocatable": {"nvidia.com/gpu": "4"}},
+}
+RUNTIME_CLASS = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"}
+GONE = {"name": "gone", "trust": "high", "state": "absent"}
+LABELLED = written_by(
+    NODE | {"metadata": {"name": "w1", "labels": {LABEL: "true"}}},
+    "kubectl-label",
+    "2026-11-24T10:02:00Z",
+    ("metadata", "labels", LABEL),
+)
+
+
+class Site:
+    """An inventory with a host for each cluster.
+
+    :ivar code: exit status of the last run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hosts: dict[str, dict[str, Any]] = {}
+        self.code = -1
+        # Nothing is installed with it, and so nothing is asked of it.
+        helm = folder / "bin/helm"
+        helm.parent.mkdir()
+        helm.write_text("#!/bin/sh\nexit 1\n")
+        helm.chmod(0o755)
+
+    def add(self, name: str, server: Server | None, **variables: Any) -> None:
+        """Have a cluster; without a server, one whose host is not reached."""
+        path, here = self.folder / name / "cluster.yml", self.folder / name / "here"
+        if server:
+            server.write_kubeconfig(path)
+            server.write_kubeconfig(here / "cluster.yml")
+        common = {
+            "ansible_connection": "local" if server else "ssh",
+            "ansible_host": "127.0.0.1",
+            "ansible_port": 1,
+            "ansible_python_interpreter": sys.executable,
+            "kubegpu_cluster_provider": "existing",
+            "kubegpu_kubeconfig": str(path),
+            "kubegpu_kubeconfig_dir": str(here),
+            "kubegpu_tenants": [GONE],
+        }
+        self.hosts[name] = common | variables
+
+    def run(self, *options: str, playbook: str = str(ROOT / "playbooks/drift.yml")) -> str:
+        inventory = self.folder / "hosts.json"
+        inventory.write_text(json.dumps({"kubegpu_clusters": {"hosts": self.hosts}}))
+        command = ["ansible-playbook", playbook, f"--inventory={inventory}", *options]
+        environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_SSH_TIMEOUT": "5"}
+        environment["PATH"] = f"{self.folder / 'bin'}:{environment['PATH']}"
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+        self.code = done.returncode
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(name="site")
+def _site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+DIFFERENCE = 'gpu2: nodes of tenants, w1: ["gone"], wanted [] (since 2026-11-24T10:02:00Z, by kubectl-label)'
+STEP = "gpu2: nodes of tenants: site would label node w1 (it is to belong to nobody)"
+
+
+@pytest.fixture(scope="module", name="agrees")
+def _agrees() -> Iterator[Server]:
+    with served(InMemoryApi([NODE, RUNTIME_CLASS])) as server:
+        yield server
+        assert server.changed == []
+
+
+@pytest.fixture(scope="module", name="drifts")
+def _drifts() -> Iterator[Server]:
+    with served(InMemoryApi([LABELLED, RUNTIME_CLASS])) as server:
+        yield server
+        assert server.changed == []
+
+
+def test_without_drift_it_ends_with_0(site: Site, agrees: Server) -> None:
+    site.add("gpu1", agrees)
+    said = site.run("--check")
+    assert (site.code, "Everything is as wanted." in said) == (0, True), said
+
+
+def test_with_drift_it_ends_with_2(site: Site, agrees: Server, drifts: Server) -> None:
+    site.add("gpu1", agrees)
+    site.add("gpu2", drifts)
+    folder = site.folder / "evidence"
+    said = site.run("--check", f"--extra-vars=kubegpu_evidence={folder}")
+    assert site.code == 2, said
+    for sentence in (
+        "gpu1: everything is as wanted",
+        DIFFERENCE,
+        STEP,
+        f"Wrote tenancy.html, tenancy.xml and tenancy.json in {folder}.",
+    ):
+        assert sentence in said
+    evidence = json.loads((folder / "tenancy.json").read_text())
+    jsonschema.validate(evidence, SCHEMA)
+    assert (evidence["run"], evidence["result"], evidence["problems"]) == ("drift", "incomplete", [])
+    assert evidence["pending"][0] == DIFFERENCE
+    suites = {suite.get("name"): suite.get("failures") for suite in ET.parse(folder / "tenancy.xml").getroot()}  # noqa: S314 - made here
+    assert (suites["gpu1"], suites["gpu2"], suites["gpu2/gone"]) == ("0", "1", "1")
+    assert "What kubegpu.tenancy.site would do" in (folder / "tenancy.html").read_text()
+
+
+def test_where_something_could_not_be_told_it_ends_with_4_and_names_what_differs(
+    site: Site, agrees: Server, drifts: Server
+) -> None:
+    site.add("gpu1", agrees)
+    site.add("gpu2", drifts, kubegpu_evidence="/dev/null/evidence")
+    site.add("gpu3", None)
+    said = site.run("--check")
+    assert site.code == 4, said
+    for sentence in (
+        "gpu1: everything is as wanted",
+        DIFFERENCE,
+        STEP,
+        "COULD NOT TELL gpu3: it was not reached",
+        "COULD NOT TELL gpu2: Have the folder: ",
+    ):
+        assert sentence in said
+
+
+def test_a_run_that_removes_what_expired_leaves_evidence_too(site: Site, agrees: Server) -> None:
+    folder = site.folder / "evidence"
+    site.add("gpu1", agrees, kubegpu_evidence=str(folder), kubegpu_tenants=[])
+    said = site.run(playbook=str(ROOT / "playbooks/expire.yml"))
+    assert site.code == 0, said
+    evidence = json.loads((folder / "tenancy.json").read_text())
+    jsonschema.validate(evidence, SCHEMA)
+    assert (evidence["run"], evidence["result"], evidence["drift"]) == ("expire", "passed", None)
+    assert [(cluster["name"], cluster["removed"]) for cluster in evidence["clusters"]] == [("gpu1", [])]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "options", "reason"),
+    [
+        (1, [], "Run it with --check"),
+        (1, ["--check", "--tags=tenants"], "Run it without --tags"),
+        (1, ["--check", "--skip-tags=summary"], "Run it without --tags"),
+        (0, ["--check"], "The inventory has no cluster"),
+    ],
+)
+def test_what_would_be_no_answer_is_refused(site: Site, agrees: Server, clusters: int, options: list[str], reason: str) -> None:
+    for number in range(clusters):
+        site.add(f"gpu{number}", agrees)
+    said = site.run(*options)
+    assert (site.code, reason in said) == (4, True), said
+
+
+@pytest.mark.parametrize(("ended", "expected"), [(0, 0), (2, 2), (1, 1), (4, 1), (5, 1), (99, 1), (250, 1), (124, 1)])
+def test_a_pipeline_gets_one_status_for_what_could_not_be_told(tmp_path: Path, ended: int, expected: int) -> None:
+    program = tmp_path / "ansible-playbook"
+    program.write_text(f'#!/bin/sh\necho "$@"\nexit {ended}\n')
+    program.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = [str(ROOT / "examples/ops-repo/ci/drift"), "--forks=20"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (expected, "drift.yml --check --forks=20\n")
