@@ -78,7 +78,7 @@ def _drift(drift: Data) -> list[Markup]:
     ]
     head = ["where", "what", "is", "wanted", "since, by", "was as wanted at"]
     steps = [[place_of(row), row["subject"], row["step"], row["why"]] for row in drift["steps"]]
-    found.append(table(head, rows, "Differences; since when and by whom what is there is there, where that is known"))
+    found.append(table(head, rows, "Differences; since when it is so and who wrote it, where that is known"))
     return [*found, table(["where", "subject", "step", "why"], steps, "What kubegpu.tenancy.site would do")]
 
 
