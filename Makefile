@@ -62,6 +62,7 @@ env:
 
 check:
 	tests/check
+	tests/pythons
 
 sanity:
 	tests/sanity
