@@ -32,7 +32,7 @@ from report import today, write_section
 REHEARSALS = 10
 SPAN, SPEED, SEED = 40.0, 4, 1
 # Rounds by pattern, and the verdict on the upgrade.
-PATTERNS = {"fractions": (1, REJECT), "gangs": (2, PROMOTE)}
+PATTERNS = {"fractions": (2, REJECT), "gangs": (2, PROMOTE)}
 
 
 def play(cluster: Scheduler, trace: Trace, version: str, rehearsals: int, rounds: int) -> list[list[Round]]:
