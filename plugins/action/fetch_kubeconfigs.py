@@ -97,7 +97,7 @@ class ActionModule(ActionBase):
         file = KubeconfigFile(path)
         content = None if text is None else text.encode()
         before = file.read()
-        if before == content is not None and file.mode == "0600":
+        if content is not None and before == content and file.mode == "0600":
             return
         differs = f"mode {file.mode}" if before == content else "another content"
         run.change(path, None if before is None else differs, "as on the host", file.last_write)
