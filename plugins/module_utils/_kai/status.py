@@ -244,6 +244,11 @@ def is_error(line: str) -> bool:
     return re.search(LOG_ERROR, line) is not None
 
 
+def without_names(line: str) -> str:
+    """Return a line of a log without what differs each time: what is quoted, or has a digit, as times and names of pods do."""
+    return re.sub(r'"[^"]*"|\S*\d\S*', "…", line)
+
+
 def log_cause(line: str) -> tuple[str, str] | None:
     """Return what a line of a log of KAI's pods means, and what to do; None where that is not known."""
     for pattern, meaning, advice in LOG_CAUSES:

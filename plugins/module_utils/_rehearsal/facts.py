@@ -136,8 +136,8 @@ THRESHOLDS: dict[str, dict[str, float]] = {
     "fragmented_gpus": {"ratio": 0.1, "amount": 2.0},
     # GPU devices that a queue is away from its fair share, on average over queues and the round.
     "unfairness": {"ratio": 0.2, "amount": 1.0},
-    # Lines of KAI Scheduler's own logs that report an error; its retries repeat them.
-    "log_errors": {"ratio": 2.0, "amount": 20.0},
+    # Kinds of errors in KAI Scheduler's own logs.
+    "log_errors": {"ratio": 0.5, "amount": 5.0},
     # Of KAI's scheduler: milliseconds of its cycles, 95 of 100 of them; cores on average; MiB at most.
     "cycle_p95": {"ratio": 0.5, "amount": 200.0},
     "scheduler_cpu": {"ratio": 0.5, "amount": 0.2},

@@ -26,7 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE as KAI_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, plain_lines
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, plain_lines, without_names
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import empty_namespace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
@@ -244,7 +244,8 @@ class _Play:
                 if not self._due and (self._all_ended(pods) or at > self._end + SETTLE):
                     measures = {"log_errors": self._log_errors(pods, at)} | self._meter.measures()
                     said = [event for event in self._evictions() if event["metadata"]["uid"] not in former]
-                    return self._watch.result(measures, {event["involvedObject"]["name"] for event in said})
+                    evicted = {event["involvedObject"]["name"] for event in said}
+                    return self._watch.result(measures, evicted, self._run.kube.list(*POD_GROUP, NAMESPACE))
                 if self._run.deadline.left(0) <= 0:
                     raise TenancyError(
                         f"The round is not over after {at:.0f} s, and the time is: allow more, or raise the speed."
@@ -270,10 +271,10 @@ class _Play:
         return [event for event in self._run.kube.list("v1", "Event", NAMESPACE) if event.get("reason") == EVICT_REASON]
 
     def _log_errors(self, pods: t.Iterable[Object], seconds: float) -> float:
-        """Return how many errors KAI Scheduler's own pods logged in the last seconds."""
+        """Return how many kinds of errors KAI Scheduler's own pods logged in the last seconds: retries repeat them."""
         names = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["namespace"] == KAI_NAMESPACE]
         logs = [self._run.kube.logs(name, KAI_NAMESPACE, lines=LOG_LINES, seconds=int(seconds)) for name in names]
-        return float(sum(is_error(line) for log in logs for line in plain_lines(log)))
+        return float(len({without_names(line) for log in logs for line in plain_lines(log) if is_error(line)}))
 
     def _submit(self, at: float) -> None:
         """Create the pods of all workloads that have arrived."""

@@ -143,14 +143,25 @@ class Watch:
         self._note(at, wrong)
         self._measure(at, mine, placed)
 
-    def result(self, more: t.Mapping[str, float] | None = None, evicted: t.Container[str] = ()) -> Round:
+    def result(
+        self,
+        more: t.Mapping[str, float] | None = None,
+        evicted: t.Container[str] = (),
+        groups: t.Iterable[Object] = (),
+    ) -> Round:
         """Return what came of the round.
 
         :arg more: further measures.
         :arg evicted: names of the PodGroups of which KAI's scheduler says that it evicted pods.
+        :arg groups: the PodGroups at the end.
         """
+        said = {group["metadata"]["name"]: _why_group(group) for group in groups}
         waits = {name: pod.bound - pod.since for name, pod in self._pods.items() if pod.bound is not None}
-        unbound = {name: _why(pod) for name, pod in self._last.items() if not pod["spec"].get("nodeName")}
+        unbound = {
+            name: _why(pod) or said.get(annotations_of(pod).get(POD_GROUP_NOTE, ""), "")
+            for name, pod in self._last.items()
+            if not pod["spec"].get("nodeName")
+        }
         early = [
             Violation(KEPT, at, f"{name} was at work and was deleted, and the scheduler did not evict it")
             for at, name, group in self._ended_early
@@ -406,3 +417,9 @@ def _why(pod: Object) -> str:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message") or condition.get("reason") or "")
     return str(status.get("message") or status.get("reason") or "")
+
+
+def _why_group(group: Object) -> str:
+    """Return what KAI's scheduler says last of a PodGroup that it does not place; empty where it says nothing."""
+    conditions = (group.get("status") or {}).get("schedulingConditions") or [{}]
+    return "; ".join(str(reason.get("message") or reason.get("reason")) for reason in conditions[-1].get("reasons") or [])

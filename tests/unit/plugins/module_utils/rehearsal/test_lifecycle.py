@@ -236,7 +236,10 @@ def test_errors_that_the_scheduler_logs_are_counted(cluster):
     made(cluster)
     metadata = {"name": "scheduler-1", "namespace": "kai-scheduler"}
     cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": {}})
-    cluster.pod_logs["scheduler-1"] = "2026-11-23T08:00:00.000Z\tERROR\tno\n2026-11-23T08:00:00.000Z\tINFO\tyes\n"
+    cluster.pod_logs["scheduler-1"] = (
+        "2026-11-23T08:00:00.000Z\tERROR\tno pod a-1\n2026-11-23T08:00:01.000Z\tERROR\tno pod a-2\n"
+        "2026-11-23T08:00:00.000Z\tINFO\tyes\n"
+    )
     trace = Trace(30.0, TRACE.nodes, QUEUES, {}, (WORK[0],))
     (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=5)
     assert found.measures["log_errors"] == 1

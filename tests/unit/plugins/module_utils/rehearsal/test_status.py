@@ -74,15 +74,15 @@ def reservation(group, where="n1", device="GPU-1", **metadata):
     }
 
 
-def watch(*observations, queues=None, evicted=()):
+def watch(*observations, queues=None, **more):
     """Observe pods at seconds, and return what came of them.
 
-    :arg evicted: groups of which the scheduler says that it evicted pods.
+    :arg more: what is known at the end, as Watch.result takes it.
     """
     made = Watch(TRACE, parse_queues(queues or QUEUES), NODES, "kai")
     for at, pods in observations:
         made.observe(at, pods)
-    return made.result(evicted=evicted)
+    return made.result(**more)
 
 
 def violations(*pods, after=60, **more):
@@ -214,6 +214,17 @@ def test_evictions_count_whether_or_not_pods_come_back():
     assert watch((0, [first]), (1, []), (2, [second]), (3, [second])).measures["evicted"] == 1
     assert watch((0, [first]), (1, []), (2, [])).measures["evicted"] == 1
     assert watch((0, [pod("whole-0", "whole", "n2", "Succeeded")]), (1, [])).measures["evicted"] == 0
+
+
+def test_what_is_said_of_a_group_explains_its_pods():
+    waits = pod("gang-0", "gang")
+    waits["metadata"]["annotations"]["pod-group-name"] = "gang"
+    assert [one.invariant for one in watch((0, [waits]), (60, [waits])).violations] == ["explained"]
+    reasons = [{"reason": "OverLimit", "message": "too many"}]
+    group = {"metadata": {"name": "gang"}, "status": {"schedulingConditions": [{"reasons": reasons}]}}
+    found = watch((0, [waits]), (60, [waits]), groups=[group])
+    assert (found.violations, found.unbound) == ((), {"gang-0": "too many"})
+    assert watch((0, [waits]), (60, [waits]), groups=[{"metadata": {"name": "gang"}}]).unbound == {"gang-0": ""}
 
 
 def test_a_pod_at_work_ends_only_by_the_schedulers_decision():
