@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubernetes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab, changed
@@ -116,6 +117,13 @@ class Hand:
         """End the operator, which would put it back at once."""
         kube = self.host.kube
         kube.patch("apps/v1", "Deployment", "kai-operator", {"spec": {"replicas": 0}}, "kai-scheduler")
+
+        def ended() -> tuple[bool | None, str]:
+            names = [item["metadata"]["name"] for item in kube.list("v1", "Pod", "kai-scheduler")]
+            left = [name for name in names if name.startswith("kai-operator")]
+            return (None, ", ".join(left)) if left else (True, "")
+
+        wait_for("the end of the operator", ended, Deadline(120))
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
             for item in kube.list("admissionregistration.k8s.io/v1", kind):
                 if "kai" in item["metadata"]["name"]:
