@@ -29,19 +29,19 @@ from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, defaults
 from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD, Scheduler
 from report import today, write_section
 
-REHEARSALS = 10
+REHEARSALS, ROUNDS = 10, 2
 SPAN, SPEED, SEED = 40.0, 4, 1
-# Rounds by pattern, and the verdict on the upgrade.
-PATTERNS = {"fractions": (2, REJECT), "gangs": (2, PROMOTE)}
+# The verdict on the upgrade, by pattern.
+PATTERNS = {"fractions": REJECT, "gangs": PROMOTE}
 
 
-def play(cluster: Scheduler, trace: Trace, version: str, rehearsals: int, rounds: int) -> list[list[Round]]:
+def play(cluster: Scheduler, trace: Trace, version: str, rehearsals: int) -> list[list[Round]]:
     """Return the rounds of some rehearsals under a release."""
     cluster.scheduler(version)
     cluster.queues(trace.queues)
-    params = defaults(rehearsal_rounds, trace=trace.data(), rounds=rehearsals * rounds, speed=SPEED)
+    params = defaults(rehearsal_rounds, trace=trace.data(), rounds=rehearsals * ROUNDS, speed=SPEED)
     played = parse_rounds(rehearsal_rounds.reconcile(Run(params, kube=cluster.kube))["rounds"], version)
-    return [played[first : first + rounds] for first in range(0, len(played), rounds)]
+    return [played[first : first + ROUNDS] for first in range(0, len(played), ROUNDS)]
 
 
 def judged(trace: Trace, before: Sequence[list[Round]], after: Sequence[list[Round]]) -> list[Verdict]:
@@ -64,17 +64,17 @@ def main() -> None:
     with Lab("kubegpu-bench", "--inventory=inventories/rehearsal") as lab:
         lab.site()
         cluster = Scheduler(lab, Path(os.environ["KUBEGPU_CACHE"]))
-        for pattern, (rounds, expected) in PATTERNS.items():
+        for pattern, expected in PATTERNS.items():
             trace = generate(pattern, [nodes(count=2, gpus=8)], SPAN, SEED)
             rehearsal_cluster.reconcile(Run(defaults(rehearsal_cluster, trace=trace.data(), timeout=300), kube=cluster.kube))
             # The rounds of one rehearsal are the next one's baseline where the same release is rehearsed twice.
-            old = play(cluster, trace, OLD, REHEARSALS + 1, rounds)
-            new = play(cluster, trace, NEW, REHEARSALS, rounds)
+            old = play(cluster, trace, OLD, REHEARSALS + 1)
+            new = play(cluster, trace, NEW, REHEARSALS)
             found = {f"{OLD} to {NEW}": (judged(trace, old[1:], new), expected)}
             if expected == PROMOTE:
                 found |= {f"{OLD} twice": (judged(trace, old[:-1], old[1:]), PROMOTE)}
             for name, (verdicts, result) in found.items():
-                rows.append(row(f"{pattern}, {rounds} rounds each, {name}", verdicts))
+                rows.append(row(f"{pattern}, {ROUNDS} rounds each, {name}", verdicts))
                 wrong += [reason for one in verdicts if one.result != result for reason in one.reasons]
                 print(rows[-1], *(one.reasons for one in verdicts), sep="\n", flush=True)
         rehearsal_cluster.reconcile(Run(defaults(rehearsal_cluster, state="absent", timeout=300), kube=cluster.kube))

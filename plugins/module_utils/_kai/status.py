@@ -244,6 +244,13 @@ def is_error(line: str) -> bool:
     return re.search(LOG_ERROR, line) is not None
 
 
+def scheduling_reasons(group: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """Return KAI's reasons for not placing a PodGroup, the newest ones; an empty list where it gives none."""
+    # The newest condition is the last (setPodGroupSchedulingCondition in status_updater).
+    conditions = (group.get("status") or {}).get("schedulingConditions") or [{}]
+    return conditions[-1].get("reasons") or []
+
+
 def without_names(line: str) -> str:
     """Return a line of a log without what differs each time: what is quoted, or has a digit, as times and names of pods do."""
     return re.sub(r'"[^"]*"|\S*\d\S*', "…", line)

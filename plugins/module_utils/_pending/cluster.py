@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SCHEDULERS, Version
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduling_reasons
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
@@ -151,9 +152,7 @@ class Cluster:
         group = self.group_of(pod)
         # While one of its pods is placed, a group keeps an older condition (markPodGroupUnschedulable in status_updater).
         if group and not any(member["spec"].get("nodeName") for member in self.members[group_key(pod)]):
-            # The newest is the last (setPodGroupSchedulingCondition there).
-            conditions = (group.get("status") or {}).get("schedulingConditions") or [{}]
-            reasons = [_told(reason) for reason in conditions[-1].get("reasons") or []]
+            reasons = [_told(reason) for reason in scheduling_reasons(group)]
             if reasons:
                 return reasons
         found = _TOLD.fullmatch(self.unschedulable(pod))

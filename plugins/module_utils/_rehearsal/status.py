@@ -16,6 +16,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduling_reasons
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
     GPU_MEMORY_LABEL,
     RESERVATION_APP,
@@ -421,5 +422,4 @@ def _why(pod: Object) -> str:
 
 def _why_group(group: Object) -> str:
     """Return what KAI's scheduler says last of a PodGroup that it does not place; empty where it says nothing."""
-    conditions = (group.get("status") or {}).get("schedulingConditions") or [{}]
-    return "; ".join(str(reason.get("message") or reason.get("reason")) for reason in conditions[-1].get("reasons") or [])
+    return "; ".join(str(reason.get("message") or reason.get("reason")) for reason in scheduling_reasons(group))
