@@ -167,6 +167,13 @@ kubeconfig:
   returned: always
   type: str
   sample: /etc/kubegpu/kubegpu/cluster.yml
+readable:
+  description:
+    - Whether the cluster can be read by O(kubeconfig) after the run. Not so in check mode where the cluster would be made, nodes of it
+      started, or its kubeconfig written.
+  returned: when O(state=present)
+  type: bool
+  sample: true
 nodes:
   description:
     - The nodes.

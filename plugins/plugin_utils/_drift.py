@@ -91,7 +91,7 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
             differences.append(place | {"verified": ""} | _row(what, real, None))
             verb = "remove" if report["removes_unlisted"] else "leave"
             steps.append(place | {"step": f"{verb} {what}", "why": _why(report["removes_unlisted"])})
-    unknown = {report["cluster"]: [*_unmade(hostvars[report["cluster"]], report), *report["failures"]] for report in found}
+    unknown = {report["cluster"]: [*_unread(hostvars[report["cluster"]], report["cluster"]), *report["failures"]] for report in found}
     differing = {row["cluster"] for row in differences}
     return {
         "clusters": {name: UNKNOWN if unknown[name] else DIFFERS if name in differing else AGREES for name in unknown},
@@ -102,9 +102,15 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
     }
 
 
-def _unmade(variables: Mapping, report: Mapping) -> list[str]:
-    """Return that there is no lab to look at, where that is so."""
-    return [f"{report['cluster']}: its lab is yet to be made"] if variables.get("_kubegpu_unmade") else []
+def _unread(variables: Mapping, cluster: str) -> list[str]:
+    """Return why nothing inside a cluster was read, although there may be something."""
+    if variables.get("_kubegpu_unmade"):
+        return [f"{cluster}: its lab is yet to be made"]
+    made = variables.get("_nvkind_cluster") or {}
+    # Of a cluster that is not there, all that is to be told is that.
+    if not made.get("readable", True) and any(row["what"] == "kubeconfig" for row in _rows(made)):
+        return [f"{cluster}: its device plugin and tenants were not read, because {made['kubeconfig']} is not its kubeconfig"]
+    return []
 
 
 def _changed(result: Mapping) -> list[Mapping]:

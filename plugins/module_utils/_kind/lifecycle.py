@@ -70,7 +70,7 @@ class Cluster:
         self._engine_error = ""
 
     def present(self) -> Result:
-        """Make the cluster, or bring it to what is wanted; return ``kubeconfig`` and ``nodes`` besides."""
+        """Make the cluster, or bring it to what is wanted; return ``kubeconfig``, ``readable`` and ``nodes`` besides."""
         check_mirrors(self._params["registry_mirrors"])
         workers = self._params["workers"]
         gpus = self._host.gpus() if any(worker["gpus"] or worker["count"] for worker in workers) else []
@@ -86,7 +86,10 @@ class Cluster:
         # What is due inside nodes that do not run yet shows only once they do.
         if not (self._run.check_mode and (reason or stopped)):
             self._converge(nodes, status.parse_nodes(self._docker.nodes(self._name)) if reason or stopped else live)
-        return self._run.result(kubeconfig=self._kubeconfig, nodes=[_listed(node) for node in nodes])
+        # Check mode neither makes or starts a cluster nor writes its kubeconfig.
+        unwritten = any(what == "kubeconfig" for what, _before, _after in self._run.changes)
+        readable = not (self._run.check_mode and (reason or stopped or unwritten))
+        return self._run.result(kubeconfig=self._kubeconfig, readable=readable, nodes=[_listed(node) for node in nodes])
 
     def absent(self) -> Result:
         """Delete the cluster with its kubeconfig and state, and Docker's network after the last one; return ``kubeconfig``."""

@@ -223,3 +223,14 @@ def test_each_cluster_is_named_and_what_is_not_known_counts_more_than_what_diffe
 def test_a_lab_that_is_not_there_agrees_with_nothing():
     result = found(Inventory().cluster(_kubegpu_unmade=True).without("gpu1", "_kubegpu_ledger"))
     assert (result["clusters"], result["unknown"]) == ({"gpu1": "unknown"}, ["gpu1: its lab is yet to be made"])
+
+
+def test_a_cluster_without_its_kubeconfig_could_not_be_read_and_one_that_is_gone_differs():
+    made = {"changed": True, "readable": False, "kubeconfig": "/etc/kubegpu/gpu1/cluster.yml"}
+    unread = found(Inventory().cluster(_nvkind_cluster=made | {"diff": {"before": {}, "after": {"kubeconfig": made["kubeconfig"]}}}))
+    assert (unread["clusters"], unread["unknown"]) == (
+        {"gpu1": "unknown"},
+        ["gpu1: its device plugin and tenants were not read, because /etc/kubegpu/gpu1/cluster.yml is not its kubeconfig"],
+    )
+    gone = found(Inventory().cluster(_nvkind_cluster=made | {"diff": {"before": {}, "after": {"cluster gpu1": {}}}}))
+    assert (gone["clusters"], gone["unknown"]) == ({"gpu1": "differs"}, [])

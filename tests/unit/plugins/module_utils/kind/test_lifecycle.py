@@ -193,12 +193,12 @@ def steps(result: Result) -> list[str]:
 
 def test_from_nothing_and_back(tmp_path: pathlib.Path, docker: FakeDocker, make: t.Callable[..., Cluster]) -> None:
     predicted = make(check_mode=True).present()
-    assert predicted["changed"]
+    assert (predicted["changed"], predicted["readable"]) == (True, False)
     assert docker.calls == []
     assert list(tmp_path.iterdir()) == []
 
     done = make().present()
-    assert done["changed"]
+    assert (done["changed"], done["readable"]) == (True, True)
     assert [node["gpus"] for node in done["nodes"]] == [[], [{"index": 1, "uuid": "GPU-0001"}], []]
     # The GPUs are hidden in all three nodes, and the one that has its own gets the toolkit too.
     assert docker.calls == ["create", "script", *["copy"] * 4, "script", "script", "script", "taint", "label"]
@@ -212,8 +212,9 @@ def test_from_nothing_and_back(tmp_path: pathlib.Path, docker: FakeDocker, make:
     docker.calls.clear()
     for check_mode in (True, False):
         again = make(check_mode=check_mode).present()
-        assert (again["changed"], steps(again)) == (False, [])
+        assert (again["changed"], again["readable"], steps(again)) == (False, True, [])
     assert docker.calls == []
+    assert make(check_mode=True, kubeconfig=str(tmp_path / "elsewhere.yml")).present()["readable"] is False
 
     assert make(check_mode=True).absent()["changed"]
     assert docker.calls == []
@@ -242,7 +243,8 @@ def test_stopped_nodes_are_started(docker: FakeDocker, make: t.Callable[..., Clu
     make().present()
     docker.containers["lab-worker"]["State"]["Status"] = "exited"
     docker.calls.clear()
-    assert steps(make(check_mode=True).present()) == ["start lab-worker"]
+    stopped = make(check_mode=True).present()
+    assert (steps(stopped), stopped["readable"]) == (["start lab-worker"], False)
     assert docker.calls == []
     assert steps(make().present()) == ["start lab-worker"]
     assert docker.calls == ["start"]
