@@ -13,6 +13,7 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import facts as rehearsal
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vcluster
@@ -82,6 +83,11 @@ def test_inventories_that_are_shown_are_accepted(source):
         for host, variables in inventory["kubegpu_clusters"]["hosts"].items():
             blueprint = load(variables.get("kubegpu_blueprint"))
             assert desired_state(variables, host, TODAY, running={}, blueprint=blueprint).tenants
+
+
+def test_the_tree_of_queues_that_is_shown_is_accepted():
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/queues.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert list(parse_queues(yaml.safe_load(shown)["queues"])) == ["ml", "training", "notebooks"]
 
 
 def options_of(action: str, given: dict) -> tuple[set[str], set[str]]:
