@@ -1,7 +1,10 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tutorial, typed in as it stands: each block of commands does what the page shows, and in the end nothing is left."""
+"""The tutorial, typed in as it stands: each block of commands does what the page shows, and in the end nothing is left.
+
+While its lab is there, the page for team leads is typed in, too.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,16 @@ from ansible_collections.kubegpu.tenancy.tests.faults.steps import Step, steps
 
 # The lab's own name, and that of the one in which make rehearse works.
 LABS = Lab("kubegpu-lab"), Lab("kubegpu-rehearsal")
-STEPS = steps((ROOT / "docs/tutorial.md").read_text())
+TUTORIAL = (ROOT / "docs/tutorial.md").read_text()
+# Of the tutorial, the steps before this heading leave the teams as they were.
+HEADING = "\n## Two releases, the same jobs\n"
+BEFORE = steps(TUTORIAL.partition(HEADING)[0])
+TEAM_LEAD = steps((ROOT / "docs/team_lead.md").read_text())
+STEPS = {
+    **{f"tutorial.md, line {step.line}": step for step in BEFORE},
+    **{f"team_lead.md, line {step.line}": step for step in TEAM_LEAD},
+    **{f"tutorial.md, line {step.line}": step for step in steps(TUTORIAL)[len(BEFORE) :]},
+}
 # Seconds for a block: the first run on a machine builds all images.
 LONG, SHORT = 3600, 300
 
@@ -58,7 +70,7 @@ def _typist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
         yield Typist(tmp_path_factory.mktemp("tutorial"))
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: f"line {step.line}")
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_what_the_page_shows_is_seen(typist: Typist, step: Step) -> None:
     code, said = typist.type(step)
     assert (code, step.missing(said)) == (0, []), said[-8000:]

@@ -34,11 +34,16 @@ INVENTORIES = [
     *sorted((ROOT / "inventories/existing").glob("*.yml")),
 ]
 
+# Playbooks that pages show as the reader's own.
+READERS = {"report.yml"}
 # Groups of the inventory, and the example of a variable that is refused.
 NO_VARIABLES = {"kubegpu_clusters", "kubegpu_labs", "kubegpu_rehearsals", "kubegpu_tenats"}
 FOLDERS = "blueprints|changelogs|docs|examples|faults|inventories|meta|molecule|playbooks|plugins|requirements|roles|tests|tools"
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]+|Makefile|pyproject.toml)(?:::\w+)?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+
+# What a block in another language than the shell's begins with.
+DATA = ("yaml", "json", "text")
 
 in_every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -47,6 +52,15 @@ def blocks(page: Path) -> list[dict]:
     """The inventories that a page shows."""
     found = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)]
     return [block for block in found if isinstance(block, dict) and "kubegpu_clusters" in block]
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of shell that a page shows, in blocks and within sentences; a line that goes on below is one."""
+    text = page.read_text()
+    found = re.findall(r"^ *```(\w*)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    shell = "".join(body for language, body in found if language not in DATA).replace("\\\n", " ")
+    sentences = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return [*shell.splitlines(), *re.findall(r"`([^`]+)`", sentences)]
 
 
 def anchors(page: Path) -> set[str]:
@@ -149,6 +163,39 @@ def test_tests_exist(page):
     named = re.findall(r"`((?:faults|tests)/[\w./-]+\.py)::(\w+)`", page.read_text())
     files = {file: (ROOT / "tests" / file.removeprefix("tests/")).read_text() for file, _test in named}
     assert [f"{file}::{test}" for file, test in named if f"def {test}(" not in files[file]] == []
+
+
+def tags_of(playbook: Path) -> set[str]:
+    """The tags of a playbook and of those that it imports."""
+    text = playbook.read_text()
+    tags = {tag for listed in re.findall(r"^ *tags: \[(.*)\]", text, re.MULTILINE) for tag in listed.split(", ")}
+    imported = re.findall(r"import_playbook: (?:kubegpu\.tenancy\.)?(\w+)", text)
+    return tags.union(*(tags_of(playbook.parent / f"{name}.yml") for name in imported))
+
+
+@in_every_page
+def test_commands_name_what_exists(page):
+    specs = "".join(path.read_text() for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
+    playbooks = "".join(path.read_text() for path in (ROOT / "playbooks").rglob("*.yml"))
+    targets = (ROOT / "Makefile").read_text().partition(".PHONY: ")[2].partition("\n")[0].split()
+    wrong = []
+    for line in commands(page):
+        wrong += [f"make {name}" for name in re.findall(r"^make ([a-z]+)", line) if name not in targets]
+        for name in re.findall(r"--scenario-name (\w+)", line):
+            wrong += [] if (ROOT / f"molecule/{name}").is_dir() else [name]
+        for name in re.findall(r"^ansible .*-m kubegpu\.tenancy\.(\w+)", line):
+            wrong += [] if (ROOT / f"plugins/modules/{name}.py").exists() else [name]
+        if not (book := re.search(r"^ansible-playbook (?:-\S+ \S+ )*(\S+)", line)):
+            continue
+        if (name := book[1]) in READERS:
+            continue
+        file = ROOT / f"playbooks/{name.removeprefix('kubegpu.tenancy.')}.yml" if name.startswith("kubegpu.") else ROOT / name
+        wrong += [] if file.exists() else [name]
+        given = set(re.findall(r"(?:-e |--extra-vars[ =])(\w+)=", line)) - {*facts.CLUSTER}
+        wrong += [one for one in given if not re.search(rf"\b{one}\b", specs + playbooks)]
+        tags = [tag for tag in re.findall(r"--(?:skip-)?tags[ =]([\w,]+)", line) for tag in tag.split(",")]
+        wrong += [tag for tag in tags if file.exists() and tag not in tags_of(file)]
+    assert wrong == []
 
 
 def test_the_scenarios_that_show_a_command_exist():

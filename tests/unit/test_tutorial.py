@@ -47,6 +47,11 @@ def test_bash_can_read_the_commands(step):
     subprocess.run(["bash", "-n", "-c", step.commands], check=True)
 
 
+def test_the_page_for_team_leads_is_typed_in_before_the_releases_are_compared():
+    assert PAGE.count("\n## Two releases, the same jobs\n") == 1
+    assert len(steps((ROOT / "docs/team_lead.md").read_text())) == 4
+
+
 def test_files_exist():
     named = re.findall(r"(?<![\w/.])((?:examples|inventories|playbooks|tools)/[\w./$-]+|(?:site|cleanup)\.yml)", COMMANDS)
     assert len(named) > 10
