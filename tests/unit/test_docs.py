@@ -169,7 +169,7 @@ def tags_of(playbook: Path) -> set[str]:
     """The tags of a playbook and of those that it imports."""
     text = playbook.read_text()
     tags = {tag for listed in re.findall(r"^ *tags: \[(.*)\]", text, re.MULTILINE) for tag in listed.split(", ")}
-    imported = re.findall(r"import_playbook: (?:kubegpu\.tenancy\.)?(\w+)", text)
+    imported = re.findall(r"import_playbook: (?:kubegpu\.tenancy\.)?([\w/]+)", text)
     return tags.union(*(tags_of(playbook.parent / f"{name}.yml") for name in imported))
 
 
