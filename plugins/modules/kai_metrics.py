@@ -8,14 +8,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kai_metrics
-short_description: Let a Prometheus of the host cluster read a tenant's KAI Scheduler
+short_description: Let a Prometheus of the host cluster read KAI Schedulers, and nobody else
 version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Makes, in a tenant's namespace on the host cluster, a headless Service C(kubegpu-metrics) that finds the pods of the tenant's own KAI
     Scheduler at port 8080, where all of its programs serve C(/metrics), and a NetworkPolicy of the same name by which these pods are reached
     at that port from the namespace of the Prometheus, and otherwise from the tenant's own namespace only.
-  - The policy holds whatever the tenant's trust, as far as the cluster's network enforces policies.
+  - Without a tenant's O(name), it is about the host cluster's own KAI Scheduler, which tenants share and whose metrics name the queues of
+    all of them. Its namespace C(kai-scheduler) gets the NetworkPolicy, by which port 8080 is reached from the namespace of the Prometheus
+    and its own only, and all other ports as before. What announces it is upstream's.
+  - The policy holds whatever a tenant's trust, as far as the cluster's network enforces policies.
   - Of what carries these names, only what this collection made is changed or removed.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -23,9 +26,8 @@ extends_documentation_fragment:
 options:
   name:
     description:
-      - Name of the tenant, whose namespace is C(tenant-NAME).
+      - Name of the tenant, whose namespace is C(tenant-NAME). The host cluster's own KAI Scheduler if omitted.
     type: str
-    required: true
   state:
     description:
       - V(present) has the objects, V(absent) removes them.
@@ -66,7 +68,13 @@ EXAMPLES = r"""
     namespace: monitoring
     labels: {release: kube-prometheus-stack}
 
-- name: Let nobody read it any more
+- name: Keep tenants from what the scheduler that they share tells
+  kubegpu.tenancy.kai_metrics:
+    kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
+    provider: annotations
+    namespace: monitoring
+
+- name: Let nobody read the team's any more
   kubegpu.tenancy.kai_metrics:
     kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
     name: team-ml
@@ -108,10 +116,10 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import PROVIDERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import serve_kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import fence_shared, serve_kai
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
-    "name": {"type": "str", "required": True},
+    "name": {"type": "str"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "provider": {"type": "str", "choices": list(PROVIDERS)},
     "namespace": {"type": "str"},
@@ -120,10 +128,13 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 
 def reconcile(run: Run) -> Result:
-    """Have the objects by which the Prometheus reads the tenant's metrics, or none."""
+    """Have the objects by which the Prometheus reads the metrics of a KAI Scheduler, or none."""
     params = run.params
     wanted = {key: params[key] for key in ("provider", "namespace", "labels")} if params["state"] == "present" else {}
-    serve_kai(run, params["name"], wanted)
+    if params["name"]:
+        serve_kai(run, params["name"], wanted)
+    else:
+        fence_shared(run, wanted)
     return run.result()
 
 

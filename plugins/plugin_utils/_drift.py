@@ -26,6 +26,7 @@ REGISTERED = {
     "_nvkind_cluster": "cluster",
     "_device_plugin_state": "device plugin",
     "_kubegpu_nodes": "nodes of tenants",
+    "_kubegpu_shared_metrics": "metrics of the shared KAI Scheduler",
     "_vcluster_tenant_cluster": "virtual cluster",
     "_vcluster_tenant_metrics": "metrics",
     "_vcluster_tenant_folder": "folder for kubeconfigs",
@@ -91,7 +92,9 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
             differences.append(place | {"verified": ""} | _row(what, real, None))
             verb = "remove" if report["removes_unlisted"] else "leave"
             steps.append(place | {"step": f"{verb} {what}", "why": _why(report["removes_unlisted"])})
-    unknown = {report["cluster"]: [*_unread(hostvars[report["cluster"]], report["cluster"]), *report["failures"]] for report in found}
+    unknown = {
+        report["cluster"]: [*_unread(hostvars[report["cluster"]], report["cluster"]), *report["failures"]] for report in found
+    }
     differing = {row["cluster"] for row in differences}
     return {
         "clusters": {name: UNKNOWN if unknown[name] else DIFFERS if name in differing else AGREES for name in unknown},

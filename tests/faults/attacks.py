@@ -18,6 +18,8 @@ from typing import Any
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import KAI_PORT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
     FRACTION_NOTE,
     GPU_GROUP_LABEL,
@@ -536,6 +538,19 @@ def gpu_pod(attacker: Attacker, name: str, queue: str | None, gpus: int = 1, **m
     limits = {"cpu": "100m", "memory": "32Mi"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
     spec = {"schedulerName": more.pop("scheduler", "kai-scheduler")}
     return attacker.run(name, "true", spec, labels | more.pop("labels", {}), resources={"limits": limits}, **more)
+
+
+def read_metrics(host: Kube) -> str:
+    """Return the command that reads what the host cluster's KAI Scheduler tells of queues; it fails where no pod of it answers."""
+    pods = [pod for pod in host.list("v1", "Pod", kai.NAMESPACE) if pod["status"].get("podIP")]
+    addresses = " ".join(pod["status"]["podIP"] for pod in pods)
+    return f"for a in {addresses}; do wget -q -T 3 -O - http://$a:{KAI_PORT}/metrics | grep -m 1 kai_queue_info && exit 0; done; exit 1"
+
+
+@attack("network policy of the host cluster, with `kubegpu_metrics`", alone="", beside="stopped stopped")
+def metrics_of_the_scheduler(attacker: Attacker) -> Outcome:
+    """The metrics of the host cluster's KAI Scheduler, which name the queues of all tenants."""
+    return attacker.run("metrics", read_metrics(attacker.host))
 
 
 @attack(POLICY, alone="", beside="stopped stopped")

@@ -27,6 +27,8 @@ VCLUSTER = {"kubernetes_version": "v1.35.4"}
 ACCEPTED = ["#1103", "end-of-support"]
 VARIABLES: dict[str, Any] = {
     "lab_gpus": 5,
+    # All is done by Helm 4, and what is changed by hand, by Helm 3.
+    "lab_helm_version": "v4.3.1",
     "lab_network_policies": True,
     "nvkind_workers": [{"gpus": [0, 1]}, {"gpus": [2, 3]}, {"gpus": [4]}],
     "kubegpu_unlisted": "remove",

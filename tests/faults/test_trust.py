@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, GPU_UUID, MEMORY_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_ledger_info
@@ -33,6 +34,7 @@ from ansible_collections.kubegpu.tenancy.tests.faults.attacks import (
     POSSIBLE,
     STOPPED,
     Attacker,
+    read_metrics,
 )
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab
 
@@ -65,6 +67,8 @@ def beside(name: str, trust: str) -> dict[str, Any]:
 
 
 OWN_KAI = {"scheduler": KAI, "queues": [{"name": "work", "gpu": {"quota": 2, "limit": 2}}]}
+# The namespace of who may read metrics.
+PROMETHEUS = "monitoring"
 # Tenants, the first of which is attacked: nothing protects it.
 LAYOUTS: dict[str, dict[str, Any]] = {
     "alone": {
@@ -79,6 +83,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "beside": {
         "kubegpu_unlisted": "remove",
         "kubegpu_shared_scheduler": KAI | {"gpu_sharing": True},
+        "kubegpu_metrics": {"provider": "annotations", "namespace": PROMETHEUS},
         "kubegpu_tenants": [beside("neighbour", "high"), beside("beside-high", "high"), beside("beside-partial", "partial")],
     },
 }
@@ -149,6 +154,25 @@ def test_what_each_profile_stops(trust_lab: TrustLab) -> None:
     (ROOT / "docs/attacks.md").write_text(page(seen))
     expected = {layout: {one.does: outcomes for one in ATTACKS if (outcomes := getattr(one, layout))} for layout in LAYOUTS}
     assert seen == expected, json.dumps(reasons, indent=1)
+
+
+def test_the_prometheus_reads_the_scheduler_that_tenants_share(trust_lab: TrustLab) -> None:
+    """It can be read at all: that tenants fail is the policy's doing."""
+    kube = Cluster(trust_lab, Path(os.environ["KUBEGPU_CACHE"])).kube
+    kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROMETHEUS}})
+    (container,) = HARMLESS["containers"]
+    # What enforces policies learns of a new pod only after it runs.
+    script = f"for try in 1 2 3 4 5; do ({read_metrics(kube)}) && exit 0; sleep 1; done; exit 1"
+    spec = HARMLESS | {"containers": [container | {"command": ["/bin/sh", "-c", script]}]}
+    kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "scraper", "namespace": PROMETHEUS}, "spec": spec})
+
+    def ended() -> tuple[str | None, str]:
+        pod = kube.get("v1", "Pod", "scraper", PROMETHEUS) or {}
+        phase = pod.get("status", {}).get("phase", "")
+        return phase if phase in ("Succeeded", "Failed") else None, phase
+
+    assert wait_for("the scraper's end", ended, Deadline(180)) == "Succeeded"
+    kube.delete("v1", "Namespace", PROMETHEUS)
 
 
 @dataclasses.dataclass

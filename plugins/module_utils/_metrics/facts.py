@@ -12,6 +12,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema imp
 # Every program of KAI Scheduler serves them, v0.7 to v0.17 (kai-scheduler/KAI-Scheduler, cmd/*/app/options.go: metrics-bind-address,
 # metrics-listen-address and listen-address).
 KAI_PORT = 8080
+LAST_PORT = 65535
 # The GPU operator's DaemonSet and Service (NVIDIA/gpu-operator, assets/state-dcgm-exporter, v26.7.0).
 DCGM_PORT, DCGM_LABELS = 9400, {"app": "nvidia-dcgm-exporter"}
 PATH = "/metrics"
@@ -30,7 +31,7 @@ KINDS = (NETWORK_POLICY, SERVICE, SERVICE_MONITOR)
 # Name of the objects, and the label by which they are found again, with what it is about as its value.
 NAME = "kubegpu-metrics"
 LABEL = "kubegpu.tenancy/metrics"
-KAI, DCGM = "kai", "dcgm"
+KAI, SHARED, DCGM = "kai", "shared-kai", "dcgm"
 # Of a ServiceMonitor's endpoint: its name in the Service.
 PORT_NAME = "metrics"
 # Series of one scrape of one pod. A tenant administers the pods that are scraped; about a dozen series a queue are KAI Scheduler's.

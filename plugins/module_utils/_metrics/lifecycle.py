@@ -20,6 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
     last_write,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE as KAI_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
     ANNOTATIONS,
     KAI,
@@ -29,8 +30,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts imp
     SERVICE,
     SERVICE_MONITOR,
     SERVICE_MONITORS,
+    SHARED,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import kai_objects, patch, shown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import kai_objects, patch, shared_objects, shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
     NETWORK_ANNOTATION,
     TENANT_LABEL,
@@ -56,6 +58,22 @@ def serve_kai(run: Run, tenant: str, metrics: Metrics) -> None:
         check_reader(run, metrics)
         _check_tenant(run, tenant, namespace)
     have(run, namespace, KAI, kai_objects(tenant, namespace, metrics) if metrics else [])
+
+
+def fence_shared(run: Run, metrics: Metrics) -> None:
+    """Have the metrics of the host cluster's own KAI Scheduler read by the Prometheus alone, or, without one, by whoever reaches them.
+
+    :arg metrics: as for ``serve_kai``.
+    :raises TenancyError: before the first write, where that KAI Scheduler is not there, or the Prometheus may not read.
+    """
+    if metrics:
+        check_reader(run, metrics)
+        # Check mode runs before it is installed.
+        if run.kube.get("v1", "Namespace", KAI_NAMESPACE) is None and not run.check_mode:
+            raise TenancyError(
+                f"There is no namespace {KAI_NAMESPACE} on this cluster. Install its KAI Scheduler first, or name a tenant."
+            )
+    have(run, KAI_NAMESPACE, SHARED, shared_objects(metrics) if metrics else [])
 
 
 def check_reader(run: Run, metrics: Metrics) -> None:

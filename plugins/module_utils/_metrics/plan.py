@@ -25,6 +25,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts imp
     KAI,
     KAI_PORT,
     LABEL,
+    LAST_PORT,
     NAME,
     NETWORK_POLICY,
     NOTES,
@@ -33,6 +34,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts imp
     SAMPLE_LIMIT,
     SERVICE,
     SERVICE_MONITOR,
+    SHARED,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_FROM_LABEL, TENANT_LABEL
 
@@ -64,6 +66,15 @@ def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> 
     return [policy, service] if announced else [policy, service, _monitor(namespace, metrics["labels"])]
 
 
+def shared_objects(metrics: t.Mapping[str, t.Any]) -> list[Object]:
+    """Return what keeps the metrics of the host cluster's own KAI Scheduler, which tenants share, from everybody but a Prometheus."""
+    # The API server calls webhooks at ports that differ by release.
+    ranges = ((1, KAI_PORT - 1), (KAI_PORT + 1, LAST_PORT))
+    other_ports = [{"port": first, "endPort": last, "protocol": "TCP"} for first, last in ranges]
+    further = [{"ports": other_ports}, {"from": [{"podSelector": {}}]}]
+    return [_policy(SHARED, NAMESPACE, {}, KAI_PORT, metrics["namespace"], further)]
+
+
 def dcgm_objects(namespace: str, metrics: t.Mapping[str, t.Any]) -> list[Object]:
     """Return what keeps the metrics of DCGM exporter from everybody but a Prometheus; the GPU operator makes the rest."""
     return [_policy(DCGM, namespace, DCGM_LABELS, DCGM_PORT, metrics["namespace"], [])] if metrics else []
@@ -75,10 +86,13 @@ def _object(kind: tuple[str, str], subject: str, namespace: str) -> Object:
 
 
 def _policy(subject: str, namespace: str, pods: dict[str, str], port: int, reader: str, further: t.Sequence[Object]) -> Object:
-    """Return the policy by which pods are reached at one port from one namespace, and otherwise by ``further`` rules only."""
+    """Return the policy by which pods are reached at one port from one namespace, and otherwise by ``further`` rules only.
+
+    :arg pods: their labels; without any, all pods of the namespace.
+    """
     readers = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": reader}}}
     rule = {"from": [readers], "ports": [{"port": port, "protocol": "TCP"}]}
-    spec = {"podSelector": {"matchLabels": pods}, "policyTypes": ["Ingress"], "ingress": [*further, rule]}
+    spec = {"podSelector": {"matchLabels": pods} if pods else {}, "policyTypes": ["Ingress"], "ingress": [*further, rule]}
     return _object(NETWORK_POLICY, subject, namespace) | {"spec": spec}
 
 

@@ -114,6 +114,34 @@ def test_without_the_prometheus_operator_it_says_what_is_missing():
     assert call(kube)["changed"]
 
 
+def test_a_scheduler_that_tenants_share_is_read_by_the_prometheus_alone_at_the_port_of_its_metrics():
+    kube = cluster(item("v1", "Namespace", "kai-scheduler"))
+    before = kube.objects.copy()
+    predicted = call(kube, check_mode=True, name=None)
+    assert call(kube, name=None) == predicted
+    assert kube.writes == [("create", "NetworkPolicy", NAME)]
+    spec = kube.get(*NETWORK_POLICY, NAME, "kai-scheduler")["spec"]
+    assert spec["podSelector"] == {}
+    others, own, reader = spec["ingress"]
+    assert [(port["port"], port["endPort"]) for port in others["ports"]] == [(1, 8079), (8081, 65535)]
+    assert (own, reader["ports"]) == ({"from": [{"podSelector": {}}]}, [{"port": 8080, "protocol": "TCP"}])
+    assert reader["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    assert not call(kube, name=None)["changed"]
+    # Tenants have theirs besides.
+    call(kube)
+    assert call(kube, name=None, state="absent")["changed"]
+    assert kinds(kube) == ["NetworkPolicy", "Service"]
+    call(kube, state="absent")
+    assert kube.objects == before
+
+
+def test_without_a_scheduler_that_tenants_share_there_is_nothing_to_keep_them_from():
+    with pytest.raises(TenancyError, match="There is no namespace kai-scheduler"):
+        call(cluster(), name=None)
+    assert call(cluster(), check_mode=True, name=None)["changed"]
+    assert not call(cluster(), name=None, state="absent")["changed"]
+
+
 def test_a_namespace_that_is_yet_to_come_is_warned_of():
     (warning,) = call(cluster(), namespace="observability")["warned"]
     assert warning.startswith("The host cluster has no namespace observability")

@@ -227,7 +227,9 @@ def test_a_lab_that_is_not_there_agrees_with_nothing():
 
 def test_a_cluster_without_its_kubeconfig_could_not_be_read_and_one_that_is_gone_differs():
     made = {"changed": True, "readable": False, "kubeconfig": "/etc/kubegpu/gpu1/cluster.yml"}
-    unread = found(Inventory().cluster(_nvkind_cluster=made | {"diff": {"before": {}, "after": {"kubeconfig": made["kubeconfig"]}}}))
+    unread = found(
+        Inventory().cluster(_nvkind_cluster=made | {"diff": {"before": {}, "after": {"kubeconfig": made["kubeconfig"]}}})
+    )
     assert (unread["clusters"], unread["unknown"]) == (
         {"gpu1": "unknown"},
         ["gpu1: its device plugin and tenants were not read, because /etc/kubegpu/gpu1/cluster.yml is not its kubeconfig"],
