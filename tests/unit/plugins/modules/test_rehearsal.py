@@ -133,6 +133,10 @@ def test_a_verdict():
     held = verdict(worse)
     assert (held["changed"], held["result"]) == (False, "hold")
     assert verdict(worse, thresholds={"bind_p50": {"amount": 9}})["result"] == "promote"
+    near = ROUND | {"measures": {"bind_p50": 2.0}}
+    assert verdict(near)["result"] == "promote"
+    tightened = verdict(near, thresholds={"bind_p50": {"ratio": 0.1, "amount": 0.1}})
+    assert (tightened["result"], "bind_p50 is 2 (2 to 2)" in tightened["reasons"][0]) == ("hold", True)
     lost = ROUND | {"violations": [{"invariant": "reserved", "at": 3.0, "message": "a"}]}
     assert verdict(lost)["result"] == "reject"
 
