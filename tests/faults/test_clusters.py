@@ -79,6 +79,7 @@ class Existing(Cluster):
             "kubegpu_cluster_provider": "existing",
             "kubegpu_kubeconfig": str(self.kubeconfig),
             "kubegpu_charts": str(self.charts),
+            "device_plugin_probe_image": "docker.io/library/busybox:1.37.0",
         }
         self.inventory.write_text(yaml.safe_dump({"kubegpu_clusters": {"hosts": {"shapes": host | variables}}}))
 
@@ -128,6 +129,8 @@ def test_tainted_nodes(existing: Existing) -> None:
         existing.want(kubegpu_tenants=[tenant({"count": 1})], kubegpu_tolerations=json.loads(found[1]))
         assert "distribution: kind" in existing.play("preflight")
         existing.site()
+        assert "Probe that a pod on each node gets one GPU" in existing.play("verify")
+        assert existing.code == 0
         scheduler = [pod for pod in existing.pods() if pod["metadata"]["name"].startswith("kai-scheduler-default")]
         assert [pod["spec"]["nodeName"] for pod in scheduler] == [WORKER]
         existing.remove()
