@@ -84,6 +84,10 @@ VERDICT: Fields = {
 NAMESPACE, KWOK_NAMESPACE = NAMESPACES = ("kubegpu-rehearsal", "kubegpu-rehearsal-kwok")
 # Label of the pods of a workload, with its name.
 WORKLOAD_LABEL = "rehearsal.kubegpu.tenancy/workload"
+# Label of a pod, with the name under which it was submitted: one that is made again has another name, as from a Job or a ReplicaSet, because
+# KAI's scheduler looks BindRequests up by the pod's name, and takes one that is left for the new pod's (pkg/scheduler/api/bindrequest_info
+# of v0.13.1). It would wait for that, and nothing says so.
+POD_LABEL = "rehearsal.kubegpu.tenancy/pod"
 # Annotation of pods that end: after how long, as Go writes a duration.
 RUNS_NOTE = "rehearsal.kubegpu.tenancy/runs"
 # On the namespace: which run of rehearsal_rounds plays there.

@@ -40,6 +40,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts i
     NAMESPACE,
     NAMESPACES,
     PLAYER_NOTE,
+    POD_LABEL,
     RUNS_NOTE,
     SIMULATED,
 )
@@ -223,7 +224,9 @@ class _Play:
         self._end = trace.span / speed
         self._together = trace.together
         self._due = collections.deque(sorted(trace.workloads, key=lambda item: item.arrives))
+        # By the names under which they were submitted.
         self._submitted: dict[str, Object] = {}
+        self._again: collections.Counter[str] = collections.Counter()
         self._watch = Watch(trace, parse_queues(trace.queues), nodes, scheduler)
         self._meter = Meter()
 
@@ -295,32 +298,35 @@ class _Play:
 
     def _bring_back(self, pods: t.Iterable[Object]) -> None:
         """Create again what KAI Scheduler evicted, as the controllers of such pods would."""
-        phases = {
-            pod["metadata"]["name"]: pod["status"].get("phase") for pod in pods if pod["metadata"]["namespace"] == NAMESPACE
-        }
-        evicted = [pod for name, pod in self._submitted.items() if name not in phases]
+        live = _by_submitted_name(pods)
+        evicted = self._submitted.keys() - live.keys()
         # Pods that start together do so again all of them: KAI Scheduler counts none that has ended.
-        groups = {annotations_of(pod).get(POD_GROUP_NOTE) for pod in evicted} - {None}
+        groups = {annotations_of(self._submitted[name]).get(POD_GROUP_NOTE) for name in evicted} - {None}
         ended = [
-            pod
-            for name, pod in self._submitted.items()
-            if phases.get(name) in ENDED and annotations_of(pod).get(POD_GROUP_NOTE) in groups
+            name
+            for name, pod in live.items()
+            if pod["status"].get("phase") in ENDED and annotations_of(pod).get(POD_GROUP_NOTE) in groups
         ]
-        concurrently(self._delete, ended)
-        concurrently(self._run.kube.create, evicted + ended)
+        concurrently(self._delete, [live[name] for name in ended])
+        due = sorted([*evicted, *ended])
+        self._again.update(due)
+        concurrently(self._run.kube.create, [plan.made_again(self._submitted[name], self._again[name]) for name in due])
 
     def _delete(self, pod: Object) -> None:
         self._run.kube.delete("v1", "Pod", pod["metadata"]["name"], NAMESPACE, grace_seconds=0)
 
     def _all_ended(self, pods: t.Iterable[Object]) -> bool:
         """Tell whether nothing can change any more: every pod has ended, or runs without an end."""
-        phases = {
-            pod["metadata"]["name"]: pod["status"].get("phase") for pod in pods if pod["metadata"]["namespace"] == NAMESPACE
-        }
+        phases = {name: pod["status"].get("phase") for name, pod in _by_submitted_name(pods).items()}
         return all(
             phases.get(name) in ENDED or (phases.get(name) == "Running" and RUNS_NOTE not in pod["metadata"]["annotations"])
             for name, pod in self._submitted.items()
         )
+
+
+def _by_submitted_name(pods: t.Iterable[Object]) -> dict[str, Object]:
+    """Return the pods of a round by the names under which they were submitted."""
+    return {labels_of(pod)[POD_LABEL]: pod for pod in pods if POD_LABEL in labels_of(pod)}
 
 
 def _clear(run: Run) -> None:

@@ -30,6 +30,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
     KWOK_NAMESPACE,
     NAMESPACE,
+    POD_LABEL,
     RUNS_NOTE,
     SIMULATED,
     WORKLOAD_LABEL,
@@ -307,8 +308,17 @@ def pods(workload: Workload, together: int, scheduler: str, speed: float = 1) ->
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "namespace": NAMESPACE, "labels": dict(labels), "annotations": dict(notes)},
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels | {POD_LABEL: name}, "annotations": dict(notes)},
             "spec": spec,
         }
         for name in workload.pod_names
     ]
+
+
+def made_again(pod: Object, times: int) -> Object:
+    """Return a pod under another name.
+
+    :arg pod: as it was submitted.
+    :arg times: how often it was made again, this time included.
+    """
+    return pod | {"metadata": pod["metadata"] | {"name": f"{pod['metadata']['name']}-again-{times}"}}

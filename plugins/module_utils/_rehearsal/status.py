@@ -32,6 +32,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts i
     KEPT,
     ONE_OWNER,
     PLACEMENT,
+    POD_LABEL,
     RESERVED,
     WHOLE_GROUPS,
     WITHIN_LIMITS,
@@ -88,7 +89,10 @@ class Round:
 
 @dataclasses.dataclass
 class _Pod:
-    """What was seen of one pod: since when it is there, and by this uid; when it first got a node, and how often it lost it."""
+    """What was seen of one pod that was submitted, under whatever name it is there now.
+
+    Since when it is there, and by this uid; when it first got a node, and how often it lost it.
+    """
 
     since: float
     uid: str
@@ -131,13 +135,13 @@ class Watch:
         """
         mine = [pod for pod in pods if labels_of(pod).get(WORKLOAD_LABEL) in self._workloads]
         reservations = [pod for pod in pods if labels_of(pod).get("app") == RESERVATION_APP]
-        before, self._last = self._last, {pod["metadata"]["name"]: pod for pod in mine}
-        for pod in mine:
-            self._follow(at, pod, before.get(pod["metadata"]["name"], {}))
+        before, self._last = self._last, {labels_of(pod)[POD_LABEL]: pod for pod in mine}
+        for name, pod in self._last.items():
+            self._follow(at, name, pod, before.get(name, {}))
         for name, known in self._pods.items():
             if name not in self._last and not known.ended and not known.gone:
                 known.gone = True
-                self._lose(at, known, before[name])
+                self._lose(at, name, known, before[name])
         placed = [pod for pod in mine if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ENDED]
         wrong = {*self._owners(placed, reservations), *self._unreserved(placed, reservations), *self._split(mine)}
         wrong |= {*self._above_limits(placed), *self._misplaced(placed), *self._apart(placed)}
@@ -187,22 +191,22 @@ class Watch:
         phase = self._last[name]["status"].get("phase")
         return f"has {phase.lower()} without a node" if phase in ENDED else "waits"
 
-    def _lose(self, at: float, known: _Pod, pod: Object) -> None:
+    def _lose(self, at: float, name: str, known: _Pod, pod: Object) -> None:
         """Note that a pod is gone before its end.
 
         :arg pod: as it was seen last.
         """
         known.evicted += 1
         if pod["spec"].get("nodeName"):
-            self._ended_early.append((at, pod["metadata"]["name"], annotations_of(pod).get(POD_GROUP_NOTE, "")))
+            self._ended_early.append((at, name, annotations_of(pod).get(POD_GROUP_NOTE, "")))
 
-    def _follow(self, at: float, pod: Object, before: Object) -> None:
-        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+    def _follow(self, at: float, name: str, pod: Object, before: Object) -> None:
+        uid = pod["metadata"]["uid"]
         known = self._pods.setdefault(name, _Pod(at, uid, at))
         if known.uid != uid:
             # Made anew after an eviction between two observations.
             if not known.gone and not known.ended:
-                self._lose(at, known, before)
+                self._lose(at, name, known, before)
             known.uid, known.made, known.gone = uid, at, False
         if pod["spec"].get("nodeName") and known.bound is None:
             known.bound = at

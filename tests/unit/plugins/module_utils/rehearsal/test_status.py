@@ -50,7 +50,9 @@ def pod(name, work, where="", phase="Running", group="", uid="", why="", schedul
         notes = {"gpu-fraction": str(asked.gpus)}
     limits = {"nvidia.com/gpu": str(int(asked.gpus))} if asked.gpus >= 1 else {}
     conditions = [{"type": "PodScheduled", "status": "False", "message": why}] if why else []
-    labels = {"rehearsal.kubegpu.tenancy/workload": work} | ({"runai-gpu-group": group} if group else {})
+    labels = {"rehearsal.kubegpu.tenancy/workload": work, "rehearsal.kubegpu.tenancy/pod": name} | (
+        {"runai-gpu-group": group} if group else {}
+    )
     tolerations = [{"key": "gpu", "operator": "Exists"}] if where == "n1" else []
     return {
         "metadata": {"name": name, "uid": uid or name, "labels": labels, "annotations": notes},
