@@ -26,7 +26,7 @@ from typing import Any
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import NAMESPACE, SIMULATED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     gpu_ledger_info,
@@ -38,7 +38,7 @@ from ansible_collections.kubegpu.tenancy.plugins.modules import (
     rehearsal_rounds,
     vcluster_info,
 )
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Lab, defaults
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, defaults
 from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, Scheduler
 from report import today, write_section
 from rerun import objects
@@ -134,13 +134,15 @@ class Bench(Scheduler):
         return f"| {' | '.join(cells)} |"
 
     def spent(self) -> dict[str, tuple[float, float]]:
-        """Seconds of a core until now, and bytes of memory, of each part, by the kubelet of the lab's own node."""
+        """Seconds of a core until now, and bytes of memory, of each part, by the kubelets of the lab's own nodes."""
         kubectl = next(Path(os.environ["KUBEGPU_CACHE"]).glob("programs/kubernetes-v*/kubectl"))
-        path = f"/api/v1/nodes/{CONTROL_PLANE}/proxy/stats/summary"
-        command = [str(kubectl), f"--kubeconfig={self.kubeconfig}", "get", "--raw", path]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        pods = []
+        for node in self.kube.list("v1", "Node", None, f"!{SIMULATED}"):
+            path = f"/api/v1/nodes/{node['metadata']['name']}/proxy/stats/summary"
+            command = [str(kubectl), f"--kubeconfig={self.kubeconfig}", "get", "--raw", path]
+            pods += json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["pods"]
         found: dict[str, tuple[float, float]] = {}
-        for pod in json.loads(said)["pods"]:
+        for pod in pods:
             for start, name in PARTS.items():
                 if pod["podRef"]["name"].startswith(start):
                     container = pod["containers"][0]
@@ -260,7 +262,7 @@ def main() -> None:
         bench.remove()
     write_section(
         "Large clusters",
-        f"{today()}, KAI Scheduler {NEW} on the lab's cluster, which has one node of its own, beside simulated nodes with {GPUS_EACH} GPUs "
+        f"{today()}, KAI Scheduler {NEW} on the lab's cluster, which has two nodes of its own, beside simulated nodes with {GPUS_EACH} GPUs "
         "each. All pods are submitted at once, two of five for half a GPU, which needs a pod more for each GPU, and stay. API server, etcd and "
         "everything else share the two cores. In the last column, the seconds of a core that each part took, and its memory at the end.\n\n"
         "| nodes | pods | queues | placed | half of them within | a cycle of the scheduler, 95 of 100 | parts |\n"
