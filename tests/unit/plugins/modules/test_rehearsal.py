@@ -41,7 +41,7 @@ def made(**given):
 
 def test_a_trace_is_made_and_checked():
     result = made()
-    assert (result["changed"], result["gpus"], result["pods"]) == (False, 4, 24)
+    assert (result["changed"], result["gpus"], result["pods"]) == (False, 4, 32)
     assert run(rehearsal_trace, trace=result["trace"])["trace"] == result["trace"]
     with pytest.raises(TenancyError, match=r"nodes\[0\].gpu: unknown key. Did you mean gpus\?"):
         made(nodes=[{"gpu": 2}])

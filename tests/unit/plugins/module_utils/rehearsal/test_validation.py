@@ -143,7 +143,7 @@ def test_patterns_are_traces_the_same_for_the_same_seed(pattern, shape):
 def test_each_pattern_has_what_it_is_named_for():
     made = {pattern: generate(pattern, [nodes(count=4, gpus=8)], 600, seed=1) for pattern in PATTERNS}
     assert all(workload.shares_a_gpu for workload in made["fractions"].workloads)
-    assert len({workload.arrives for workload in made["fractions"].workloads}) == 6
+    assert len({workload.arrives for workload in made["fractions"].workloads}) == 8
     assert all(workload.together == workload.pods > 1 for workload in made["gangs"].workloads)
     assert any(workload.runs == 0 and workload.queue == "serving" for workload in made["inference"].workloads)
     owners = [workload.arrives for workload in made["reclaim"].workloads if workload.queue == "owners"]
