@@ -220,8 +220,8 @@ CLUSTER: Fields = {
     ),
     METRICS: Field(
         dict,
-        "The Prometheus of the host cluster that reads the metrics of the tenants' own KAI Schedulers, and alone those of the one that they "
-        "share, see docs/metrics.md. Empty: none is told of them.",
+        "The Prometheus of the host cluster that reads the metrics of the tenants' own KAI Schedulers, and the only one that may read those of "
+        "the shared one, see docs/metrics.md. Empty: none is told of them.",
         {},
         fields=READER,
     ),
