@@ -71,7 +71,7 @@ def shared_objects(metrics: t.Mapping[str, t.Any]) -> list[Object]:
     # The API server calls webhooks at ports that differ by release.
     ranges = ((1, KAI_PORT - 1), (KAI_PORT + 1, LAST_PORT))
     other_ports = [{"port": first, "endPort": last, "protocol": "TCP"} for first, last in ranges]
-    further = [{"ports": other_ports}, {"from": [{"podSelector": {}}]}]
+    further: list[Object] = [{"ports": other_ports}, {"from": [{"podSelector": {}}]}]
     return [_policy(SHARED, NAMESPACE, {}, KAI_PORT, metrics["namespace"], further)]
 
 
