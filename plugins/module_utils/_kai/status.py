@@ -122,7 +122,8 @@ def unavailable(names: t.Iterable[str], deployments: t.Iterable[Object]) -> list
         if item is None:
             phrases.append(f"Deployment {name} does not exist")
             continue
-        status, wanted = item.get("status", {}), item["spec"].get("replicas", 1)
+        # One that somebody scaled to nothing does nothing, whatever its own status says.
+        status, wanted = item.get("status", {}), max(1, item["spec"].get("replicas", 1))
         current = status.get("observedGeneration") == item["metadata"].get("generation")
         ready = min(status.get("availableReplicas", 0), status.get("updatedReplicas", 0)) if current else 0
         if ready < wanted:

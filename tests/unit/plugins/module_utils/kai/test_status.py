@@ -46,14 +46,14 @@ def test_conditions():
     assert "not reported yet" in unready([config()])[0]
 
 
-def deployment(available=1, updated=1, replicas=1, observed=1):
+def deployment(available=1, updated=1, replicas=1, observed=1, wanted=1):
     status = {
         "availableReplicas": available,
         "updatedReplicas": updated,
         "replicas": replicas,
         "observedGeneration": observed,
     }
-    return {"metadata": {"name": "binder", "generation": 1}, "spec": {"replicas": 1}, "status": status}
+    return {"metadata": {"name": "binder", "generation": 1}, "spec": {"replicas": wanted}, "status": status}
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,7 @@ def deployment(available=1, updated=1, replicas=1, observed=1):
         ([deployment(available=0)], ["Deployment binder has 0 of 1 pods available"]),
         ([deployment(observed=0)], ["Deployment binder has 0 of 1 pods available"]),
         ([deployment(replicas=2)], ["Deployment binder still has old pods"]),
+        ([deployment(available=0, updated=0, replicas=0, wanted=0)], ["Deployment binder has 0 of 1 pods available"]),
     ],
 )
 def test_deployments(deployments, phrases):
