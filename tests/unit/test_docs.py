@@ -48,9 +48,13 @@ DATA = ("yaml", "json", "text")
 in_every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
+def yaml_blocks(page: Path) -> list[str]:
+    return re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
 def blocks(page: Path) -> list[dict]:
     """The inventories that a page shows."""
-    found = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)]
+    found = [yaml.safe_load(block) for block in yaml_blocks(page)]
     return [block for block in found if isinstance(block, dict) and "kubegpu_clusters" in block]
 
 
@@ -81,7 +85,7 @@ def test_a_page_without_its_marks_is_refused():
 
 def test_the_rehearsals_page_shows_a_trace_and_names_all_that_is_judged():
     text = (ROOT / "docs/rehearsal.md").read_text()
-    (trace,) = [block for block in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "format:" in block]
+    (trace,) = [block for block in yaml_blocks(ROOT / "docs/rehearsal.md") if "format:" in block]
     assert parse_trace(yaml.safe_load(trace)).gpus == 32
     rows = {name for row in re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
     assert rows >= {*rehearsal.INVARIANTS, *rehearsal.THRESHOLDS}
@@ -100,7 +104,7 @@ def test_inventories_that_are_shown_are_accepted(source):
 
 
 def test_the_tree_of_queues_that_is_shown_is_accepted():
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/queues.md").read_text(), re.DOTALL | re.MULTILINE)
+    (shown,) = yaml_blocks(ROOT / "docs/queues.md")
     assert list(parse_queues(yaml.safe_load(shown)["queues"])) == ["ml", "training", "notebooks"]
 
 
@@ -116,7 +120,7 @@ def options_of(action: str, given: dict) -> tuple[set[str], set[str]]:
 
 
 def test_roles_and_modules_are_used_as_they_are():
-    shown = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/roles.md").read_text(), re.DOTALL | re.MULTILINE)
+    shown = yaml_blocks(ROOT / "docs/roles.md")
     plays = [play for block in shown for play in yaml.safe_load(block)]
     used = [
         ("include_role", {"name": role["role"], "vars": role.get("vars", {})}) for play in plays for role in play.get("roles", ())

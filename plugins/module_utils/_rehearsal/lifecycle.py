@@ -40,14 +40,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts i
     NAMESPACE,
     NAMESPACES,
     PLAYER_NOTE,
-    POD_LABEL,
     RUNS_NOTE,
     SIMULATED,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.metrics import PORT, Meter
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.recording import Recorder
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import ENDED, Round, Watch
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import ENDED, Round, Watch, by_submitted_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL
 
 if t.TYPE_CHECKING:
@@ -298,7 +297,7 @@ class _Play:
 
     def _bring_back(self, pods: t.Iterable[Object]) -> None:
         """Create again what KAI Scheduler evicted, as the controllers of such pods would."""
-        live = _by_submitted_name(pods)
+        live = by_submitted_name(pods)
         evicted = self._submitted.keys() - live.keys()
         # Pods that start together do so again all of them: KAI Scheduler counts none that has ended.
         groups = {annotations_of(self._submitted[name]).get(POD_GROUP_NOTE) for name in evicted} - {None}
@@ -317,16 +316,11 @@ class _Play:
 
     def _all_ended(self, pods: t.Iterable[Object]) -> bool:
         """Tell whether nothing can change any more: every pod has ended, or runs without an end."""
-        phases = {name: pod["status"].get("phase") for name, pod in _by_submitted_name(pods).items()}
+        phases = {name: pod["status"].get("phase") for name, pod in by_submitted_name(pods).items()}
         return all(
             phases.get(name) in ENDED or (phases.get(name) == "Running" and RUNS_NOTE not in pod["metadata"]["annotations"])
             for name, pod in self._submitted.items()
         )
-
-
-def _by_submitted_name(pods: t.Iterable[Object]) -> dict[str, Object]:
-    """Return the pods of a round by the names under which they were submitted."""
-    return {labels_of(pod)[POD_LABEL]: pod for pod in pods if POD_LABEL in labels_of(pod)}
 
 
 def _clear(run: Run) -> None:

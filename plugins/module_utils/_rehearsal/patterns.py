@@ -14,7 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Nodes, Trace, Workload, workload
 
 Data = dict[str, t.Any]
-# Of fractions: with four, or six of pods half as long, one of four rounds showed no reservation that was lost (#1103).
+# Of fractions: with four, or with six of pods half as long, a quarter of the rounds or more showed no reservation that was lost (#1103).
 _BURSTS = 8
 
 

@@ -135,13 +135,13 @@ class Watch:
         """
         mine = [pod for pod in pods if labels_of(pod).get(WORKLOAD_LABEL) in self._workloads]
         reservations = [pod for pod in pods if labels_of(pod).get("app") == RESERVATION_APP]
-        before, self._last = self._last, {labels_of(pod)[POD_LABEL]: pod for pod in mine}
+        before, self._last = self._last, by_submitted_name(mine)
         for name, pod in self._last.items():
-            self._follow(at, name, pod, before.get(name, {}))
+            self._follow(at, pod, before.get(name, {}))
         for name, known in self._pods.items():
             if name not in self._last and not known.ended and not known.gone:
                 known.gone = True
-                self._lose(at, name, known, before[name])
+                self._lose(at, known, before[name])
         placed = [pod for pod in mine if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ENDED]
         wrong = {*self._owners(placed, reservations), *self._unreserved(placed, reservations), *self._split(mine)}
         wrong |= {*self._above_limits(placed), *self._misplaced(placed), *self._apart(placed)}
@@ -191,22 +191,22 @@ class Watch:
         phase = self._last[name]["status"].get("phase")
         return f"has {phase.lower()} without a node" if phase in ENDED else "waits"
 
-    def _lose(self, at: float, name: str, known: _Pod, pod: Object) -> None:
+    def _lose(self, at: float, known: _Pod, pod: Object) -> None:
         """Note that a pod is gone before its end.
 
         :arg pod: as it was seen last.
         """
         known.evicted += 1
         if pod["spec"].get("nodeName"):
-            self._ended_early.append((at, name, annotations_of(pod).get(POD_GROUP_NOTE, "")))
+            self._ended_early.append((at, labels_of(pod)[POD_LABEL], annotations_of(pod).get(POD_GROUP_NOTE, "")))
 
-    def _follow(self, at: float, name: str, pod: Object, before: Object) -> None:
-        uid = pod["metadata"]["uid"]
+    def _follow(self, at: float, pod: Object, before: Object) -> None:
+        name, uid = labels_of(pod)[POD_LABEL], pod["metadata"]["uid"]
         known = self._pods.setdefault(name, _Pod(at, uid, at))
         if known.uid != uid:
             # Made anew after an eviction between two observations.
             if not known.gone and not known.ended:
-                self._lose(at, name, known, before)
+                self._lose(at, known, before)
             known.uid, known.made, known.gone = uid, at, False
         if pod["spec"].get("nodeName") and known.bound is None:
             known.bound = at
@@ -353,6 +353,11 @@ class Watch:
         pairs = list(zip(self._idle, self._idle[1:]))
         seconds = sum(after[0] - before[0] for before, after in pairs)
         return sum(before[column] * (after[0] - before[0]) for before, after in pairs) / seconds if seconds else 0.0
+
+
+def by_submitted_name(pods: t.Iterable[Object]) -> dict[str, Object]:
+    """Return the pods of a round, of all pods, by the names under which they were submitted."""
+    return {labels_of(pod)[POD_LABEL]: pod for pod in pods if POD_LABEL in labels_of(pod)}
 
 
 def fair_shares(queues: t.Mapping[str, Queue], asked: t.Mapping[str, float], gpus: float) -> dict[str, float]:
