@@ -21,6 +21,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import stand_in
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, RESERVED_GPU_NOTE
@@ -225,6 +226,39 @@ def test_why_pods_wait(idle: Scheduler) -> None:
     finally:
         for name in (*expected, "first", "second"):
             idle.kube.delete("v1", "Pod", name, "default")
+
+
+def test_a_lower_limit_ends_nothing_that_runs(idle: Scheduler) -> None:
+    """Pods above it stay, and the next one waits."""
+    names = ("first", "second")
+    lower = copy.deepcopy(QUEUES)
+    lower[0]["children"][1]["gpu"] = {"quota": 1, "limit": 1}
+
+    def placed() -> tuple[list[str] | None, str]:
+        pods = [idle.kube.get("v1", "Pod", name, "default") or {"status": {"phase": "absent"}} for name in names]
+        phases = [item["status"]["phase"] for item in pods]
+        return ([item["metadata"]["uid"] for item in pods], "") if phases == ["Running"] * 2 else (None, ", ".join(phases))
+
+    def refused() -> tuple[bool | None, str]:
+        found = idle.waiting()
+        return (True, "") if found == {"third": "over_limit"} else (None, str(found))
+
+    idle.scheduler(NEW)
+    idle.queues()
+    for name in names:
+        idle.kube.create(pod(name, "notebooks"))
+    try:
+        before = wait_for("both pods", placed, 60)
+        idle.queues(lower)
+        idle.kube.create(pod("third", "notebooks"))
+        wait_for("the limit's effect on the third pod", refused, 60)
+        # For as long as KAI's scheduler may take to evict.
+        time.sleep(20)
+        assert placed() == (before, "")
+    finally:
+        for name in (*names, "third"):
+            idle.kube.delete("v1", "Pod", name, "default")
+        idle.queues()
 
 
 def test_a_downgrade_is_refused_while_queues_are_deeper(idle: Scheduler) -> None:
