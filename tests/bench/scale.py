@@ -17,6 +17,7 @@ import itertools
 import json
 import os
 import subprocess
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -29,6 +30,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import SIMULATED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CONFIG_SECRET
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     gpu_ledger_info,
     kai_pending_info,
@@ -207,10 +209,17 @@ class Bench(Scheduler):
             key: base64.b64encode(key.encode()).decode() for key in ("certificate-authority", "client-certificate", "client-key")
         }
         tenants = [f"tenant-{number:03}" for number in range(TENANTS)]
-        concurrently(self.create_all, [objects(name, secret) for name in tenants])
+        config = base64.b64encode(yaml.safe_dump(self.whole_configuration()).encode()).decode()
+        concurrently(self.create_all, [[*objects(name, secret), configuration(name, config)] for name in tenants])
         labels = [(f"simulated-0-{number}", tenants[number % TENANTS]) for number in range(NODES)]
         concurrently(lambda pair: self.label(*pair), labels)
         concurrently(self.kube.create, [placed(number, tenants) for number in range(PODS)])
+
+    def whole_configuration(self) -> dict[str, Any]:
+        """What vCluster's chart has where no value is given, which is as long as any."""
+        (path,) = self.charts.glob("vcluster-*.tgz")
+        with tarfile.open(path) as archive:
+            return dict(yaml.safe_load(archive.extractfile("vcluster/values.yaml")))  # type: ignore[arg-type]
 
     def create_all(self, made: Iterable[dict[str, Any]]) -> None:
         for item in made:
@@ -232,6 +241,12 @@ class Bench(Scheduler):
     def tenants(self) -> list[str]:
         names = [item["metadata"]["name"] for item in self.kube.list("v1", "Namespace")]
         return [name for name in names if name.startswith("tenant-tenant-")]
+
+
+def configuration(name: str, config: str) -> dict[str, Any]:
+    """Return the Secret in which vCluster keeps the whole configuration of a virtual cluster."""
+    metadata = {"name": f"{CONFIG_SECRET}{name}", "namespace": f"tenant-{name}", "labels": {"app": "vcluster"}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"config.yaml": config}}
 
 
 def placed(number: int, tenants: list[str]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import tarfile
 import tempfile
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document, load_documents
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, moment
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import NOT_FOUND, UPGRADE_ARGUMENTS
@@ -241,11 +242,11 @@ class Helm:
             raise
 
     def _defaults(self, chart: Chart) -> Values:
-        return yaml.safe_load(self._helm("show", "values", *chart.args())) or {}
+        return load_document(self._helm("show", "values", *chart.args())) or {}
 
     def crds(self, chart: Chart) -> list[Values]:
         """Return the chart's CRDs, which helm installs once and never upgrades."""
-        return [crd for crd in yaml.safe_load_all(self._helm("show", "crds", *chart.args())) if crd]
+        return [crd for crd in load_documents(self._helm("show", "crds", *chart.args())) if crd]
 
 
 def _utc(time: str) -> str:

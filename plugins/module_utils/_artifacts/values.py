@@ -13,17 +13,12 @@ import re
 import typing as t
 import urllib.parse
 
-try:
-    import yaml
-except ImportError:
-    # The Helm adapter needs it, too.
-    pass
-
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.facts import (
     DEFAULT_REGISTRY,
     DEFAULT_REGISTRY_API,
     SANDBOX_PARTS,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import HOOK
@@ -117,7 +112,7 @@ def syncer_images(manifests: t.Iterable[Object], version: str) -> Images:
     :arg version: of the chart.
     """
     (secret,) = (item for item in manifests if item["kind"] == "Secret" and item["metadata"]["name"].startswith(CONFIG_SECRET))
-    config: Values = yaml.safe_load(base64.b64decode(secret["data"]["config.yaml"]))
+    config: Values = load_document(base64.b64decode(secret["data"]["config.yaml"]))
     registry = str(value_at(config, "controlPlane.advanced.defaultImageRegistry") or "").rstrip("/")
     found = []
     if has_dns(config) and not value_at(config, "controlPlane.coredns.embedded"):

@@ -9,12 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-try:
-    import yaml
-except ImportError:
-    # AnsibleK8SModule reports the missing library before anything here is called.
-    pass
-
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_documents
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
@@ -85,7 +80,7 @@ def without_migration(values: Values) -> Values:
 
 def parse_manifests(manifests: str) -> list[Object]:
     """Return the objects in what helm renders, hooks among them."""
-    return [item for item in yaml.safe_load_all(manifests) if isinstance(item, dict)]
+    return [item for item in load_documents(manifests) if isinstance(item, dict)]
 
 
 def config_in(manifests: t.Sequence[Object]) -> Object | None:

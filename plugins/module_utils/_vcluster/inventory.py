@@ -11,6 +11,7 @@ import base64
 import collections
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kubeconfig
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
@@ -22,12 +23,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status i
 
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-
-try:
-    import yaml
-except ImportError:
-    # AnsibleK8SModule reports the missing library before anything here is called.
-    pass
 
 Object = dict[str, t.Any]
 # Namespace and name.
@@ -66,7 +61,7 @@ def _secrets(kube: Kube) -> dict[Key, Object]:
 
 def _configs(secrets: dict[Key, Object]) -> dict[Key, Values]:
     return {
-        (namespace, name.removeprefix(CONFIG_SECRET)): yaml.safe_load(base64.b64decode(secret["data"]["config.yaml"])) or {}
+        (namespace, name.removeprefix(CONFIG_SECRET)): load_document(base64.b64decode(secret["data"]["config.yaml"])) or {}
         for (namespace, name), secret in secrets.items()
         if name.startswith(CONFIG_SECRET) and "config.yaml" in (secret.get("data") or {})
     }
