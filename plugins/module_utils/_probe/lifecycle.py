@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, OWNED_LABELS, is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 
 if t.TYPE_CHECKING:
@@ -68,11 +69,10 @@ def empty_namespace(kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable
     """Delete everything of some kinds in a namespace, and wait until it is gone."""
 
     def emptied() -> tuple[bool | None, str]:
-        left = [(api_version, kind, item) for api_version, kind in kinds for item in kube.list(api_version, kind, name)]
-        for api_version, kind, item in left:
-            # What has an owner goes with it; deleted first, it would only come back.
-            if not item["metadata"].keys() & {"deletionTimestamp", "ownerReferences"}:
-                kube.delete(api_version, kind, item["metadata"]["name"], name)
+        left = [(*kind, item) for kind in kinds for item in kube.list(*kind, name)]
+        # What has an owner goes with it; deleted first, it would only come back.
+        ours = [one for one in left if not one[2]["metadata"].keys() & {"deletionTimestamp", "ownerReferences"}]
+        concurrently(lambda one: kube.delete(one[0], one[1], one[2]["metadata"]["name"], name), ours)
         return (None, ", ".join(f"{kind} {item['metadata']['name']}" for _api, kind, item in left)) if left else (True, "")
 
     wait_for(f"the end of the pods in namespace {name}", emptied, deadline, interval=0.3)
