@@ -122,8 +122,12 @@ class Bench(Scheduler):
             raise SystemExit(f"no pod was placed: {played['unbound']}")
         last = max(played["waits"].values())
         parts = ", ".join(
-            f"{name} {(after[0] - before.get(name, (0, 0))[0]):.0f} s, {after[1] / 2**20:.0f} MiB"
-            for name, after in sorted(self.spent().items(), key=lambda item: before.get(item[0], (0, 0))[0] - item[1][0])
+            # A container that was restarted begins to count anew.
+            f"{name} {f'{seconds:.0f} s, ' if seconds >= 0 else ''}{size:.0f} MiB{'' if seconds >= 0 else ', started anew meanwhile'}"
+            for name, seconds, size in sorted(
+                ((name, spent - before.get(name, (0, 0))[0], memory / 2**20) for name, (spent, memory) in self.spent().items()),
+                key=lambda part: -part[1],
+            )
         )
         measures = played["measures"]
         cells = [
