@@ -123,9 +123,9 @@ class Bench(Scheduler):
         last = max(played["waits"].values())
         parts = ", ".join(
             # A container that was restarted begins to count anew.
-            f"{name} {f'{seconds:.0f} s, ' if seconds >= 0 else ''}{size:.0f} MiB{'' if seconds >= 0 else ', started anew meanwhile'}"
-            for name, seconds, size in sorted(
-                ((name, spent - before.get(name, (0, 0))[0], memory / 2**20) for name, (spent, memory) in self.spent().items()),
+            f"{name} {f'{seconds:.0f} s, ' if seconds >= 0 else ''}{memory:.0f} MiB{'' if seconds >= 0 else ', started anew meanwhile'}"
+            for name, seconds, memory in sorted(
+                ((name, spent - before.get(name, (0, 0))[0], held / 2**20) for name, (spent, held) in self.spent().items()),
                 key=lambda part: -part[1],
             )
         )
