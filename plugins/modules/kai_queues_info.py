@@ -11,8 +11,8 @@ module: kai_queues_info
 short_description: Report the queues of KAI Scheduler and what is allocated in them
 version_added: 0.1.0
 description:
-  - Reads all queues of KAI Scheduler in one listing and returns them as a tree, with what is allocated and requested beside quota
-    and limit, all in the units that M(kubegpu.tenancy.kai_queues) takes.
+  - Reads all queues of KAI Scheduler and all pod groups, a listing each, and returns the queues as a tree, with what is allocated and
+    requested beside quota and limit, all in the units that M(kubegpu.tenancy.kai_queues) takes.
   - Amounts of a queue include those of the queues below it.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
@@ -129,15 +129,17 @@ queues:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import overview
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted, overview
 
 ARGUMENT_SPEC = {"gpu_resource": {"type": "str", "default": "nvidia.com/gpu"}}
 
 
 def reconcile(run: Run) -> Result:
-    """Read all queues."""
-    return {"changed": False, "queues": overview(run.kube.list(API_VERSION, KIND), run.params["gpu_resource"])}
+    """Read all queues, and what uses them."""
+    queues = counted(run.kube.list(API_VERSION, KIND), run.kube.list(*POD_GROUP))
+    return {"changed": False, "queues": overview(queues, run.params["gpu_resource"])}
 
 
 def main() -> None:

@@ -7,14 +7,45 @@
 
 from __future__ import annotations
 
+import collections
+import decimal
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import AMOUNTS, RESOURCES, TEXTS, Object
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import fields, spec_of, used_to_users
 
 # Keys of the overview, and the status' names for them.
 _USES = {"allocated": "allocated", "allocated_non_preemptible": "allocatedNonPreemptible", "requested": "requested"}
+
+
+def counted(objects: t.Iterable[Object], pod_groups: t.Iterable[Object]) -> list[Object]:
+    """Return live queues with what the pod groups in them and below them use as their status.
+
+    The status that KAI Scheduler writes leaves out pod groups without a label for the queue, such as those of Deployments with v0.12.0, though
+    they count for quotas and limits (seen on 2026-11-25).
+    """
+    queues = list(objects)
+    parents = {item["metadata"]["name"]: spec_of(item).get("parentQueue") for item in queues}
+    use: dict[str, dict[str, dict[str, decimal.Decimal]]] = {
+        name: {field: collections.defaultdict(decimal.Decimal) for field in _USES.values()} for name in parents
+    }
+    for group in pod_groups:
+        of_group = (group.get("status") or {}).get("resourcesStatus") or {}
+        for name in _with_those_above(spec_of(group).get("queue"), parents):
+            for field, amounts in use[name].items():
+                for resource, amount in (of_group.get(field) or {}).items():
+                    amounts[resource] += quantity(amount)
+    return [item | {"status": use[item["metadata"]["name"]]} for item in queues]
+
+
+def _with_those_above(name: str | None, parents: t.Mapping[str, str | None]) -> t.Iterator[str]:
+    seen: set[str] = set()
+    while name is not None and name in parents and name not in seen:
+        yield name
+        seen.add(name)
+        name = parents[name]
 
 
 def overview(objects: t.Iterable[Object], gpu_resource: str) -> list[Object]:

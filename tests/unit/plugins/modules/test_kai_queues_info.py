@@ -9,11 +9,22 @@ from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 
-def test_queues_are_read_in_one_listing():
+def test_queues_are_read_by_two_listings():
     metadata = {"name": "ml", "labels": {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}}
-    status = {"allocated": {"nvidia.com/gpu": "1500m"}}
-    kube = InMemoryApi([{"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": metadata, "status": status}])
+    status = {"resourcesStatus": {"allocated": {"nvidia.com/gpu": "1500m"}}}
+    kube = InMemoryApi(
+        [
+            {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": metadata},
+            {
+                "apiVersion": "scheduling.run.ai/v2alpha2",
+                "kind": "PodGroup",
+                "metadata": {"name": "pg", "namespace": "default"},
+                "spec": {"queue": "ml"},
+                "status": status,
+            },
+        ]
+    )
     result = reconcile(make_run({"gpu_resource": "nvidia.com/gpu"}, kube))
     assert result["changed"] is False
     assert [(row["name"], row["owned"], row["gpu"]["allocated"]) for row in result["queues"]] == [("ml", True, 1.5)]
-    assert kube.reads == [("list", "Queue", None)]
+    assert kube.reads == [("list", "Queue", None), ("list", "PodGroup", None)]

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import overview
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted, overview
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 
@@ -37,3 +37,35 @@ def test_overview_counts_use_in_the_units_of_quotas():
     }
     assert (ml["children"][1]["cpu"]["allocated"], ml["children"][1]["memory"]["allocated"]) == ("1500m", "2Gi")
     assert (lost["name"], lost["parent"], lost["owned"], lost["gpu"]["limit"]) == ("orphan", "gone", False, 0)
+
+
+def group(queue, allocated, requested=None):
+    status = {"allocated": allocated, "requested": requested or allocated}
+    return {"metadata": {"name": queue}, "spec": {"queue": queue}, "status": {"resourcesStatus": status}}
+
+
+def test_what_pod_groups_use_counts_in_their_queue_and_above_whatever_the_queues_status_says():
+    objects = [manifest(queue) for queue in parse(TREE).values()]
+    objects[0]["status"] = {"allocated": {"nvidia.com/gpu": "9"}}
+    groups = [
+        group("training", {"nvidia.com/gpu": "500m", "cpu": "10m", "memory": "16Mi"}),
+        group("training", {"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "2"}),
+        group("notebooks", {"nvidia.com/gpu": "500m"}),
+        group("gone", {"nvidia.com/gpu": "4"}),
+        {"metadata": {"name": "new"}, "spec": {"queue": "training"}},
+    ]
+    (ml,) = overview(counted(objects, groups), "nvidia.com/gpu")
+    assert [(row["name"], row["gpu"]["allocated"], row["gpu"]["requested"]) for row in (ml, *ml["children"])] == [
+        ("ml", 2, 3),
+        ("notebooks", 0.5, 0.5),
+        ("training", 1.5, 2.5),
+    ]
+    assert (ml["cpu"]["allocated"], ml["memory"]["allocated"]) == ("10m", "16Mi")
+
+
+def test_queues_in_a_circle_are_counted_once():
+    circle = [{"metadata": {"name": a}, "spec": {"parentQueue": b}} for a, b in (("a", "b"), ("b", "a"))]
+    assert [item["status"]["allocated"]["nvidia.com/gpu"] for item in counted(circle, [group("a", {"nvidia.com/gpu": "1"})])] == [
+        1,
+        1,
+    ]
