@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the collection's code is laid out; import-linter (pyproject.toml) holds which part may import which."""
+"""How the collection is laid out; import-linter (pyproject.toml) holds which part may import which."""
 
 from __future__ import annotations
 
@@ -85,6 +85,12 @@ def test_a_module_holds_little_logic():
     assert not {name for name, count in counted.items() if count > MOST_LOGIC}, (
         f"A module has at most {MOST_LOGIC} lines; what does more is its subject's lifecycle.py. {counted}"
     )
+
+
+def test_no_file_of_tasks_is_called_as_a_playbook():
+    """Ansible looks for what an included file includes beside the playbook first, and would take that for it."""
+    books = PLUGINS.parent / "playbooks"
+    assert not {path.name for path in books.glob("*.yml")} & {path.name for path in books.glob("*/*.yml")}
 
 
 def test_functions_are_short():
