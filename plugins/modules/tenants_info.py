@@ -206,8 +206,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validatio
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import overview
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted, overview
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, TIME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
     compare_queues,
@@ -239,7 +240,7 @@ def reconcile(run: Run) -> Result:
     nodes_due, node_problems = nodes_to_give(run.kube, tenants, params["only"])
     waiting = temporary(live, now)
     sharing = {name: labels_of(item.namespace).get(vc.HOST_SCHEDULER_LABEL) for name, item in live.items()}
-    shared_queues = run.kube.list(API_VERSION, KIND) if any(sharing.values()) else []
+    shared_queues = counted(run.kube.list(API_VERSION, KIND), run.kube.list(*POD_GROUP)) if any(sharing.values()) else []
     return run.result(
         tenants=concurrently(lambda tenant: compare(params, tenant, live.get(tenant.name, Live()), now, shared_queues), compared),
         unlisted=sorted(
@@ -258,7 +259,7 @@ def compare(
 ) -> Result:
     """Compare one tenant with what is wanted of it.
 
-    :arg shared_queues: those of the host cluster's KAI Scheduler.
+    :arg shared_queues: those of the host cluster's KAI Scheduler, with what uses them.
     :returns: its record, as RETURN documents it.
     """
     path = os.path.join(params["kubeconfigs"], f"{tenant.name}.yml")

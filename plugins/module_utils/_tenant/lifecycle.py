@@ -18,8 +18,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant import facts, status
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Due, Live, Verified
@@ -32,6 +34,7 @@ Object = dict[str, t.Any]
 Ask = t.Callable[[Object, str], Object]
 
 QUEUES_PATH = f"/apis/{API_VERSION}/queues"
+POD_GROUPS_PATH = f"/apis/{POD_GROUP[0]}/podgroups"
 
 
 def read_all(kube: Kube) -> dict[str, Live]:
@@ -73,19 +76,19 @@ def leads_there(config: Object | None, secret: Object | None) -> bool:
 
 
 def compare_queues(tenant: Tenant, config: Object, ask: Ask) -> tuple[Due, list[Object] | None]:
-    """Compare the queues inside a tenant with those that are wanted, by one request to its virtual cluster.
+    """Compare the queues inside a tenant with those that are wanted, by two requests to its virtual cluster.
 
-    :returns: what there is to do for them, and the queues; None where they cannot be read.
+    :returns: what there is to do for them, and the queues with what uses them; None where that cannot be read.
     """
     try:
-        live = ask(config, QUEUES_PATH)["items"]
+        live, groups = (ask(config, path)["items"] for path in (QUEUES_PATH, POD_GROUPS_PATH))
     except TenancyError as exc:
         return Due((facts.CHANGE, facts.VERIFY), (f"its queues cannot be read: {exc.message}",)), None
     try:
         differing = ", ".join(sorted(change.name for change in plan(parse(list(tenant.queues)), live, "exact")))
     except TenancyError as exc:
         differing = exc.message
-    return Due((facts.CHANGE, facts.VERIFY), (f"its queues differ: {differing}",)) if differing else Due(), live
+    return Due((facts.CHANGE, facts.VERIFY), (f"its queues differ: {differing}",)) if differing else Due(), counted(live, groups)
 
 
 def queues_of(tenant: Tenant, live: list[Object]) -> list[Object]:

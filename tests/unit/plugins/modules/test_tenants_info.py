@@ -33,6 +33,7 @@ class Host:
         self.kube = InMemoryApi([one for name in names for one in on_host(name)] + list(objects))
         self.asked: list[str] = []
         self.queues = [manifest(queue) for queue in parse([{"name": "q"}]).values()]
+        self.pod_groups: list[dict] = []
         monkeypatch.setattr(tenants_info, "ask", self.ask)
         for tenant in tenants_from(self.tenants):
             (folder / f"{tenant.name}.yml").write_text(yaml.safe_dump(kubeconfig(tenant.name)))
@@ -41,7 +42,7 @@ class Host:
 
     def ask(self, config, path):
         self.asked.append(config["users"][0]["name"])
-        return {"items": self.queues}
+        return {"items": self.queues if path.endswith("/queues") else self.pod_groups}
 
     def compare(self, **params):
         defaults = {"tenants": self.tenants, "only": [], "kubeconfigs": str(self.folder), "settings": {}, "max_age": 3600}
@@ -98,8 +99,8 @@ def test_fifty_tenants_cost_no_more_reads_than_one(host):
     assert [tenant["due"] for tenant in found["tenants"]] == [[]] * 50
     assert many.kube.reads == one.kube.reads
     assert len(many.kube.reads) <= 16
-    # What only the virtual cluster itself knows is asked once of each.
-    assert sorted(many.asked) == sorted(tenant["name"] for tenant in many.tenants)
+    # What only the virtual cluster itself knows is asked of each: its queues, and what uses them.
+    assert sorted(many.asked) == sorted(tenant["name"] for tenant in many.tenants for _request in range(2))
 
 
 def test_each_is_compared_with_what_is_wanted_of_it(host):
@@ -113,7 +114,7 @@ def test_each_is_compared_with_what_is_wanted_of_it(host):
         "old": (["change"], ["still there: its namespace, labels of nodes, its kubeconfig"]),
         "new": (["change", "verify"], ["it is absent"]),
     }
-    assert cluster.asked == ["ml"]
+    assert cluster.asked == ["ml", "ml"]
     assert list(cluster.due(only=["web"])) == ["web"]
 
 
@@ -131,6 +132,14 @@ def test_a_kubeconfig_that_is_missing_or_leads_elsewhere(host, text):
     path.unlink() if text is None else path.write_text(text)
     assert cluster.due() == {"ml": (["change", "verify"], ["its kubeconfig is missing, or leads elsewhere"])}
     assert cluster.asked == []
+
+
+def test_what_uses_queues_is_counted_from_pod_groups(host):
+    """A Queue's own status leaves out pods of Deployments with KAI Scheduler v0.12.0."""
+    cluster = host("ml")
+    cluster.pod_groups = [{"spec": {"queue": "q"}, "status": {"resourcesStatus": {"allocated": {"nvidia.com/gpu": "500m"}}}}]
+    (tenant,) = cluster.compare()["tenants"]
+    assert [queue["gpu"]["allocated"] for queue in tenant["queues"]] == [0.5]
 
 
 def test_queues_that_were_changed_from_within(host, monkeypatch):

@@ -15,6 +15,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
+    POD_GROUPS_PATH,
     QUEUES_PATH,
     compare_queues,
     leads_there,
@@ -133,11 +134,11 @@ def compared(items):
 
     def ask(config, path):
         asked.append((config, path))
-        return {"items": items}
+        return {"items": items if path == QUEUES_PATH else []}
 
     found, live = compare_queues(TENANT, kubeconfig(), ask)
-    assert asked == [(kubeconfig(), QUEUES_PATH)]
-    assert live == items
+    assert asked == [(kubeconfig(), QUEUES_PATH), (kubeconfig(), POD_GROUPS_PATH)]
+    assert [item["spec"] for item in live] == [item["spec"] for item in items]
     return found
 
 
