@@ -197,9 +197,10 @@ def test_no_runtime_class_and_nvidia_as_the_default_runtime(existing: Existing) 
     script = f"{CONFIGURE} --set-as-default && systemctl restart containerd"
     existing.on_node(WORKER, "bash", "-ec", script)
     plugin = PROVIDERS["device_plugin"]
-    (daemons,) = existing.kube.list("apps/v1", "DaemonSet", "nvidia-device-plugin", plugin.selector)
     without = {"spec": {"template": {"spec": {"runtimeClassName": None}}}}
-    existing.kube.patch("apps/v1", "DaemonSet", daemons["metadata"]["name"], without, "nvidia-device-plugin")
+    # Its chart makes a second one, for GPUs shared by MPS.
+    for daemons in existing.kube.list("apps/v1", "DaemonSet", "nvidia-device-plugin", plugin.selector):
+        existing.kube.patch("apps/v1", "DaemonSet", daemons["metadata"]["name"], without, "nvidia-device-plugin")
     existing.kube.delete(NODE_API, "RuntimeClass", "nvidia")
 
     def offers() -> tuple[bool | None, str]:
