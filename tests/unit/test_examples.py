@@ -118,6 +118,7 @@ def test_examples_are_found():
     assert {name for name, versions in named.items() if versions} == {
         "README.md",
         "docs/inventory.md",
+        "docs/lab.md",
         "docs/roles.md",
         "docs/tenants.md",
         "examples/ops-repo/inventories/lab/group_vars/kubegpu_labs/tenant_team_ml.yml",
