@@ -57,7 +57,7 @@ def test_a_mirror_with_the_list_and_nothing_else_is_enough(tmp_path: Path) -> No
         lab.run("bash", "-c", MIRROR)
         for chart in charts:
             lab.run("cp", f"/usr/local/share/charts/{chart['name']}-{chart['version']}.tgz", CHARTS)
-        address = lab.run("hostname", "-I").split()[0]
+        address = json.loads(lab.run("ip", "-json", "address", "show", "eth0"))[0]["addr_info"][0]["local"]
         missing = next(image for image in images if "/kai-scheduler/scheduler:" in image)
         for image in images:
             if image != missing:

@@ -164,7 +164,7 @@ def test_a_temporary_tenant_comes_stays_and_expires(life: Lab) -> None:
     assert changed(life.play("expire", variables(ML))) == 0
 
     life.site(variables(ML), job("1h"))
-    said = life.play("cleanup", variables(ML), job("1h"))
+    said = life.play("expire", variables(ML), job("1h"))
     assert (life.code, kubeconfig.exists()) == (0, False), said[-4000:]
     assert changed(life.site(variables(ML))) == 0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -16,8 +17,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import EXPIRES_ANNOTATION
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
 from ansible_collections.kubegpu.tenancy.tests.unit.served import Server, served
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import on_host
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs/evidence.schema.json").read_text())
@@ -162,6 +165,29 @@ def test_a_run_that_removes_what_expired_leaves_evidence_too(site: Site, agrees:
     jsonschema.validate(evidence, SCHEMA)
     assert (evidence["run"], evidence["result"], evidence["drift"]) == ("expire", "passed", None)
     assert [(cluster["name"], cluster["removed"]) for cluster in evidence["clusters"]] == [("gpu1", [])]
+
+
+@pytest.mark.parametrize(
+    ("given", "removed"),
+    [
+        ("{}", {"ci-1"}),
+        ('{"kubegpu_temporary_tenant": {"name": "ci-2", "trust": "high", "expires": "1h"}}', {"ci-2"}),
+        # Only what is for a while.
+        ('{"kubegpu_temporary_tenant": {"name": "ml", "trust": "high", "expires": "1h"}}', set()),
+    ],
+)
+def test_what_expired_is_removed_or_the_one_that_is_given_alone(site: Site, given: str, removed: set[str]) -> None:
+    objects = [NODE, RUNTIME_CLASS, *on_host("ml"), *on_host("ci-1"), *on_host("ci-2")]
+    for name, created in (("tenant-ci-1", "2026-01-01T12:00:00Z"), ("tenant-ci-2", "2200-01-01T12:00:00Z")):
+        metadata = next(each["metadata"] for each in objects if each["metadata"]["name"] == name)
+        metadata["creationTimestamp"] = created
+        metadata["annotations"] |= {EXPIRES_ANNOTATION: "1h"}
+    with served(InMemoryApi(objects)) as server:
+        site.add("gpu1", server, kubegpu_tenants=[])
+        said = site.run("--check", f"--extra-vars={given}", playbook=str(ROOT / "playbooks/expire.yml"))
+    assert set(re.findall(r"msg: '([\w-]+): expire", said)) == removed, said
+    # In check mode it gets as far as to ask helm for them.
+    assert set(re.findall(r"^gpu1/(\S+)", said, re.MULTILINE)) == removed, said
 
 
 @pytest.mark.parametrize(
