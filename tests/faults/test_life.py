@@ -112,7 +112,7 @@ def test_one_tenant_is_removed_by_name_and_the_other_stays(life: Lab) -> None:
     assert not (FOLDER / life.name / "tenants" / "web.yml").exists()
     said = life.site(variables(ML))
     assert changed(said) == 0
-    assert "not listed any more" not in said
+    assert "made by this collection, not listed any more" not in said
 
 
 def test_check_mode_says_what_would_be(life: Lab) -> None:
