@@ -122,7 +122,7 @@ def test_examples_are_found():
         "docs/roles.md",
         "docs/tenants.md",
         "examples/ops-repo/inventories/lab/group_vars/kubegpu_labs/tenant_team_ml.yml",
-        "examples/ops-repo/inventories/production/group_vars/kubegpu_clusters/tenant_team_ml.yml",
+        "examples/ops-repo/inventories/production/host_vars/gpu1.example/tenant_team_ml.yml",
         *(f"inventories/existing/{name}.yml" for name in ("aks", "eks", "gke", "k3s", "kubeadm", "openshift")),
         "inventories/existing_cluster/hosts.yml",
         "inventories/gpu_host/hosts.yml",
