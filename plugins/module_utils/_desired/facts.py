@@ -62,9 +62,9 @@ GPU_NODES: Fields = _NODES | {
     ),
     "share_gpus_with": Field(
         str,
-        "With shared_gpus, and the host cluster's KAI Scheduler, whose pods may have part of a GPU that this tenant's pods have the rest "
-        "of. own, as without it: nobody else's. The tenant gets whole GPUs then, because KAI Scheduler keeps nobody's parts apart. any: "
-        "those of other tenants that say so, too.",
+        "With shared_gpus and the host cluster's KAI Scheduler: with whom this tenant's pods may share one GPU. own, as without it: with "
+        "nobody's pods but its own, which get whole GPUs only, because KAI Scheduler does not keep parts of several tenants apart. any: with "
+        "pods of other tenants that say any, too.",
         choices=("own", "any"),
     ),
 }
@@ -74,7 +74,7 @@ NODE_CHOICES = tuple(_NODES)
 TOLERATION: Fields = {
     "key": Field(
         str,
-        "Key of the taint. None stands for all taints: those of nodes of tenants with zero trust are among them.",
+        "Key of the taint. It cannot be left out, which would tolerate all taints, those of nodes of tenants with zero trust among them.",
         required=True,
     ),
     "operator": Field(str, "Equal compares the value, too.", "Equal", choices=("Exists", "Equal")),
@@ -147,7 +147,8 @@ TENANT: Fields = {
     "quota": Field(
         dict,
         "Bounds of its namespace on the host cluster, as a ResourceQuota names them, such as count/pods: 300, in place of those of "
-        "docs/trust.md. They hold for everything of the tenant, its control plane and KAI Scheduler, too. GPUs: gpu_nodes.shared_gpus.",
+        "docs/trust.md. They hold for everything of the tenant, its control plane and KAI Scheduler, too. GPUs are bounded by "
+        "gpu_nodes.shared_gpus instead.",
         {},
     ),
     "network": Field(
