@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import urllib.request
 from pathlib import Path
 
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
@@ -34,7 +35,20 @@ VARIABLES = {
     "kubegpu_charts": CHARTS,
     "docker_nvidia_runtime_probe_image": f"127.0.0.1:{PORT}/docker.io/library/busybox:1.37.0",
 }
+# What kind's own node image brings, and the lab's, where it is built, has the nodes pull: Kubernetes itself, network and storage.
+OF_NODE_IMAGE = ("registry.k8s.io/", "docker.io/kubegpu/lab-cni", "docker.io/rancher/local-path-provisioner")
 LISTED = ("--extra-vars=artifacts_host=lab", "--extra-vars=artifacts_digests=true")
+
+
+def of_node_image(address: str) -> list[str]:
+    """Return the images that the lab's registry has in place of the node image."""
+
+    def read(path: str) -> dict:
+        with urllib.request.urlopen(f"http://{address}:5000/v2/{path}", timeout=30) as answer:
+            return json.load(answer)
+
+    names = [name for name in read("_catalog?n=1000")["repositories"] if name.startswith(OF_NODE_IMAGE)]
+    return [f"{name}:{tag}" for name in names for tag in read(f"{name}/tags/list")["tags"]]
 
 
 def copy(image: str, address: str) -> None:
@@ -61,7 +75,7 @@ def test_a_mirror_with_the_list_and_nothing_else_is_enough(tmp_path: Path) -> No
             lab.run("cp", f"/usr/local/share/charts/{chart['name']}-{chart['version']}.tgz", CHARTS)
         address = json.loads(lab.run("ip", "-json", "address", "show", "eth0"))[0]["addr_info"][0]["local"]
         missing = next(image for image in images if "/kai-scheduler/scheduler:" in image)
-        for image in images:
+        for image in images + of_node_image(address):
             if image != missing:
                 copy(image, address)
 
