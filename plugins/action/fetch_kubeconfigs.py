@@ -53,21 +53,28 @@ class ActionModule(ActionBase):
             texts = self._read(wanted) if wanted else {}
             for name in wanted:
                 # In check mode, what is missing on the host is what earlier tasks would have made.
-                text = via(texts[name], args["proxy_url"], wanted[name]) if name in texts else None
-                self._bring(run, os.path.join(dest, name), text)
+                if name in texts or run.check_mode:
+                    text = via(texts[name], args["proxy_url"], wanted[name]) if name in texts else None
+                    self._bring(run, os.path.join(dest, name), text)
             for name in args["absent"]:
                 self._remove(run, os.path.join(dest, tenant_file(name)))
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message}
         except OSError as exc:
             return {"failed": True, "msg": f"dest: {exc}"}
-        return run.result(dest=args["dest"])
+        result = run.result(dest=args["dest"])
+        # What there is, was brought all the same.
+        missing = (
+            [] if run.check_mode else [f"{path} is missing on the host." for name, path in wanted.items() if name not in texts]
+        )
+        return result | {"failed": True, "msg": "\n".join(missing)} if missing else result
 
     def _read(self, wanted: dict[str, str]) -> dict[str, str]:
         """Return the files' contents by the names that they get.
 
         :arg wanted: paths on the host, by these names.
-        :raises TenancyError: when one cannot be read; in check mode missing ones are left out.
+        :returns: without those that are missing.
+        :raises TenancyError: when one cannot be read.
         """
         with self._unlogged():
             answer = self._low_level_execute_command(command(wanted.values()))
@@ -77,8 +84,6 @@ class ActionModule(ActionBase):
         if len(lines) != len(wanted):
             raise TenancyError(f"The host answered with {len(lines)} of {len(wanted)} kubeconfigs.")
         found = dict(zip(wanted, lines, strict=True))
-        missing = [] if self._task.check_mode else [name for name, line in found.items() if line == MISSING]
-        refuse(f"{wanted[name]} is missing on the host." for name in missing)
         refuse(f"{wanted[name]} is empty." for name, line in found.items() if not line)
         return {name: decoded(line, wanted[name]) for name, line in found.items() if line != MISSING}
 

@@ -14,6 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import BLUEPRINT, PREFIX, VERSIONS, WORKERS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import left_out
 
 ARGUMENT_SPEC = {
     "variables": {"type": "dict"},
@@ -47,6 +48,11 @@ class ActionModule(ActionBase):
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message} | exc.details
         result: dict[str, t.Any] = {"changed": False, "cluster": cluster.data()}
+        # Before any work, rather than when it comes to the tenants.
+        limit = str(known.get("ansible_limit") or "") if given is None else ""
+        for tenant in result["cluster"]["selected"]:
+            if problem := left_out(limit, host, tenant["name"], ()):
+                return {"failed": True, "msg": problem}
         unsupported = [f"{name}: {hazard}." for name, hazards in cluster.unsupported.items() for hazard in hazards]
         if warnings := [*unsupported, *(f"{text}." for text in cluster.combinations["untested"])]:
             result["warnings"] = warnings

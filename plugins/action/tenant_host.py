@@ -9,6 +9,7 @@ import typing as t
 
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.action import ActionBase
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import left_out
 
 
 class ActionModule(ActionBase):
@@ -27,8 +28,11 @@ class ActionModule(ActionBase):
                 "variables": {"type": "dict", "default": {}},
             }
         )
-        cluster = str((task_vars or {})["inventory_hostname"])
+        known = task_vars or {}
+        cluster = str(known["inventory_hostname"])
         groups = [to_safe_group_name(name, replacer="_", force=True, silent=True) for name in args["groups"]]
+        if problem := left_out(str(known.get("ansible_limit") or ""), cluster, args["name"], groups):
+            return {"failed": True, "msg": problem}
         task = self._task.copy()
         task.args = args["variables"] | {"name": f"{cluster}/{args['name']}", "groups": groups, "kubegpu_cluster": cluster}
         add_host = self._shared_loader_obj.action_loader.get(

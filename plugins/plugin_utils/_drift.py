@@ -71,7 +71,7 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
         and ``blueprints`` that say what is wanted, by cluster.
     """
     found = reports(hostvars, groups)
-    clusters = [(cluster, "", hostvars[cluster]) for cluster in groups.get("kubegpu_clusters", ())]
+    clusters = [(report["cluster"], "", hostvars[report["cluster"]]) for report in found]
     tenants = [
         (hostvars[host]["kubegpu_cluster"], hostvars[host]["kubegpu_tenant"]["name"], hostvars[host])
         for group in ("kubegpu_leaving", "kubegpu_due")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
@@ -81,14 +80,14 @@ def evidence(reports: t.Sequence[Data], at: str, former: str = "", run: str = SI
     }
 
 
-def _drift(found: Data, names: t.Container[str]) -> Data:
+def _drift(found: Data, names: t.Collection[str]) -> Data:
     """Return what drift found in some clusters, of charts' values no more than digests."""
     differences, steps = ([row for row in found[key] if row["cluster"] in names] for key in ("differences", "steps"))
     secret = [row["what"].partition(".")[0] == "values" for row in differences]
     return {
         "differences": [_digested(row) if hidden else row for row, hidden in zip(differences, secret, strict=True)],
         "steps": steps,
-        "unknown": [one for one in found["unknown"] if re.split("[/:]", one)[0] in names],
+        "unknown": [one for one in found["unknown"] if one.startswith(tuple(f"{name}{end}" for name in names for end in "/:"))],
     }
 
 

@@ -36,7 +36,7 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
         variables = hostvars[host]
         if _reports.is_of_this_pass(variables, GROUP, hostvars):
             running.setdefault(variables["kubegpu_cluster"], {})[variables["kubegpu_tenant"]["name"]] = variables
-    return [_cluster(name, hostvars[name], running.get(name, {})) for name in groups.get("kubegpu_clusters", ())]
+    return [_cluster(name, hostvars[name], running.get(name, {})) for name in _reports.clusters(hostvars, groups)]
 
 
 def _cluster(name: str, variables: Mapping, running: t.Mapping[str, Mapping]) -> Data:

@@ -37,7 +37,7 @@ _PROBES = (("_kai_scheduler_probe", "_vcluster_tenant_probe"), ("_vcluster_tenan
 
 
 def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[Data]:
-    """Collect what a run found out, one record for each cluster of the inventory.
+    """Collect what a run found out, one record for each cluster that it was to work on.
 
     :arg hostvars: Ansible's, in which the playbooks left their results; ``groups``, Ansible's as well.
     """
@@ -48,8 +48,13 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
                 tenants.append(_tenant_report(hostvars[host]))
     return [
         _cluster_report(cluster, hostvars[cluster], {one["name"]: one for one in tenants if one["cluster"] == cluster})
-        for cluster in groups.get("kubegpu_clusters", ())
+        for cluster in clusters(hostvars, groups)
     ]
+
+
+def clusters(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+    """Return the clusters that a run was to work on: those of the inventory that --limit left, reached or not."""
+    return [cluster for cluster in groups.get("kubegpu_clusters", ()) if "_kubegpu_pass" in hostvars[cluster]]
 
 
 def is_of_this_pass(variables: Mapping, group: str, hostvars: Mapping) -> bool:

@@ -9,82 +9,26 @@ import json
 import os
 import re
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import EXPIRES_ANNOTATION
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, ROOT, RUNTIME_CLASS, Site
 from ansible_collections.kubegpu.tenancy.tests.unit.served import Server, served
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import on_host
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs/evidence.schema.json").read_text())
 LABEL = "tenant.kubegpu.tenancy/gone"
-NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "w1", "labels": {}},
-    "spec": {},
-    "status": {"capacity": {"nvidia.com/gpu": "4"}, "allocatable": {"nvidia.com/gpu": "4"}},
-}
-RUNTIME_CLASS = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"}
-GONE = {"name": "gone", "trust": "high", "state": "absent"}
 LABELLED = written_by(
     NODE | {"metadata": {"name": "w1", "labels": {LABEL: "true"}}},
     "kubectl-label",
     "2026-11-24T10:02:00Z",
     ("metadata", "labels", LABEL),
 )
-
-
-class Site:
-    """An inventory with a host for each cluster.
-
-    :ivar code: exit status of the last run.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.hosts: dict[str, dict[str, Any]] = {}
-        self.code = -1
-        # Nothing is installed with it, and so nothing is asked of it.
-        helm = folder / "bin/helm"
-        helm.parent.mkdir()
-        helm.write_text("#!/bin/sh\nexit 1\n")
-        helm.chmod(0o755)
-
-    def add(self, name: str, server: Server | None, **variables: Any) -> None:
-        """Have a cluster; without a server, one whose host is not reached."""
-        path, here = self.folder / name / "cluster.yml", self.folder / name / "here"
-        if server:
-            server.write_kubeconfig(path)
-            server.write_kubeconfig(here / "cluster.yml")
-        common = {
-            "ansible_connection": "local" if server else "ssh",
-            "ansible_host": "127.0.0.1",
-            "ansible_port": 1,
-            "ansible_python_interpreter": sys.executable,
-            "kubegpu_cluster_provider": "existing",
-            "kubegpu_kubeconfig": str(path),
-            "kubegpu_kubeconfig_dir": str(here),
-            "kubegpu_tenants": [GONE],
-        }
-        self.hosts[name] = common | variables
-
-    def run(self, *options: str, playbook: str = str(ROOT / "playbooks/drift.yml")) -> str:
-        inventory = self.folder / "hosts.json"
-        inventory.write_text(json.dumps({"kubegpu_clusters": {"hosts": self.hosts}}))
-        command = ["ansible-playbook", playbook, f"--inventory={inventory}", *options]
-        environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_SSH_TIMEOUT": "5"}
-        environment["PATH"] = f"{self.folder / 'bin'}:{environment['PATH']}"
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-        self.code = done.returncode
-        return done.stdout + done.stderr
 
 
 @pytest.fixture(name="site")
@@ -156,10 +100,31 @@ def test_where_something_could_not_be_told_it_ends_with_4_and_names_what_differs
         assert sentence in said
 
 
+def test_it_is_about_the_clusters_that_a_limit_leaves(site: Site, agrees: Server, drifts: Server) -> None:
+    site.add("gpu1", agrees)
+    site.add("gpu2", drifts)
+    said = site.run("--check", "--limit=gpu1,*/*")
+    assert (site.code, "Everything is as wanted." in said, "gpu2" in said) == (0, True, False), said
+
+
+def test_there_is_nothing_to_pause_of_a_tenant_that_is_not_there(site: Site, agrees: Server) -> None:
+    site.add("gpu1", agrees, kubegpu_tenants=[{"name": "later", "trust": "high", "gpu_nodes": {"count": 1}, "state": "paused"}])
+    said = site.run("--check")
+    assert "COULD NOT TELL" not in said, said
+
+
+def test_what_could_not_be_told_is_in_the_evidence_of_a_host_with_colons(site: Site) -> None:
+    site.add("fd00::1", None)
+    folder = site.folder / "evidence"
+    site.run("--check", f"--extra-vars=kubegpu_evidence={folder}")
+    evidence = json.loads((folder / "tenancy.json").read_text())
+    assert (site.code, evidence["result"]) == (4, "failed")
+
+
 def test_a_run_that_removes_what_expired_leaves_evidence_too(site: Site, agrees: Server) -> None:
     folder = site.folder / "evidence"
     site.add("gpu1", agrees, kubegpu_evidence=str(folder), kubegpu_tenants=[])
-    said = site.run(playbook=str(ROOT / "playbooks/expire.yml"))
+    said = site.run(playbook="expire")
     assert site.code == 0, said
     evidence = json.loads((folder / "tenancy.json").read_text())
     jsonschema.validate(evidence, SCHEMA)
@@ -172,20 +137,21 @@ def test_a_run_that_removes_what_expired_leaves_evidence_too(site: Site, agrees:
     [
         ("{}", {"ci-1"}),
         ('{"kubegpu_temporary_tenant": {"name": "ci-2", "trust": "high", "expires": "1h"}}', {"ci-2"}),
+        # Left by a removal that was cut off.
+        ('{"kubegpu_temporary_tenant": {"name": "gone", "trust": "high", "expires": "1h"}}', {"gone"}),
         # Only what is for a while.
         ('{"kubegpu_temporary_tenant": {"name": "ml", "trust": "high", "expires": "1h"}}', set()),
     ],
 )
 def test_what_expired_is_removed_or_the_one_that_is_given_alone(site: Site, given: str, removed: set[str]) -> None:
-    objects = [NODE, RUNTIME_CLASS, *on_host("ml"), *on_host("ci-1"), *on_host("ci-2")]
+    objects = [LABELLED, RUNTIME_CLASS, *on_host("ml"), *on_host("ci-1"), *on_host("ci-2")]
     for name, created in (("tenant-ci-1", "2026-01-01T12:00:00Z"), ("tenant-ci-2", "2200-01-01T12:00:00Z")):
         metadata = next(each["metadata"] for each in objects if each["metadata"]["name"] == name)
         metadata["creationTimestamp"] = created
         metadata["annotations"] |= {EXPIRES_ANNOTATION: "1h"}
     with served(InMemoryApi(objects)) as server:
         site.add("gpu1", server, kubegpu_tenants=[])
-        said = site.run("--check", f"--extra-vars={given}", playbook=str(ROOT / "playbooks/expire.yml"))
-    assert set(re.findall(r"msg: '([\w-]+): expire", said)) == removed, said
+        said = site.run("--check", f"--extra-vars={given}", playbook="expire")
     # In check mode it gets as far as to ask helm for them.
     assert set(re.findall(r"^gpu1/(\S+)", said, re.MULTILINE)) == removed, said
 
@@ -196,6 +162,8 @@ def test_what_expired_is_removed_or_the_one_that_is_given_alone(site: Site, give
         (1, [], "Run it with --check"),
         (1, ["--check", "--tags=tenants"], "Run it without --tags"),
         (1, ["--check", "--skip-tags=summary"], "Run it without --tags"),
+        (1, ["--check", "--extra-vars=kubegpu_only=other"], "Run it without --tags"),
+        (1, ["--check", "--limit=gpu0"], "Write --limit 'gpu0,*/*'"),
         (0, ["--check"], "The inventory has no cluster"),
     ],
 )

@@ -8,11 +8,11 @@
 from __future__ import annotations
 
 import json
-import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import LOAD_BALANCER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import tolerates
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
     backing_store,
     has_network_policies,
@@ -121,10 +121,12 @@ def _ingress(cluster: Object, values: Values) -> str:
 
 def _taints(cluster: Object, tenant: Tenant, values: Values) -> str:
     """Return why none of a tenant's pods could run on the nodes with GPUs that it may get."""
-    texts = value_at(values, "sync.toHost.pods.enforceTolerations") or []
-    keys = {re.split("[:=]", text)[0] for text in texts}
+    tolerations = [_enforced(text) for text in value_at(values, "sync.toHost.pods.enforceTolerations") or []]
     nodes = [node for node in cluster["gpu_nodes"] if _may_get(tenant.gpu_nodes, node)]
-    untolerated = [[taint for taint in node["taints"] if not keys & {"*", re.split("[:=]", taint)[0]}] for node in nodes]
+    untolerated = [
+        [text for text in node["taints"] if not any(tolerates(toleration, _taint(text)) for toleration in tolerations)]
+        for node in nodes
+    ]
     if not nodes or not all(untolerated):
         return ""
     taints = list(dict.fromkeys(taint for node in untolerated for taint in node))
@@ -140,8 +142,22 @@ def _may_get(wanted: GpuNodes, node: Object) -> bool:
     return bool(wanted.labels.items() <= node["labels"].items())
 
 
-def _toleration(taint: str) -> Object:
-    rest, _colon, effect = taint.rpartition(":")
+def _enforced(text: str) -> Object:
+    """Return a toleration from a text as the syncer reads it: key:effect stands for every value, * for every taint."""
+    rest, colon, effect = text.removeprefix("*").partition(":")
     key, equals, value = rest.partition("=")
-    matched = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
-    return {"key": key, "effect": effect} | matched
+    exists = text == "*" or (colon and not equals)
+    return {"key": key, "operator": "Exists" if exists else "Equal", "value": value, "effect": effect}
+
+
+def _taint(text: str) -> Object:
+    rest, _colon, effect = text.rpartition(":")
+    key, _equals, value = rest.partition("=")
+    return {"key": key, "value": value, "effect": effect}
+
+
+def _toleration(text: str) -> Object:
+    """Return what tolerates a taint."""
+    taint = _taint(text)
+    matched = {"operator": "Equal", "value": taint["value"]} if taint["value"] else {"operator": "Exists"}
+    return {"key": taint["key"], "effect": taint["effect"]} | matched

@@ -45,11 +45,11 @@ def untolerated(node: Object, tolerations: t.Iterable[Object]) -> list[str]:
     return [
         f"{taint['key']}{'=' + taint['value'] if taint.get('value') else ''}:{taint['effect']}"
         for taint in taints
-        if not any(_matches(toleration, taint) for toleration in tolerations)
+        if not any(tolerates(toleration, taint) for toleration in tolerations)
     ]
 
 
-def _matches(toleration: Object, taint: Object) -> bool:
+def tolerates(toleration: Object, taint: Object) -> bool:
     """Tell whether a toleration matches a taint, as k8s.io/api core/v1 Toleration.ToleratesTaint does."""
     if toleration.get("effect") and toleration["effect"] != taint["effect"]:
         return False

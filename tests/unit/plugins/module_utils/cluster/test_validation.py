@@ -77,9 +77,20 @@ def test_nodes_that_the_tenant_may_get_are_all_tainted():
     )
 
 
-def test_what_a_tenant_tolerates_by_its_own_values_counts():
-    values = {"sync": {"toHost": {"pods": {"enforceTolerations": ["nvidia.com/gpu"]}}}}
+@pytest.mark.parametrize("text", ["*", "nvidia.com/gpu:", "nvidia.com/gpu:NoSchedule", "nvidia.com/gpu=present", ":NoSchedule"])
+def test_what_a_tenant_tolerates_by_its_own_values_counts(text):
+    values = {"sync": {"toHost": {"pods": {"enforceTolerations": [text]}}}}
     assert problems_of(tenant=ML | {"vcluster": {"values": values}}, kubegpu_runtime_class="") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["nvidia.com/gpu", "nvidia.com/gpu=true:NoSchedule", "nvidia.com/gpu=present:NoExecute", "gpu:NoSchedule"]
+)
+def test_what_does_not_tolerate_the_taint_does_not_count(text):
+    """By vCluster's pkg/util/toleration and Kubernetes' ToleratesTaint; without a colon, the value is empty."""
+    values = {"sync": {"toHost": {"pods": {"enforceTolerations": [text]}}}}
+    (found,) = problems_of(tenant=ML | {"vcluster": {"values": values}}, kubegpu_runtime_class="")
+    assert found.startswith("kubegpu_tolerations: all nodes")
 
 
 def test_tenants_without_gpus_need_neither_a_runtime_class_nor_tolerations():

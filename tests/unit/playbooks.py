@@ -1,0 +1,71 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbooks themselves, on clusters of which there is no more than an API server in memory that refuses to be written to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.kubegpu.tenancy.tests.unit.served import Server
+
+ROOT = Path(__file__).parents[2]
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "w1", "labels": {}},
+    "spec": {},
+    "status": {"capacity": {"nvidia.com/gpu": "4"}, "allocatable": {"nvidia.com/gpu": "4"}},
+}
+RUNTIME_CLASS = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}, "handler": "nvidia"}
+GONE = {"name": "gone", "trust": "high", "state": "absent"}
+
+
+class Site:
+    """An inventory with a host for each cluster.
+
+    :ivar code: exit status of the last run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hosts: dict[str, dict[str, Any]] = {}
+        self.code = -1
+        # Nothing is installed with it, and so nothing is asked of it.
+        helm = folder / "bin/helm"
+        helm.parent.mkdir()
+        helm.write_text("#!/bin/sh\nexit 1\n")
+        helm.chmod(0o755)
+
+    def add(self, name: str, server: Server | None, **variables: Any) -> None:
+        """Have a cluster; without a server, one whose host is not reached."""
+        path, here = self.folder / name / "cluster.yml", self.folder / name / "here"
+        if server:
+            server.write_kubeconfig(path)
+            server.write_kubeconfig(here / "cluster.yml")
+        common = {
+            "ansible_connection": "local" if server else "ssh",
+            "ansible_host": "127.0.0.1",
+            "ansible_port": 1,
+            "ansible_python_interpreter": sys.executable,
+            "kubegpu_cluster_provider": "existing",
+            "kubegpu_kubeconfig": str(path),
+            "kubegpu_kubeconfig_dir": str(here),
+            "kubegpu_tenants": [GONE],
+        }
+        self.hosts[name] = common | variables
+
+    def run(self, *options: str, playbook: str = "drift") -> str:
+        inventory = self.folder / "hosts.json"
+        inventory.write_text(json.dumps({"kubegpu_clusters": {"hosts": self.hosts}}))
+        command = ["ansible-playbook", str(ROOT / f"playbooks/{playbook}.yml"), f"--inventory={inventory}", *options]
+        environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_SSH_TIMEOUT": "5"}
+        environment["PATH"] = f"{self.folder / 'bin'}:{environment['PATH']}"
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+        self.code = done.returncode
+        return done.stdout + done.stderr
