@@ -113,7 +113,8 @@ def test_there_is_nothing_to_pause_of_a_tenant_that_is_not_there(site: Site, agr
     assert "COULD NOT TELL" not in said, said
 
 
-def test_what_could_not_be_told_is_in_the_evidence_of_a_host_with_colons(site: Site) -> None:
+def test_what_could_not_be_told_is_in_the_evidence_of_a_host_with_colons(site: Site, agrees: Server) -> None:
+    site.add("gpu1", agrees)
     site.add("fd00::1", None)
     folder = site.folder / "evidence"
     site.run("--check", f"--extra-vars=kubegpu_evidence={folder}")
