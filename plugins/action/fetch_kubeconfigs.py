@@ -51,11 +51,10 @@ class ActionModule(ActionBase):
         try:
             wanted = sources(args)
             texts = self._read(wanted) if wanted else {}
-            for name in wanted:
-                # In check mode, what is missing on the host is what earlier tasks would have made.
-                if name in texts or run.check_mode:
-                    text = via(texts[name], args["proxy_url"], wanted[name]) if name in texts else None
-                    self._bring(run, os.path.join(dest, name), text)
+            # In check mode, what is missing on the host is what earlier tasks would have made.
+            for name in wanted if run.check_mode else texts:
+                text = via(texts[name], args["proxy_url"], wanted[name]) if name in texts else None
+                self._bring(run, os.path.join(dest, name), text)
             for name in args["absent"]:
                 self._remove(run, os.path.join(dest, tenant_file(name)))
         except TenancyError as exc:
