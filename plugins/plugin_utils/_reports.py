@@ -31,7 +31,7 @@ _UNWRITTEN = "_kubegpu_evidence_failure"
 _NOT_REACHED = "it was not reached, see the output above"
 
 # What a run of each role registers, in the order in which they run.
-_REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_gate", "_kai_scheduler_release")
+_REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_gate", "_kai_scheduler_release", "_kai_scheduler_queues")
 # What the probes of a tenant register: the first of each that ran.
 _PROBES = (("_kai_scheduler_probe", "_vcluster_tenant_probe"), ("_vcluster_tenant_shared",), ("_vcluster_tenant_network",))
 
@@ -197,7 +197,9 @@ def _tenant(tenant: Mapping, live: Mapping, done: Mapping, variables: Mapping) -
     :arg live: its record as module tenants_info returns it, or its state alone.
     :arg done: what the run did for it.
     :arg variables: of its cluster's host.
+    :returns: among others ``verified_before``, when the checks of ``results`` were made where this run made none.
     """
+    results = _results(tenant, live, done)
     desired, ledger = variables["_kubegpu"], variables.get("_kubegpu_ledger") or {}
     nodes = [node for node in ledger.get("nodes") or [] if tenant["name"] in node["tenants"]]
     return {
@@ -212,13 +214,14 @@ def _tenant(tenant: Mapping, live: Mapping, done: Mapping, variables: Mapping) -
         "images": dict(live.get("images") or {}),
         "created": live.get("created"),
         "verified_at": live.get("verified_at"),
+        "verified_before": live.get("verified_at") if results and not done.get("results") else None,
         "nodes": [node["node"] for node in nodes],
         "gpus": sum(node["allocatable"] for node in nodes),
         "in_use": sum(node["in_use"] for node in nodes),
         "ledger": next((row for row in ledger.get("tenants") or [] if row["tenant"] == tenant["name"]), None),
         "wanted_queues": list(tenant["queues"]),
         "queues": live.get("queues"),
-        "results": _results(tenant, live, done),
+        "results": results,
         "failure": done.get("failure"),
         "spans": list(done.get("spans") or []),
         "upgrade_notes": list(done.get("upgrade_notes") or []),

@@ -154,6 +154,7 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     whose[f"shared scheduler{where}"] = cluster["shared_scheduler"]
     for kind in ("accepted hazard", "hazard", "upgrade note"):
         lines += grouped(kind, whose, f"{kind.replace(' ', '_')}s")
+    lines += [f"{start}{line}" for line in _verified_before(cluster["tenants"])]
     lines += [f"{name}: step: {shown_step(step)}" for name, one in whose.items() for step in one["steps"]]
     lines += [f"{start}{overlap}" for overlap in cluster["overlaps"]]
     what = "is to be removed" if cluster["removes_unlisted"] else "stays; kubegpu_unlisted: remove takes it away"
@@ -164,6 +165,16 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
             f"shared scheduler{where}: kai {version}, made by this collection, named by no kubegpu_shared_scheduler any more, {what}."
         )
     return lines
+
+
+def _verified_before(tenants: t.Sequence[Data]) -> list[str]:
+    """Return a line about the tenants whose checks are not of this run; none where there is no such tenant."""
+    before = {tenant["name"]: tenant["verified_before"] for tenant in tenants if tenant["verified_before"]}
+    if not before:
+        return []
+    first, last = min(before.values()), max(before.values())
+    when = first if first == last else f"{first} to {last}"
+    return [f"checks of {', '.join(before)} are from before this run: {when}"]
 
 
 def _expiry(tenant: Data) -> str:

@@ -119,8 +119,9 @@ def test_how_a_run_of_drift_ended():
     something = of_drift(Inventory().cluster(unlisted=["old"]))
     assert something["result"] == "incomplete"
     assert something["pending"] == ["gpu1: tenant that is not listed, old: there, wanted nothing"]
-    unread = of_drift(Inventory().cluster(unlisted=["old"], _kubegpu_failure="Compare: timed out"))
-    assert (unread["result"], unread["problems"]) == ("failed", ["gpu1: Compare: timed out"])
+    for name in ("gpu1", "fd00::1"):
+        unread = of_drift(Inventory().cluster(name=name, unlisted=["old"], _kubegpu_failure="Compare: timed out"))
+        assert (unread["result"], unread["problems"]) == ("failed", [f"{name}: Compare: timed out"])
     assert len(unread["drift"]["differences"]) == 1
 
 

@@ -482,15 +482,26 @@ def test_what_was_accepted_stands_there_whether_or_not_a_role_ran():
 
 
 def test_steps_stand_in_the_order_in_which_they_were_taken():
-    texts = ("start the control plane", "let the change through", "apply the CRDs")
+    texts = ("start the control plane", "let the change through", "apply the CRDs", "update queue training")
     steps = [{"step": text, "why": "w"} for text in texts]
     inventory = Inventory().cluster()
     inventory.worked(
-        _kai_scheduler_release={"steps": steps[2:]},
+        _kai_scheduler_queues={"steps": steps[3:]},
+        _kai_scheduler_release={"steps": steps[2:3]},
         _kai_scheduler_gate={"steps": steps[1:2]},
         _vcluster_tenant_cluster={"steps": steps[:1]},
     )
     assert inventory.notes() == [f"ml: step: {text} (w)" for text in texts]
+
+
+def test_when_the_checks_were_made_that_this_run_did_not_make():
+    found = [live(name, verified_at=f"2026-11-2{day}T10:00:00Z") for day, name in enumerate(("ml", "b", "c", "d"))]
+    found[3]["results"] = []
+    inventory = Inventory().cluster([ML, *(ML | {"name": name} for name in "bcd")], found)
+    inventory.worked(_kai_scheduler_probe={"results": PASSED})
+    assert inventory.notes() == ["checks of b, c are from before this run: 2026-11-21T10:00:00Z to 2026-11-22T10:00:00Z"]
+    inventory.worked("b", _kai_scheduler_probe={"results": PASSED})
+    assert inventory.notes() == ["checks of c are from before this run: 2026-11-22T10:00:00Z"]
 
 
 def test_a_role_that_did_not_run_says_nothing():
