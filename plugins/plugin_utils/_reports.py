@@ -26,8 +26,8 @@ CHANGE = "change"
 
 # Facts in which the playbooks note failures of a cluster, of all of the work on it first.
 _FAILURES = ("_kubegpu_failure", "_kubegpu_shared_failure", "_kubegpu_host_failure", "_kubegpu_cluster_failure")
-# That of the evidence, which one host writes and every host notes.
-_UNWRITTEN = "_kubegpu_evidence_failure"
+# Evidence that could not be written, by folder, which one host writes and every host notes.
+_UNWRITTEN = "_kubegpu_unwritten"
 _NOT_REACHED = "it was not reached, see the output above"
 
 # What a run of each role registers, in the order in which they run.
@@ -150,7 +150,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
 def _noted(cluster: str, variables: Mapping, worked_on: t.Mapping[str, Data]) -> list[str]:
     """Return the failures that the playbooks noted on a cluster and its tenants."""
     noted = [variables[name] for name in _FAILURES if variables.get(name)]
-    noted += [variables[_UNWRITTEN]] if variables.get(_UNWRITTEN) and variables.get("kubegpu_evidence") else []
+    noted += [failure for folder, failure in variables.get(_UNWRITTEN, {}).items() if folder == variables.get("kubegpu_evidence")]
     theirs = [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
     return [*(f"{cluster}: {failure}" for failure in noted), *theirs]
 

@@ -79,9 +79,10 @@ def test_with_drift_it_ends_with_2(site: Site, agrees: Server, drifts: Server) -
 def test_where_something_could_not_be_told_it_ends_with_4_and_names_what_differs(
     site: Site, agrees: Server, drifts: Server
 ) -> None:
-    site.add("gpu1", agrees)
+    folder = site.folder / "evidence"
+    site.add("gpu1", agrees, kubegpu_evidence=str(folder))
     site.add("gpu2", drifts, kubegpu_evidence="/dev/null/evidence")
-    site.add("gpu3", None)
+    site.add("gpu3", None, kubegpu_evidence=str(folder))
     said = site.run("--check")
     assert site.code == 4, said
     for sentence in (
@@ -92,6 +93,8 @@ def test_where_something_could_not_be_told_it_ends_with_4_and_names_what_differs
         "COULD NOT TELL gpu2: Have the folder: ",
     ):
         assert sentence in said
+    evidence = json.loads((folder / "tenancy.json").read_text())
+    assert (evidence["result"], [cluster["name"] for cluster in evidence["clusters"]]) == ("failed", ["gpu1", "gpu3"])
 
 
 def test_without_drift_in_the_clusters_that_a_limit_leaves_it_ends_with_0(site: Site, agrees: Server, drifts: Server) -> None:
