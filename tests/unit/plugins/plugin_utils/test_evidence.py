@@ -161,7 +161,9 @@ def test_tenants_that_a_run_removed_are_named_with_their_steps():
 def test_a_run_that_could_not_write_its_evidence_failed_for_who_asked_for_it():
     unwritten = {"/e": "Have the folder: no"}
     inventory = Inventory().cluster(_kubegpu_unwritten=unwritten, kubegpu_evidence="/e")
-    inventory.cluster(name="gpu2", _kubegpu_unwritten=unwritten).cluster(name="gpu3", _kubegpu_unwritten=unwritten, kubegpu_evidence="/f")
+    inventory.cluster(name="gpu2", _kubegpu_unwritten=unwritten).cluster(
+        name="gpu3", _kubegpu_unwritten=unwritten, kubegpu_evidence="/f"
+    )
     assert [report["noted"] for report in inventory.reports()] == [["gpu1: Have the folder: no"], [], []]
 
 
