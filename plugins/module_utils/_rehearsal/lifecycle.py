@@ -299,8 +299,10 @@ class _Play:
         """Create again what KAI Scheduler evicted, as the controllers of such pods would."""
         live = by_submitted_name(pods)
         evicted = self._submitted.keys() - live.keys()
+        # The rest of its group may have run on, and ended while it waits.
+        waiting = {name for name, pod in live.items() if self._again[name] and not pod["spec"].get("nodeName")}
         # Pods that start together do so again all of them: KAI Scheduler counts none that has ended.
-        groups = {annotations_of(self._submitted[name]).get(POD_GROUP_NOTE) for name in evicted} - {None}
+        groups = {annotations_of(self._submitted[name]).get(POD_GROUP_NOTE) for name in evicted | waiting} - {None}
         ended = [
             name
             for name, pod in live.items()

@@ -349,6 +349,33 @@ def test_a_group_of_which_a_pod_was_evicted_starts_again_as_a_whole_under_other_
     assert (found.measures["evicted"], found.measures["unbound"]) == (0, 0)
 
 
+def test_a_group_starts_again_as_a_whole_too_when_its_rest_ends_later_than_the_eviction(cluster):
+    made(cluster)
+    started = []
+
+    def phase(pod, phase, **spec):
+        cluster.put(pod | {"spec": pod["spec"] | spec, "status": {"phase": phase}})
+
+    def start(pod):
+        name = pod["metadata"]["name"]
+        started.append(name)
+        if name == "gang-0":
+            cluster.drop("v1", "Pod", name, NAMESPACE)
+        elif name == "gang-1":
+            phase(pod, "Running", nodeName="simulated-0-0")
+        elif name == "gang-0-again-1":
+            phase(pod, "Pending", nodeName=None)
+            phase(cluster.get("v1", "Pod", "gang-1", NAMESPACE), "Succeeded")
+        else:
+            phase(cluster.get("v1", "Pod", "gang-0-again-1", NAMESPACE), "Succeeded", nodeName="simulated-0-0")
+
+    cluster.react("create", "Pod", start)
+    trace = Trace(30.0, TRACE.nodes, QUEUES, {}, (workload("gang", "ml", gpus=1, pods=2, together=2, runs=10),))
+    (found,) = play(run(cluster), trace, "kai-scheduler", rounds=1, speed=1)
+    assert sorted(started) == ["gang-0", "gang-0-again-1", "gang-1", "gang-1-again-1"]
+    assert found.measures["unbound"] == 0
+
+
 def test_a_round_that_takes_too_long_ends_with_what_to_do_and_leaves_nothing(cluster):
     made(cluster)
     with pytest.raises(
