@@ -13,12 +13,14 @@ import shlex
 import typing as t
 from collections.abc import Iterator
 
-import yaml
 from ansible.plugins.action import ActionBase
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import make_directories
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import plan
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "cluster": {"type": "path"},
@@ -33,6 +35,12 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 ANSWER = "kubeconfig:"
 MISSING = "-"
 
+# The name of the administrator's kubeconfig.
+CLUSTER = "cluster.yml"
+
+# What lets a tenant in, as the module vcluster_kubeconfig writes it. Other keys run a program here, or send a file of the controller.
+CREDENTIALS = {"token", "client-certificate-data", "client-key-data"}
+
 
 class ActionModule(ActionBase):
     """See the module's documentation."""
@@ -46,30 +54,24 @@ class ActionModule(ActionBase):
             required_one_of=[("cluster", "tenants", "absent")],
             required_by={"tenants": ("tenants_dir",)},
         )
-        dest = os.path.abspath(args["dest"])
+        args["dest"] = os.path.abspath(args["dest"])
         run = Run(args, self._task.check_mode)
         try:
             wanted = sources(args)
-            texts = self._read(wanted) if wanted else {}
-            # In check mode, what is missing on the host is what earlier tasks would have made.
-            for name in wanted if run.check_mode else texts:
-                text = via(texts[name], args["proxy_url"], wanted[name]) if name in texts else None
-                self._bring(run, os.path.join(dest, name), text)
+            lines = self._read(wanted) if wanted else {}
+            # What there is, is brought all the same.
+            problems = [problem for name, path in wanted.items() for problem in self._bring(run, name, path, lines.get(name))]
             for name in args["absent"]:
-                self._remove(run, os.path.join(dest, tenant_file(name)))
+                self._remove(run, os.path.join(args["dest"], tenant_file(name)))
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message}
         except OSError as exc:
             return {"failed": True, "msg": f"dest: {exc}"}
         result = run.result(dest=args["dest"])
-        # What there is, was brought all the same.
-        missing = (
-            [] if run.check_mode else [f"{path} is missing on the host." for name, path in wanted.items() if name not in texts]
-        )
-        return result | {"failed": True, "msg": "\n".join(missing)} if missing else result
+        return result | {"failed": True, "msg": "\n".join(problems)} if problems else result
 
     def _read(self, wanted: dict[str, str]) -> dict[str, str]:
-        """Return the files' contents by the names that they get.
+        """Return the files' contents in base64 by the names that they get.
 
         :arg wanted: paths on the host, by these names.
         :returns: without those that are missing.
@@ -78,13 +80,11 @@ class ActionModule(ActionBase):
         with self._unlogged():
             answer = self._low_level_execute_command(command(wanted.values()))
         if answer["rc"] != 0:
-            raise TenancyError(f"The kubeconfigs cannot be read: {' '.join(answer['stderr'].split())}")
+            raise TenancyError(f"The kubeconfigs cannot be read: {shown(answer['stderr'])}")
         lines = [line.strip().removeprefix(ANSWER) for line in answer["stdout"].splitlines() if line.startswith(ANSWER)]
         if len(lines) != len(wanted):
             raise TenancyError(f"The host answered with {len(lines)} of {len(wanted)} kubeconfigs.")
-        found = dict(zip(wanted, lines, strict=True))
-        refuse(f"{wanted[name]} is empty." for name, line in found.items() if not line)
-        return {name: decoded(line, wanted[name]) for name, line in found.items() if line != MISSING}
+        return {name: line for name, line in zip(wanted, lines, strict=True) if line != MISSING}
 
     @contextlib.contextmanager
     def _unlogged(self) -> Iterator[None]:
@@ -96,7 +96,26 @@ class ActionModule(ActionBase):
         finally:
             context.no_log = before
 
-    def _bring(self, run: Run, path: str, text: str | None) -> None:
+    def _bring(self, run: Run, name: str, path: str, line: str | None) -> list[str]:
+        """Have a file as it is on the host, and return what is wrong with that one.
+
+        :arg path: on the host.
+        :arg line: its content in base64; None where it is missing.
+        """
+        if line is None and not run.check_mode:
+            return [f"{path} is missing on the host."]
+        try:
+            # In check mode, what is missing on the host is what earlier tasks would have made.
+            text = None if line is None else decoded(line, path)
+            if text is not None and name != CLUSTER:
+                check_credentials(text, path)
+            text = None if text is None else via(text, run.params["proxy_url"], path)
+            self._write(run, os.path.join(run.params["dest"], name), text)
+        except TenancyError as exc:
+            return exc.problems
+        return []
+
+    def _write(self, run: Run, path: str, text: str | None) -> None:
         """Have a file with this content; None for one that check mode does not know yet."""
         file = KubeconfigFile(path)
         content = None if text is None else text.encode()
@@ -107,7 +126,7 @@ class ActionModule(ActionBase):
         run.change(path, None if before is None else differs, "as on the host", file.last_write)
 
         def write() -> None:
-            make_directories(file.folder, 0o700)
+            file.make_folder(0o700)
             file.write(content or b"")
 
         run.take(f"write {path}", "it does not exist" if before is None else "it differs from the host's", write)
@@ -137,26 +156,46 @@ def sources(args: dict[str, t.Any]) -> dict[str, str]:
         if not name or "/" in name or name.startswith(".")
     )
     refuse(f"absent: {name} is one of tenants, too." for name in args["absent"] if name in tenants)
-    cluster = {"cluster.yml": args["cluster"]} if args["cluster"] else {}
+    cluster = {CLUSTER: args["cluster"]} if args["cluster"] else {}
     return cluster | {tenant_file(name): f"{args['tenants_dir']}/{name}.yml" for name in tenants}
 
 
 def command(paths: t.Iterable[str]) -> str:
-    """Return the shell command that writes a line for each file: its content in base64, or that it is missing."""
+    """Return the shell command that writes a line for each file: its content in base64, or that it is missing.
+
+    What is no file fails, before it is opened: a pipe would not end.
+    """
     files = " ".join(map(shlex.quote, paths))
-    read = f'content=$(base64 -w 0 < "$file") || {{ echo "$file" >&2; exit 1; }}; echo "{ANSWER}$content"'
+    read = f'[ -f "$file" ] && content=$(base64 -w 0 < "$file") || {{ echo "$file" >&2; exit 1; }}; echo "{ANSWER}$content"'
     return f'for file in {files}; do if [ -e "$file" ]; then {read}; else echo "{ANSWER}{MISSING}"; fi; done'
 
 
 def decoded(line: str, path: str) -> str:
     """Return the text of a file.
 
-    :raises TenancyError: where it is none; without a part of it, which may be a key.
+    :raises TenancyError: where it is none, empty or too large; without a part of it, which may be a key.
     """
+    if not line:
+        raise TenancyError(f"{path} is empty.")
+    if len(line) > LARGEST * 4 / 3:
+        raise TenancyError(f"{path} is no kubeconfig, because it is larger than {LARGEST} bytes.")
     try:
         return base64.b64decode(line, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         raise TenancyError(f"{path} is no kubeconfig, because it is no text.") from None
+
+
+def check_credentials(kubeconfig: str, path: str) -> None:
+    """Refuse a tenant's kubeconfig that would run a program on the controller, or send one of its files to a server.
+
+    :raises TenancyError: where it has such users, or is none; without a part of it, which may be a key.
+    """
+    users = (plan.read(kubeconfig.encode(), path) or {}).get("users") or []
+    if foreign := sorted({shown(key, 40) for item in users for key in item.get("user") or {} if key not in CREDENTIALS}):
+        raise TenancyError(
+            f"{path} is not brought here: its users have {', '.join(foreign)}, by which the host could run programs here, or read files. "
+            f"A tenant's kubeconfig has only {', '.join(sorted(CREDENTIALS))}."
+        )
 
 
 def via(kubeconfig: str, proxy_url: str, path: str) -> str:
@@ -166,11 +205,10 @@ def via(kubeconfig: str, proxy_url: str, path: str) -> str:
     """
     if not proxy_url:
         return kubeconfig
-    try:
-        config = yaml.safe_load(kubeconfig)
-        for cluster in config["clusters"]:
-            # Ansible's strings know where they come from, and YAML takes plain ones only.
-            cluster["cluster"]["proxy-url"] = str(proxy_url)
-    except (yaml.YAMLError, KeyError, TypeError):
-        raise TenancyError(f"{path} is no kubeconfig with clusters.") from None
-    return yaml.safe_dump(config, sort_keys=False)
+    config = plan.read(kubeconfig.encode(), path) or {}
+    clusters = config.get("clusters") or []
+    if not clusters or not all(item.get("cluster") for item in clusters):
+        raise TenancyError(f"{path} is no kubeconfig with clusters.")
+    # Ansible's strings know where they come from, and YAML takes plain ones only.
+    proxy = {"proxy-url": str(proxy_url)}
+    return verbatim.dump(config | {"clusters": [item | {"cluster": item["cluster"] | proxy} for item in clusters]})

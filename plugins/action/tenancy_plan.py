@@ -15,6 +15,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import left_out
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import quiet
 
 ARGUMENT_SPEC = {
     "variables": {"type": "dict"},
@@ -60,7 +61,7 @@ class ActionModule(ActionBase):
             defaults = blueprint.variables if blueprint else {}
             result["defaults"] = {key: value for key, value in defaults.items() if key not in variables}
             result["role_variables"] = self._templated(known, lambda key: key.startswith(TENANT_ROLES))
-        return result
+        return quiet(result)
 
     def _templated(self, variables: dict[str, t.Any], wanted: t.Callable[[str], bool]) -> dict[str, t.Any]:
         """Return the variables that are wanted, with templates in them filled in."""

@@ -10,6 +10,7 @@ import typing as t
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.action import ActionBase
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import left_out
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import quiet
 
 
 class ActionModule(ActionBase):
@@ -44,5 +45,4 @@ class ActionModule(ActionBase):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        result: dict[str, t.Any] = add_host.run(task_vars=task_vars)
-        return result
+        return quiet(add_host.run(task_vars=task_vars))

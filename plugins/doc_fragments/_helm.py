@@ -14,7 +14,7 @@ options:
   values:
     description:
       - Values for the chart, merged over those this module sets.
-      - Diffs show them. What is secret belongs in a Secret of Kubernetes that they name.
+      - Digests of them are shown, also in diffs. A digest confirms a guess, so what is secret belongs in a Secret of Kubernetes that they name.
     type: dict
     default: {}
   chart_source:

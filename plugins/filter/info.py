@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.filter.text_table import text_table
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown_lines
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _info
 
 
@@ -18,7 +19,7 @@ def info(clusters: list[dict[str, t.Any]], part: str) -> list[str]:
     failures = [f"FAILED {failure}".replace("\n", "\n  ") for cluster in clusters for failure in cluster["failures"]]
     # What could not be read is not nothing.
     blocks = [text_table(rows) or ([] if failures else [nothing]), notes, failures]
-    return [line for block in blocks if block for line in ["", *block]][1:]
+    return [shown_lines(line, LONGEST_LINE) for block in blocks if block for line in ["", *block]][1:]
 
 
 class FilterModule:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.filter.text_table import text_table
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown_lines
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _reports, _summary
 
 
@@ -20,7 +21,7 @@ def summary(clusters: list[dict[str, t.Any]]) -> list[str]:
         notes,
         _summary.first_job(clusters),
     ]
-    return [line for block in blocks if block for line in ["", *block]][1:]
+    return [shown_lines(line, LONGEST_LINE) for block in blocks if block for line in ["", *block]][1:]
 
 
 class FilterModule:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+
 
 def text_table(rows: list[dict[str, t.Any]]) -> list[str]:
     """Return a heading of the first row's keys, a rule, then one line a row.
@@ -28,9 +30,11 @@ def text_table(rows: list[dict[str, t.Any]]) -> list[str]:
 
 
 def _cell(value: t.Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return {None: "", False: "", True: "yes"}[value] if value is None or isinstance(value, bool) else str(value)
+    if value is None or isinstance(value, bool):
+        return "yes" if value else ""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    # What is below something else is indented.
+    return f"{' ' * min(len(text) - len(text.lstrip(' ')), 40)}{shown(text)}"
 
 
 def _is_numeric(column: list[t.Any]) -> bool:

@@ -90,8 +90,9 @@ import typing as t
 from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.utils.display import Display
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import reason
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import find
 
 FILE_NAMES = ("vclusters.yml", "vclusters.yaml")
@@ -127,9 +128,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _find(self) -> list[dict[str, t.Any]]:
         try:
             kube = Kube.connect(kubeconfig=self.get_option("kubeconfig"), context=self.get_option("context"))
-            return [item for item in find(kube) if item["tenant"]]
-        except TenancyError as exc:
-            raise AnsibleParserError(exc.message) from exc
+            found = find(kube)
+        except Exception as exc:
+            # Of any other exception, Ansible says less.
+            raise AnsibleParserError(reason(exc)) from exc
+        for one in found.unread:
+            Display().warning(f"{self.get_option('cluster')}: {one.sentence}. It is no host of this inventory.")
+        return [item for item in found.records if item["tenant"]]
 
     def _kubeconfigs(self) -> str | None:
         """Return the folder of the tenants' kubeconfigs; None where nothing says which it is."""

@@ -99,6 +99,7 @@ import re
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.host import Host
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import ModuleRun, run_host_module
 
@@ -118,13 +119,17 @@ def reconcile(run: ModuleRun) -> Result:
         )
         if code:
             raise TenancyError(f"nvidia-ctk config failed: {config}")
+    try:
+        limits = {name: whole(value) for name, value in run.params["limits"].items()}
+    except ValueError as exc:
+        raise TenancyError(f"limits: {exc}") from exc
     return run.result(
         driver=_program(host, "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
         docker=_program(host, "docker", "--version"),
         toolkit=toolkit,
         runtime_program=run.find_program("nvidia-container-runtime"),
         toolkit_config=config,
-        low_limits={name: int(value) for name, value in run.params["limits"].items() if host.kernel_limit(name) < int(value)},
+        low_limits={name: value for name, value in limits.items() if host.kernel_limit(name) < value},
     )
 
 

@@ -11,6 +11,8 @@ description:
   - Reads kubeconfigs on the host, all at once, and writes them into a folder on the controller, readable by their owner only.
   - Their content is never returned, logged or shown, at any verbosity and by any connection.
   - Files of tenants that are not named stay as they are.
+  - The administrator's kubeconfig comes as it is, and may name a program (C(exec)), as those of clouds do. So whoever has the host has the
+    controller, too, of everybody who uses that file. A tenant's kubeconfig that names a program, or a file, is refused.
 author: kubegpu.tenancy contributors (@kubegpu)
 extends_documentation_fragment: kubegpu.tenancy._attributes
 attributes:

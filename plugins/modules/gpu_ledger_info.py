@@ -175,8 +175,10 @@ devices:
   sample:
     - {node: kubegpu-worker, device: GPU-9f3e4c1a-0000-4000-8000-000000000003, tenant: team-ml, pod: default/train-0, part: 1.0}
 unread:
-  description: A sentence for each node of which it could not be read which pod has which device, with the reason.
-  returned: with O(devices)
+  description:
+    - A sentence for each node, pod, quota, claim or virtual cluster that could not be read, with the reason. No row counts it.
+    - With O(devices), also one for each node of which it could not be read which pod has which device.
+  returned: success
   type: list
   elements: str
   sample: []
@@ -201,10 +203,12 @@ def reconcile(run: Run) -> Result:
     kinds = ("Node", "Pod", "Namespace", "ResourceQuota")
     nodes, pods, namespaces, quotas = (run.kube.list("v1", kind) for kind in kinds)
     claims = run.kube.list("resource.k8s.io/v1", "ResourceClaim")
-    found = ledger(nodes, pods, namespaces, quotas, configs(run.kube), claims)
+    configurations = configs(run.kube)
+    found = ledger(nodes, pods, namespaces, quotas, configurations.read, claims)
+    found["unread"] += [one.sentence for one in configurations.unread]
     if run.params["devices"]:
         known, unread = read_devices(run.kube, nodes, pods, namespaces)
-        found |= {"devices": devices(nodes, pods, namespaces, known), "unread": unread}
+        found |= {"devices": devices(nodes, pods, namespaces, known), "unread": [*found["unread"], *unread]}
     return run.result(**found)
 
 

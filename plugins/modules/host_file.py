@@ -20,7 +20,7 @@ extends_documentation_fragment:
 options:
   path:
     description:
-      - The file. It need not exist, but it must not be a symbolic link.
+      - The file. It need not exist, but it must not be a symbolic link, nor stand where another user could exchange it.
     type: path
     required: true
   content:

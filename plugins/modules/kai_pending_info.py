@@ -127,6 +127,12 @@ pods:
       advice: Wait until work in queue research ends, ask for less, or raise its limit (kai_queues).
       since: "2026-11-22T12:30:00Z"
       seconds: 412
+unread:
+  description: A sentence for each pod, queue, PodGroup and BindRequest that could not be read. RV(pods) says nothing about these.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 """
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run

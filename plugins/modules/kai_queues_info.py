@@ -125,6 +125,12 @@ queues:
         allocated_non_preemptible: 0
         requested: 2.5
       children: []
+unread:
+  description: A sentence for each queue and pod group that could not be read. RV(queues) has and counts none of it.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 """
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
@@ -138,8 +144,8 @@ ARGUMENT_SPEC = {"gpu_resource": {"type": "str", "default": "nvidia.com/gpu"}}
 
 def reconcile(run: Run) -> Result:
     """Read all queues, and what uses them."""
-    queues = counted(run.kube.list(API_VERSION, KIND), run.kube.list(*POD_GROUP))
-    return {"changed": False, "queues": overview(queues, run.params["gpu_resource"])}
+    queues, unread = counted(run.kube.list(API_VERSION, KIND), run.kube.list(*POD_GROUP))
+    return {"changed": False, "queues": overview(queues, run.params["gpu_resource"]), "unread": [one.sentence for one in unread]}
 
 
 def main() -> None:

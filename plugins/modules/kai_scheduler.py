@@ -159,10 +159,10 @@ steps:
     - {step: apply the CRDs, why: helm installs them once and never changes them, seconds: 1.2}
     - {step: upgrade to v0.16.8, why: "as asked, with all values", seconds: 9.7}
 values:
-  description: Values given to the chart.
+  description: Values given to the chart, each as a digest. What is true, false, null or empty stands as it is.
   returned: when O(state=present)
   type: dict
-  sample: {global: {gpuSharing: true, registry: ghcr.io/kai-scheduler/kai-scheduler}}
+  sample: {global: {gpuSharing: true, registry: digest 0b61d2f3a4957c8e}}
 seconds:
   description: How long it took until all parts were available, or gone.
   returned: success

@@ -64,7 +64,7 @@ status:
   type: str
   sample: deployed
 values:
-  description: Values that were given to the chart.
+  description: Values that were given to the chart, each as a digest. What is true, false, null or empty stands as it is.
   returned: when installed
   type: dict
 installed_by:
@@ -146,15 +146,17 @@ kubernetes_tested:
   returned: when installed
   type: bool
 last_probe:
-  description: What M(kubegpu.tenancy.kai_probe) returned last. Null where it was never run.
+  description: What M(kubegpu.tenancy.kai_probe) returned last. Null where it was never run, or what is recorded of it cannot be read.
   returned: when installed
   type: dict
 """
 
 import datetime
-import json
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import status
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import asked_of, helm_release, read_parts
@@ -196,7 +198,7 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
         "end_of_support": release.end_of_support,
         "supported": status.is_supported(release, today),
         "kubernetes_tested": status.is_kubernetes_tested(release, run.kube.version()),
-        "last_probe": json.loads(report) if report else None,
+        "last_probe": legible(attempt("", lambda: parse_json(report))[0]) if report else None,
     }
 
 

@@ -13,9 +13,15 @@ version_added: 0.1.0
 description:
   - Observes a cluster for O(seconds), and returns what KAI Scheduler has to schedule there, for M(kubegpu.tenancy.rehearsal_rounds) to play.
   - It only reads. Nodes, pods, queues, priority classes and KAI Scheduler's groups of pods are listed, and its Helm release is read.
-  - Of a pod it keeps its queue, requests, node selector, tolerations and priority class, when it came, for how long it ran, and with which
-    others it starts. Names become digests, unless O(plain_names) is set. Images, commands, variables and volumes are not kept. Names of
-    queues and priority classes, and labels of nodes, are.
+  - Of a pod it keeps its queue, requests, node selector, tolerations and priority class (that of the label C(priorityClassName) before its
+    own), when it came, for how long it ran, with which others it starts, and in which part of a topology. Images, commands, variables and
+    volumes are not kept.
+  - Namespaces and names of pods become digests, unless O(plain_names) is set. A digest confirms a guess.
+  - Whatever somebody wrote there is kept of queues (their names and C(displayName), as a verdict is about them), of names of priority
+    classes and topologies, and of keys and values of node selectors, tolerations and taints. So a pod that is bound to
+    C(kubernetes.io/hostname) keeps the name of that host.
+  - Labels of nodes are kept where they begin with C(nvidia.com/), C(topology.kubernetes.io/) or C(node.kubernetes.io/instance-type), and where
+    a pod's node selector or a topology names them. Other labels, and annotations, are not.
   - Pods that were there before are submitted at the trace's beginning. Those that still run at the end do not end in the trace.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
@@ -64,6 +70,8 @@ EXAMPLES = r"""
     seconds: 86400
   async: 90000
   poll: 60
+  # What KAI Scheduler's chart was given may be secret.
+  no_log: true
   register: recorded
 
 - name: Keep it in git
@@ -95,6 +103,8 @@ scheduler:
   description:
     - KAI Scheduler as it is, as role P(kubegpu.tenancy.rehearsal#role) takes it for C(rehearsal_baseline), with what is known to go wrong with it
       accepted. Empty where Helm knows no release of it.
+    - Its C(values) may be secret. Where there are any, Ansible does not show the result, as with C(no_log). A task with C(async) has to set
+      C(no_log) itself.
   returned: success
   type: dict
   sample:

@@ -149,7 +149,7 @@ change:
       type: str
       returned: always
     from:
-      description: Version, values of the chart, and queues of the baseline.
+      description: Version, digests of the chart's values, and queues of the baseline.
       type: dict
       returned: always
     to:
@@ -158,8 +158,8 @@ change:
       returned: always
   sample:
     name: v0.13.1-to-v0.16.8-3f2a9c01d4
-    from: {version: v0.13.1, values: {}, queues: {}}
-    to: {version: v0.16.8, values: {}, queues: {}}
+    from: {version: v0.13.1, values: {global: {registry: digest 5a8f1c02d3e4b697, gpuSharing: true}}, queues: {}}
+    to: {version: v0.16.8, values: {global: {registry: digest 0b61d2f3a4957c8e, gpuSharing: true}}, queues: {}}
 comparisons:
   description: The measures.
   returned: success

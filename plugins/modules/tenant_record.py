@@ -31,6 +31,12 @@ options:
     type: list
     elements: dict
     required: true
+  scheduler_version:
+    description:
+      - Version of the KAI Scheduler of its own that is installed in it. Reports tell this version. What a tenant's pods say, its
+        administrator can write. Empty without one.
+    type: str
+    default: ""
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
@@ -72,13 +78,15 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "name": {"type": "str", "required": True},
     "wanted": {"type": "str", "required": True},
     "results": {"type": "list", "elements": "dict", "required": True},
+    "scheduler_version": {"type": "str", "default": ""},
 }
 
 
 def reconcile(run: Run) -> Result:
     """Write the record, over the one before."""
     now = datetime.datetime.now(datetime.timezone.utc)
-    record(run.kube, run.params["name"], run.params["wanted"], run.params["results"], now, run.check_mode)
+    params = run.params
+    record(run.kube, params["name"], params["wanted"], params["results"], now, run.check_mode, params["scheduler_version"])
     return run.result(at=now.strftime(TIME))
 
 

@@ -91,7 +91,9 @@ tenants:
       type: str
       returned: always
     state:
-      description: V(absent), V(paused), V(running), V(starting), V(crashing) or V(removing), as the host cluster shows it.
+      description:
+        - V(absent), V(paused), V(running), V(starting), V(crashing) or V(removing), as the host cluster shows it.
+        - V(not read) where what is there of it could not be read. RV(tenants[].reasons) says why.
       type: str
       returned: always
     due:
@@ -144,6 +146,14 @@ tenants:
       type: list
       elements: dict
       returned: always
+unread:
+  description:
+    - A sentence for everything of no single tenant that could not be read. What of a tenant could not be read stands in its
+      RV(tenants[].reasons).
+  returned: success
+  type: list
+  elements: str
+  sample: []
 unlisted:
   description:
     - Names of tenants that this collection made and that O(tenants) does not list, but for temporary ones that have not expired.
@@ -197,9 +207,10 @@ import os.path
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask_list
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
@@ -209,7 +220,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted, overview
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, TIME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, NOT_READ, TIME, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
     compare_queues,
     leads_there,
@@ -220,6 +231,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Live, due, temporary
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+
+# Seconds for each list of a virtual cluster: its administrator decides how slowly it answers, and others wait.
+_PATIENCE = 10
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict", "default": []},
@@ -239,10 +253,20 @@ def reconcile(run: Run) -> Result:
     compared = [tenant for tenant in tenants if not params["only"] or tenant.name in params["only"]]
     nodes_due, node_problems = nodes_to_give(run.kube, tenants, params["only"])
     waiting = temporary(live, now)
+    unread: list[str] = []
     sharing = {name: labels_of(item.namespace).get(vc.HOST_SCHEDULER_LABEL) for name, item in live.items()}
-    shared_queues = counted(run.kube.list(API_VERSION, KIND), run.kube.list(*POD_GROUP)) if any(sharing.values()) else []
+    shared_queues: list[Result] = []
+    if any(sharing.values()):
+        shared_queues, unread_parts = counted(run.kube.list(API_VERSION, KIND), run.kube.list(*POD_GROUP))
+        unread += [f"shared scheduler: {one.sentence}" for one in unread_parts]
+
+    def record(tenant: Tenant) -> Result:
+        found, failure = attempt("it", lambda: compare(params, tenant, live.get(tenant.name, Live()), now, shared_queues))
+        return found or not_read(tenant, wanted(tenant, params["settings"]), failure.sentence if failure else "")
+
     return run.result(
-        tenants=concurrently(lambda tenant: compare(params, tenant, live.get(tenant.name, Live()), now, shared_queues), compared),
+        tenants=concurrently(record, compared),
+        unread=unread,
         unlisted=sorted(
             live.keys() - {tenant.name for tenant in tenants} - {one["name"] for one in waiting if not one["expired"]}
         ),
@@ -252,6 +276,21 @@ def reconcile(run: Run) -> Result:
         nodes_due=nodes_due,
         node_problems=node_problems,
     )
+
+
+def not_read(tenant: Tenant, digest: str, why: str) -> Result:
+    """Return the record of a tenant that could not be compared: it is worked on, and what is wrong is then its own failure.
+
+    :arg digest: of everything that is wanted of it.
+    """
+    work = [CHANGE] if tenant.state != "present" else [CHANGE, VERIFY]
+    nothing = dict.fromkeys(("vcluster_version", "scheduler_version", "network_policies", "created", "queues", "verified_at"))
+    known = {"name": tenant.name, "desired": tenant.data(), "wanted": digest, "state": NOT_READ, "due": work, "reasons": [why]}
+    return known | nothing | {"images": {}, "results": []}
+
+
+def _ask(config: Result, path: str) -> list[Result]:
+    return ask_list(config, path, timeout=_PATIENCE)
 
 
 def compare(
@@ -270,7 +309,7 @@ def compare(
     own, queues = tenant.own_scheduler, None
     if tenant.state == "present" and CHANGE not in found.work and own and own.own_kai and config:
         # Somebody may have changed them from within, which the host cluster does not show.
-        differing, queues = compare_queues(tenant, config, ask)
+        differing, queues = compare_queues(tenant, config, _ask)
         found = differing if differing.work else found
     elif tenant.shares_scheduler and live.host_scheduler:
         queues = queues_of(tenant, shared_queues)

@@ -92,6 +92,8 @@ vclusters:
     scheduler:
       description:
         - The scheduler in it, with C(name) and, for KAI Scheduler, C(version). Empty where the host cluster's schedules.
+        - The version is that which this collection installed. What pods in a virtual cluster say, its administrator can write; so
+          their word counts only for a virtual cluster that others made.
         - Null where it has one of its own but does not run, as when it is paused. Which one is not known then.
       type: dict
       returned: always
@@ -136,6 +138,12 @@ vclusters:
       images: {kubernetes: "ghcr.io/loft-sh/kubernetes:v1.35.4", syncer: "ghcr.io/loft-sh/vcluster-oss:0.36.1"}
       created: "2026-11-21T12:00:00Z"
       kubeconfig_expires: "2027-11-21T12:00:00Z"
+unread:
+  description: A sentence for each virtual cluster, or part of one, that could not be read. RV(vclusters) has no record of it.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 """
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
@@ -146,8 +154,9 @@ ARGUMENT_SPEC = {"name": {"type": "str"}}
 
 
 def reconcile(run: Run) -> Result:
-    name = run.params["name"]
-    return {"changed": False, "vclusters": [record for record in find(run.kube) if name in (None, record["name"])]}
+    name, found = run.params["name"], find(run.kube)
+    records = [record for record in found.records if name in (None, record["name"])]
+    return {"changed": False, "vclusters": records, "unread": [one.sentence for one in found.unread]}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ description:
     port-forward, or returns them.
   - The file is readable by its owner only, is replaced atomically, and is written only after the API server answered an
     authenticated request.
-  - What else is in the file stays, its current context included. No other kubeconfig is touched.
+  - What else is in the file stays, its current context included, but for comments. No other kubeconfig is touched.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   state:
@@ -38,6 +38,8 @@ options:
   path:
     description:
       - The file. Its folder has to exist. A file that is no kubeconfig, and a symbolic link, are refused.
+      - A folder that others than its owner may write to is refused, and so is a symbolic link of somebody else on the way there.
+      - In a folder of another user, root writes the file as that user's, who thereby gets in, and refuses a file there of anybody else.
       - Without it nothing is written, and RV(kubeconfig) is returned.
     type: path
   server:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import pathlib
 import typing as t
 
-import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.validation import check_name, parse, unknown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, load_document
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import BLUEPRINT
 
 if t.TYPE_CHECKING:
@@ -39,9 +40,9 @@ def load(given: t.Any) -> Blueprint | None:
     name = path.name.removesuffix(".yml")
     check_name(name, names())
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
+        content = load_document(path.read_text("utf-8"))
     except FileNotFoundError as exc:
         raise unknown(given, names()) from exc
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
+    except (OSError, UnicodeDecodeError, Unreadable) as exc:
         raise TenancyError(f"{BLUEPRINT}: {path} cannot be read: {exc}") from exc
-    return parse(name, content)
+    return parse(name, plain(content, root=f"blueprint {name}"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown as printed
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import reports, shown_blueprint
 
 Data = dict[str, t.Any]
@@ -34,8 +35,7 @@ REGISTERED = {
     "_vcluster_tenant_nodes": "nodes",
     "_kubegpu_kubeconfig_copy": "copy of its kubeconfig on the controller",
     "_vcluster_tenant_former_kai": "KAI Scheduler that is not wanted",
-    "_vcluster_tenant_former_releases": "scheduler that is not wanted",
-    "_vcluster_tenant_former_namespaces": "namespace of a scheduler that is not wanted",
+    "_vcluster_tenant_former_schedulers": "schedulers that are not wanted",
     "_vcluster_tenant_scheduler_namespace": "namespace of its scheduler",
     "_vcluster_tenant_scheduler": "scheduler",
     "_kai_scheduler_release": "KAI Scheduler",
@@ -47,8 +47,6 @@ WITHOUT_STEPS = {
     "_docker_nvidia_runtime_to_install": "install them",
     "_vcluster_tenant_folder": "make it, with mode 0700",
     "_kubegpu_kubeconfig_copy": "remove it",
-    "_vcluster_tenant_former_releases": "uninstall its Helm release",
-    "_vcluster_tenant_former_namespaces": "remove it",
     "_vcluster_tenant_scheduler_namespace": "write it, with its label",
     "_vcluster_tenant_scheduler": "install or upgrade its Helm release",
 }
@@ -57,7 +55,7 @@ WITHOUT_STEPS = {
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown"
 
 # Characters of a value that a table shows.
-_SHOWN = 40
+_SHOWN = 41
 
 
 def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
@@ -77,10 +75,11 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
         for group in ("kubegpu_leaving", "kubegpu_due")
         for host in groups.get(group, ())
     ]
+    places = sorted([*clusters, *tenants], key=lambda place: place[:2])
+    verified_at = {cluster: _verified(hostvars[cluster]) for cluster in {place[0] for place in places}}
     differences, steps = [], []
-    for cluster, tenant, variables in sorted([*clusters, *tenants], key=lambda place: place[:2]):
-        known = {one["name"]: one for one in (hostvars[cluster].get("_kubegpu_tenants") or {}).get("tenants") or []}
-        verified = (known.get(tenant) or {}).get("verified_at") or ""
+    for cluster, tenant, variables in places:
+        verified = verified_at[cluster].get(tenant, "")
         for name, subject in REGISTERED.items():
             place = {"cluster": cluster, "tenant": tenant, "subject": subject}
             for result in _changed(variables.get(name) or {}):
@@ -103,6 +102,12 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
         "blueprints": {report["cluster"]: report["blueprint"] for report in found if report["blueprint"]},
         "unknown": [sentence for sentences in unknown.values() for sentence in sentences],
     }
+
+
+def _verified(variables: Mapping) -> dict[str, str]:
+    """Return when each tenant of a cluster was verified last, as far as that is known."""
+    tenants = (variables.get("_kubegpu_tenants") or {}).get("tenants") or []
+    return {one["name"]: one.get("verified_at") or "" for one in tenants}
 
 
 def _unread(variables: Mapping, cluster: str) -> list[str]:
@@ -167,10 +172,14 @@ def _row(what: str, real: t.Any, wanted: t.Any, write: Mapping | None = None) ->
 
 def lines(found: Data) -> list[str]:
     """Return what drift found as sentences: each difference, with what site.yml would do about it, and what could not be compared."""
-    said: list[str] = []
-    for about in dict.fromkeys(map(_about, found["differences"])):
-        said += [sentence(row) for row in found["differences"] if _about(row) == about]
-        said += [f"{about}: site would {row['step']} ({row['why']})" for row in found["steps"] if _about(row) == about]
+    # What there is to say about each thing that differs: first the differences.
+    about: dict[str, list[str]] = {}
+    for row in found["differences"]:
+        about.setdefault(_about(row), []).append(sentence(row))
+    for row in found["steps"]:
+        if (name := _about(row)) in about:
+            about[name].append(f"{name}: site would {row['step']} ({row['why']})")
+    said = [one for sentences in about.values() for one in sentences]
     if said or found["unknown"]:
         said += [f"{name}: everything is as wanted" for name, state in found["clusters"].items() if state == AGREES]
     said += [f"COULD NOT TELL {sentence}" for sentence in found["unknown"]]
@@ -191,9 +200,9 @@ def _about(row: Data) -> str:
 
 def sentence(row: Data) -> str:
     """Return a difference as a sentence without its end."""
-    what = f", {row['what']}" if row["what"] else ""
+    what = f", {printed(row['what'])}" if row["what"] else ""
     values = "" if row["real"] == row["wanted"] == "" else f": {shown(row['real'])}, wanted {shown(row['wanted'])}"
-    notes = [f"since {row['since']}, by {row['by']}"] if row["since"] else []
+    notes = [f"since {row['since']}, by {printed(row['by'])}"] if row["since"] else []
     notes += [f"it was as wanted at {row['verified']}"] if row["verified"] else []
     return f"{_about(row)}{what}{values}" + (f" ({'; '.join(notes)})" if notes else "")
 
@@ -202,5 +211,4 @@ def shown(value: t.Any) -> str:
     """Return a value on one line, and no longer than a reader takes in at once."""
     if value is None or value == "":
         return "nothing"
-    text = " ".join((value if isinstance(value, str) else json.dumps(value, sort_keys=True)).split())
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return printed(value if isinstance(value, str) else json.dumps(value, sort_keys=True), _SHOWN)

@@ -11,11 +11,13 @@ docs/evidence.schema.json says what is in it. Pure; no secret is in what it is m
 from __future__ import annotations
 
 import datetime
-import hashlib
-import json
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_supported
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
@@ -92,12 +94,7 @@ def _drift(found: Data, names: t.Collection[str]) -> Data:
 
 
 def _digested(row: Data) -> Data:
-    digests = {
-        key: hashlib.sha256(json.dumps(row[key], sort_keys=True).encode()).hexdigest()[:16]
-        for key in ("real", "wanted")
-        if row[key] is not None
-    }
-    return row | {key: f"digest {digest}" for key, digest in digests.items()}
+    return row | {key: digest(row[key]) for key in ("real", "wanted") if row[key] is not None}
 
 
 def _forget_what_was_predicted(clusters: list[Data]) -> None:
@@ -155,7 +152,7 @@ def _tenant(tenant: Data, today: datetime.date) -> Data:
     ledger = tenant["ledger"]
     return {key: tenant[key] for key in (*_OF_TENANTS, *_OF_ALL)} | {
         "to_do": NOT_REACHED if tenant["state"] == NOT_REACHED else to_do(tenant),
-        "nodes": tenant["nodes"],
+        "nodes": tenant["nodes"] or [],
         "gpus": {key: ledger[key] for key in _OF_GPUS} if ledger else None,
         "scheduler": _supported(tenant["scheduler"], today),
         "queues": _queues(tenant),
@@ -231,18 +228,20 @@ def _since(former: str, clusters: list[Data]) -> Data:
     nothing: Data = {"at": None, "changes": []}
     if not former:
         return nothing | {"notes": ["There was no evidence before this."]}
-    try:
-        before = json.loads(former)
-        if before["format"] != FORMAT:
-            return nothing | {"notes": [f"The evidence before this has format {before['format']}, which is another one."]}
-        then = {cluster["name"]: cluster for cluster in before["clusters"]}
-        compared = {cluster["name"]: _compared(then.get(cluster["name"]), cluster) for cluster in clusters}
-        compared |= {name: _compared(cluster, None) for name, cluster in then.items() if name not in compared}
-        at = str(before["at"])
-    except (AttributeError, KeyError, TypeError, ValueError) as exc:
-        return nothing | {"notes": [f"The evidence before this cannot be read: {type(exc).__name__}: {exc}"]}
+    found, unread = attempt("The evidence before this", lambda: _since_then(parse_json(former), clusters))
+    return nothing | {"notes": [f"{unread.sentence}."]} if unread else t.cast(Data, found)
+
+
+def _since_then(before: Data, clusters: list[Data]) -> Data:
+    """Return what changed since evidence that can be read; of another format, that it has one."""
+    if before["format"] != FORMAT:
+        note = f"The evidence before this has format {shown(before['format'])}, which is another one."
+        return {"at": None, "changes": [], "notes": [note]}
+    then = {cluster["name"]: cluster for cluster in before["clusters"]}
+    compared = {cluster["name"]: _compared(then.get(cluster["name"]), cluster) for cluster in clusters}
+    compared |= {name: _compared(cluster, None) for name, cluster in then.items() if name not in compared}
     notes = [f"{name}: {note}" for name, (_rows, note) in compared.items() if note]
-    return {"at": at, "changes": [row for rows, _note in compared.values() for row in rows], "notes": notes}
+    return {"at": str(before["at"]), "changes": [row for rows, _note in compared.values() for row in rows], "notes": notes}
 
 
 def _compared(before: Data | None, after: Data | None) -> tuple[list[Data], str]:

@@ -7,8 +7,11 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import datetime
 import itertools
+import math
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import shown_holders
@@ -216,7 +219,7 @@ def _age(then: str | None, now: str) -> str:
     size, unit = next(
         ((size, unit) for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")) if seconds >= size), (1, "second")
     )
-    return f"{_many(int(seconds // size), unit)} ago"
+    return f"{_many(math.floor(seconds / size), unit)} ago"
 
 
 def _hazards(clusters: list[Data]) -> list[Markup]:
@@ -264,7 +267,7 @@ def _all_of(tree: list[Data]) -> t.Iterator[Data]:
 
 
 def _finite(gpu: Data) -> list[float]:
-    return [float(gpu[key]) for key in ("quota", "limit", "allocated") if gpu[key] not in (None, UNLIMITED)]
+    return [gpu[key] for key in ("quota", "limit", "allocated") if gpu[key] not in (None, UNLIMITED)]
 
 
 def _tree(tree: list[Data], most: float) -> Markup:
@@ -354,38 +357,56 @@ def junit(evidence: Data) -> str:
     :arg evidence: as ``evidence`` returns it.
     """
     clusters, drift = evidence["clusters"], evidence["drift"]
+    found = _found(drift) if drift else None
     suites = [
-        _junit.suite(cluster["name"], [_whole(cluster), *_compared(drift, cluster["name"], cluster)]) for cluster in clusters
+        _junit.suite(cluster["name"], [_whole(cluster), *_compared(found, cluster["name"], cluster)]) for cluster in clusters
     ]
     for cluster in clusters:
         for name, party in parties([cluster]):
             cases = [_case(name, check) for check in party["checks"]]
             if "state" in party:
-                cases = [*(_compared(drift, name, cluster) if drift else [_as_asked(name, party)]), *cases]
+                cases = [*(_compared(found, name, cluster) if found else [_as_asked(name, party)]), *cases]
             suites.append(_junit.suite(name, cases, [("accepted hazard", hazard) for hazard in party["accepted_hazards"]]))
     # Of tenants that the inventory does not list.
-    others = dict.fromkeys(map(place_of, drift["differences"] if drift else ()))
+    others = {place_of(row): row["cluster"] for row in (drift["differences"] if drift else ())}
     known = {suite.get("name") for suite in suites}
     by_name = {cluster["name"]: cluster for cluster in clusters}
     suites += [
-        _junit.suite(place, _compared(drift, place, by_name[place.partition("/")[0]])) for place in others if place not in known
+        _junit.suite(place, _compared(found, place, by_name[cluster])) for place, cluster in others.items() if place not in known
     ]
     return _junit.document(suites)
 
 
-def _compared(drift: Data | None, place: str, cluster: Data) -> list[_junit.Case]:
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """What a drift found, by the place that it is about: sentences about differences, and about steps."""
+
+    differences: dict[str, list[str]]
+    steps: dict[str, list[str]]
+
+
+def _found(drift: Data) -> _Found:
+    found = _Found(collections.defaultdict(list), collections.defaultdict(list))
+    for row in drift["differences"]:
+        found.differences[place_of(row)].append(sentence(row))
+    for row in drift["steps"]:
+        found.steps[place_of(row)].append(f"site would {row['step']} ({row['why']})")
+    return found
+
+
+def _compared(found: _Found | None, place: str, cluster: Data) -> list[_junit.Case]:
     """Return the test of whether a place is as the inventory says: a failure where something differs, not tried where nobody could tell.
 
-    :arg drift: what was found; None where that was not asked.
+    :arg found: what was found; None where that was not asked.
     :arg cluster: the place, or the cluster that it is on.
     """
-    if drift is None:
+    if found is None:
         return []
-    wrong = "\n".join(sentence(row) for row in drift["differences"] if place_of(row) == place)
+    wrong = "\n".join(found.differences.get(place, ()))
     failed = [one for one in cluster["failures"] if one.startswith((f"{place}: ", f"{cluster['name']}: "))]
     unread = "it could not be told" if not wrong and (failed or cluster["nodes"] is None) else ""
     kind = _junit.SKIPPED if unread else _junit.FAILURE
-    seen = "\n".join(f"site would {row['step']} ({row['why']})" for row in drift["steps"] if place_of(row) == place)
+    seen = "\n".join(found.steps.get(place, ()))
     return [_junit.Case(place, "as the inventory says", wrong or unread, kind, seen)]
 
 

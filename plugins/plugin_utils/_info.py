@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _reports, _summary
 
 Data = dict[str, t.Any]
@@ -17,6 +18,11 @@ Table = list[Data]
 
 GROUP = "kubegpu_running"
 _NOT_READ = "it was not reached, see the output above"
+_NAMES = {
+    "_kubegpu_kai": "its KAI Scheduler was",
+    "_kubegpu_queues": "its queues were",
+    "_kubegpu_pods": "why its pods wait was",
+}
 # What kai_scheduler_info says of the release that runs, beside its hazards.
 _OF_KAI = ("version", "status", "ready", "missing", "long_term", "end_of_support", "supported", "kubernetes_tested")
 # The keys of a record that other parts than the table of tenants are about.
@@ -36,7 +42,7 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
         variables = hostvars[host]
         if _reports.is_of_this_pass(variables, GROUP, hostvars):
             running.setdefault(variables["kubegpu_cluster"], {})[variables["kubegpu_tenant"]["name"]] = variables
-    return [_cluster(name, hostvars[name], running.get(name, {})) for name in _reports.clusters(hostvars, groups)]
+    return [legible(_cluster(name, hostvars[name], running.get(name, {}))) for name in _reports.clusters(hostvars, groups)]
 
 
 def _cluster(name: str, variables: Mapping, running: t.Mapping[str, Mapping]) -> Data:
@@ -59,9 +65,10 @@ def _cluster(name: str, variables: Mapping, running: t.Mapping[str, Mapping]) ->
 
 
 def _early(variables: Mapping) -> list[str]:
-    """Return why nothing could be read of a cluster; empty where its tenants were."""
+    """Return why nothing could be read of a cluster; where its tenants were, what of them could not be."""
     if "vclusters" in _reports.registered(variables, "_kubegpu_vclusters"):
-        return []
+        read = (_reports.registered(variables, name) for name in ("_kubegpu_vclusters", "_kubegpu_tenants"))
+        return [sentence for found in read for sentence in found.get("unread") or []]
     refused = None if variables.get("_kubegpu") else _reports.registered(variables, "_kubegpu_plan").get("msg")
     return [str(variables.get("_kubegpu_failure") or refused or _NOT_READ)]
 
@@ -70,7 +77,7 @@ def _gpus(variables: Mapping, only: t.Collection[str]) -> tuple[Data | None, lis
     """Return the devices and who has them, of the tenants that are asked for, and why they could not be read."""
     found = _reports.registered(variables, "_kubegpu_devices")
     if "devices" not in found:
-        return None, [str(found["msg"])] if "msg" in found else []
+        return None, [f"who has which GPUs was not read: {_reports.failure_of(found)}"] if found else []
     theirs = {row["node"] for row in found["nodes"] if not only or not set(only).isdisjoint(row["tenants"])}
     rows = [row for row in found["devices"] if row["node"] in theirs or row["tenant"] in only]
     return {"devices": rows, "overlaps": found["overlaps"]}, list(found["unread"])
@@ -93,7 +100,8 @@ def _read(variables: Mapping) -> tuple[Data, list[str]]:
     for name, key in {"_kubegpu_kai": "installed", **{f"_kubegpu_{part}": part for part in _PARTS}}.items():
         found = _reports.registered(variables, name)
         if found and key not in found:
-            failures.append(str(found.get("msg") or _NOT_READ))
+            failures.append(f"{_NAMES[name]} not read: {_reports.failure_of(found)}")
+        failures += found.get("unread") or []
     return read, failures
 
 

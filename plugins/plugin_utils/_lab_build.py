@@ -18,6 +18,7 @@ import fcntl
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
 import signal
@@ -31,6 +32,7 @@ from pathlib import Path
 
 import yaml
 from ansible.module_utils import urls
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document, load_documents
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Chart, File, Image, Program, Recipe, Rootfs
 
@@ -415,7 +417,12 @@ def _process(
 
 def _go_env(program: Program) -> dict[str, str]:
     # GOGC: memory is cheaper than the compiler's own garbage collection. GOTOOLCHAIN: never fetch another Go.
-    return os.environ | {"CGO_ENABLED": str(int(program.cgo)), "GOFLAGS": "-mod=readonly", "GOGC": "400", "GOTOOLCHAIN": "local"}
+    return os.environ | {
+        "CGO_ENABLED": "1" if program.cgo else "0",
+        "GOFLAGS": "-mod=readonly",
+        "GOGC": "400",
+        "GOTOOLCHAIN": "local",
+    }
 
 
 def _digest_tree(digest: t.Any, folder: Path) -> None:
@@ -432,7 +439,7 @@ def _add_bytes(tar: tarfile.TarFile, name: str, content: bytes, mode: int) -> No
 
 def _storage_manifest(text: str) -> bytes:
     """local-path-provisioner's own manifest as kind wants it: the default class, on every node, with pinned images."""
-    documents = [document for document in yaml.safe_load_all(text) if document]
+    documents = [document for document in load_documents(text) if document]
     for document in documents:
         if document["kind"] == "StorageClass":
             document["metadata"]["name"] = "standard"
@@ -441,7 +448,7 @@ def _storage_manifest(text: str) -> bytes:
             spec = document["spec"]["template"]["spec"]
             spec["tolerations"] = [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}]
         elif document["kind"] == "ConfigMap":
-            pod = yaml.safe_load(document["data"]["helperPod.yaml"])
+            pod = load_document(document["data"]["helperPod.yaml"])
             pod["spec"]["containers"][0]["image"] = "docker.io/library/busybox:1.37.0"
             document["data"]["helperPod.yaml"] = yaml.safe_dump(pod)
     return yaml.safe_dump_all(documents).encode()
@@ -499,4 +506,5 @@ def answers(url: str, timeout: float, use_proxy: bool = True) -> bool:
 
 
 def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+    minutes, rest = divmod(math.floor(seconds), 60)
+    return f"{minutes}:{rest:02d}"

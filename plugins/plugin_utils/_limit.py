@@ -12,21 +12,28 @@ import re
 import typing as t
 
 from ansible.inventory.manager import split_host_pattern
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 
 
 def left_out(limit: str, cluster: str, tenant: str, groups: t.Iterable[str]) -> str:
-    """Return why nothing would be done for a tenant; empty where its host stays in the run.
+    """Return why nothing would be done for a tenant, or a limit cannot be read; empty where its host stays in the run.
 
     Ansible compares a limit with the hosts that a run adds, too, such as gpu1/team-ml, and leaves them out without a word.
 
     :arg limit: as given to --limit, empty for none; ``groups``, that the tenant's host is in.
     """
     names = ("all", f"{cluster}/{tenant}", *groups)
-    if not limit or _selects(split_host_pattern(limit), names):
-        return ""
+    try:
+        # A part between two commas may be empty.
+        if not limit or _selects([pattern for pattern in split_host_pattern(limit) if pattern], names):
+            return ""
+    except re.error as exc:
+        return (
+            f"--limit {shown(limit)} cannot be read: what stands behind ~ is a regular expression, and here it is none ({exc})."
+        )
     return (
-        f"--limit {limit} leaves out {cluster}/{tenant}, the host that stands for tenant {tenant} during the run, so that nothing would be "
-        f"done for it. Write --limit '{limit},*/*', which adds the tenants of these clusters."
+        f"--limit {shown(limit)} leaves out {cluster}/{tenant}, the host that stands for tenant {tenant} during the run, so that nothing would be "
+        f"done for it. Write --limit '{shown(limit)},*/*', which adds the tenants of these clusters."
     )
 
 

@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER
 
 Data = dict[str, t.Any]
@@ -29,6 +31,9 @@ _FAILURES = ("_kubegpu_failure", "_kubegpu_shared_failure", "_kubegpu_host_failu
 # Evidence that could not be written, by folder, which one host writes and every host notes.
 _UNWRITTEN = "_kubegpu_unwritten"
 _NOT_REACHED = "it was not reached, see the output above"
+_DIED = "the module died, see the output above"
+# What there is to say of a tenant without nodes.
+_NO_GPUS: Data = {"nodes": [], "gpus": 0, "in_use": 0, "ledger": None}
 
 # What a run of each role registers, in the order in which they run.
 _REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_gate", "_kai_scheduler_release", "_kai_scheduler_queues")
@@ -41,15 +46,13 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
 
     :arg hostvars: Ansible's, in which the playbooks left their results; ``groups``, Ansible's as well.
     """
-    tenants = []
+    worked_on: dict[str, dict[str, Data]] = collections.defaultdict(dict)
     for group in ("kubegpu_leaving", "kubegpu_removed", "kubegpu_due"):
         for host in groups.get(group, ()):
             if is_of_this_pass(hostvars[host], group, hostvars):
-                tenants.append(_tenant_report(hostvars[host]))
-    return [
-        _cluster_report(cluster, hostvars[cluster], {one["name"]: one for one in tenants if one["cluster"] == cluster})
-        for cluster in clusters(hostvars, groups)
-    ]
+                report = _tenant_report(hostvars[host])
+                worked_on[report["cluster"]][report["name"]] = report
+    return [legible(_cluster_report(cluster, hostvars[cluster], worked_on[cluster])) for cluster in clusters(hostvars, groups)]
 
 
 def clusters(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
@@ -111,12 +114,13 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     """
     desired = variables.get("_kubegpu") or {}
     live = variables.get("_kubegpu_tenants") or {}
-    ledger = variables.get("_kubegpu_ledger") or {}
+    ledger = registered(variables, "_kubegpu_ledger")
     noted = _noted(cluster, variables, worked_on)
     unnoted = [] if variables.get("_kubegpu_failure") else [f"{cluster}: {failure}" for failure in _unnoted_failure(variables)]
-    # Without a ledger the run did not get to its end: what was read of the tenants before may not hold any more.
-    missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger.get("nodes") is not None else NOT_REACHED
+    # The ledger is read last. Without a try of it, what was read of the tenants before may not hold any more.
+    missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger else NOT_REACHED
     by_name = {} if missing else {item["name"]: item for item in live.get("tenants") or []}
+    gpus = _gpus_by_tenant(ledger)
     return {
         "cluster": cluster,
         "evidence": variables.get("kubegpu_evidence") or "",
@@ -129,7 +133,8 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
                 tenant,
                 by_name.get(tenant["name"], {"state": missing or NOT_REACHED}),
                 worked_on.get(tenant["name"], {}),
-                variables,
+                gpus.get(tenant["name"], _NO_GPUS) if ledger.get("nodes") is not None else dict.fromkeys(_NO_GPUS),
+                desired,
             )
             for tenant in desired.get("selected") or []
         ],
@@ -152,7 +157,33 @@ def _noted(cluster: str, variables: Mapping, worked_on: t.Mapping[str, Data]) ->
     noted = [variables[name] for name in _FAILURES if variables.get(name)]
     noted += [failure for folder, failure in variables.get(_UNWRITTEN, {}).items() if folder == variables.get("kubegpu_evidence")]
     theirs = [f"{cluster}/{one['name']}: {one['failure']}" for one in worked_on.values() if one["failure"]]
-    return [*(f"{cluster}: {failure}" for failure in noted), *theirs]
+    return [*(f"{cluster}: {failure}" for failure in [*noted, *_unread(variables)]), *theirs]
+
+
+def _unread(variables: Mapping) -> list[str]:
+    """Return what of a cluster could not be read, and therefore stands in no report."""
+    ledger, live = registered(variables, "_kubegpu_ledger"), registered(variables, "_kubegpu_tenants")
+    failed = [f"who has which GPUs was not read: {failure_of(ledger)}"] if ledger and ledger.get("nodes") is None else []
+    return [*failed, *(ledger.get("unread") or []), *(live.get("unread") or [])]
+
+
+def failure_of(result: Mapping) -> str:
+    """Return why a task that may fail gave no result; a module that died says nothing by itself."""
+    return str(result.get("msg") or _DIED)
+
+
+def _gpus_by_tenant(ledger: Mapping) -> dict[str, Data]:
+    """Return what the ledger says of each tenant that has a row or a node in it: ``nodes``, ``gpus``, ``in_use`` and ``ledger``, its row."""
+    found: dict[str, Data] = {}
+    for row in ledger.get("tenants") or []:
+        found[row["tenant"]] = _NO_GPUS | {"nodes": [], "ledger": row}
+    for node in ledger.get("nodes") or []:
+        for name in node["tenants"]:
+            theirs = found.setdefault(name, _NO_GPUS | {"nodes": []})
+            theirs["nodes"].append(node["node"])
+            theirs["gpus"] += node["allocatable"]
+            theirs["in_use"] += node["in_use"]
+    return found
 
 
 def _removed(desired: Mapping, worked_on: t.Mapping[str, Data]) -> list[Data]:
@@ -187,21 +218,19 @@ def _unnoted_failure(variables: Mapping) -> list[str]:
     if not variables.get("_kubegpu"):
         plan = variables.get("_kubegpu_plan") or {}
         return [str(plan.get("msg") or _NOT_REACHED)]
-    reached = _is_to_be_made(variables) or (variables.get("_kubegpu_ledger") or {}).get("nodes") is not None
-    return [] if reached else [_NOT_REACHED]
+    return [] if _is_to_be_made(variables) or registered(variables, "_kubegpu_ledger") else [_NOT_REACHED]
 
 
-def _tenant(tenant: Mapping, live: Mapping, done: Mapping, variables: Mapping) -> Data:
+def _tenant(tenant: Mapping, live: Mapping, done: Mapping, gpus: Mapping, desired: Mapping) -> Data:
     """Return what there is to say of one tenant.
 
     :arg live: its record as module tenants_info returns it, or its state alone.
     :arg done: what the run did for it.
-    :arg variables: of its cluster's host.
+    :arg gpus: its nodes and GPUs, each None where the ledger was not read.
+    :arg desired: the desired state of its cluster.
     :returns: among others ``verified_before``, when the checks of ``results`` were made where this run made none.
     """
     results = _results(tenant, live, done)
-    desired, ledger = variables["_kubegpu"], variables.get("_kubegpu_ledger") or {}
-    nodes = [node for node in ledger.get("nodes") or [] if tenant["name"] in node["tenants"]]
     return {
         "name": tenant["name"],
         "wanted_state": tenant["state"],
@@ -215,10 +244,10 @@ def _tenant(tenant: Mapping, live: Mapping, done: Mapping, variables: Mapping) -
         "created": live.get("created"),
         "verified_at": live.get("verified_at"),
         "verified_before": live.get("verified_at") if results and not done.get("results") else None,
-        "nodes": [node["node"] for node in nodes],
-        "gpus": sum(node["allocatable"] for node in nodes),
-        "in_use": sum(node["in_use"] for node in nodes),
-        "ledger": next((row for row in ledger.get("tenants") or [] if row["tenant"] == tenant["name"]), None),
+        "nodes": gpus["nodes"],
+        "gpus": gpus["gpus"],
+        "in_use": gpus["in_use"],
+        "ledger": gpus["ledger"],
         "wanted_queues": list(tenant["queues"]),
         "queues": live.get("queues"),
         "results": results,

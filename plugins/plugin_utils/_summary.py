@@ -15,6 +15,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import drawn
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import NOT_READ
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import (
     CHANGE,
     NO_CLUSTER,
@@ -60,14 +61,19 @@ def _cells(tenant: Data) -> Data:
         "trust": tenant["trust"] + (", network open" if tenant["network_policies"] == "unenforced" else ""),
         "vcluster": shown_version(tenant["vcluster"], tenant["state"]) if described else "",
         "scheduler": shown_scheduler(tenant["scheduler"], tenant["state"]) if described else "",
-        "nodes": " ".join(tenant["nodes"]),
-        "GPUs": tenant["gpus"] if there else "",
-        "in use": tenant["in_use"] if there else "",
+        "nodes": _read(tenant["nodes"]) if known else "",
+        "GPUs": _read(tenant["gpus"]) if there else "",
+        "in use": _read(tenant["in_use"]) if there else "",
         "leaf queues": len(_leaf_queues(tenant["wanted_queues"])) if there else "",
         "checks": _checks(tenant),
         "seconds": next((round(span["seconds"]) for span in reversed(tenant["spans"]) if span["work"] == CHANGE), ""),
         "kubeconfig": tenant["kubeconfig"] if tenant["state"] == "running" else "",
     }
+
+
+def _read(value: t.Any) -> t.Any:
+    """Return a cell of what the ledger says; None is what was not read."""
+    return NOT_READ if value is None else " ".join(value) if isinstance(value, list) else value
 
 
 def _state(tenant: Data) -> str:

@@ -17,12 +17,19 @@ import kubernetes
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import have_policies, remove_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import (
+    have_policies,
+    remove_policies,
+    remove_record_policies,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import device_policies, queue_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.records import Records
 
 KUBECONFIG = os.environ["KUBEGPU_CONTRACT_KUBECONFIG"]
 TENANT = f"contract-{secrets.token_hex(3)}"
@@ -285,3 +292,49 @@ def test_what_a_pod_of_a_tenant_with_a_scheduler_of_its_own_may_see(sharing_node
     said = sharing_nodes.refusal(pod(labels, notes, sharing_nodes.namespace, **spec))
     assert refusal in said
     assert bool(said) == bool(refusal)
+
+
+RECORD = {"owner": "helm", "name": "web", "status": "deployed", "version": "1000"}
+SYNCED = {MARKER_LABEL: "web"}
+
+
+@pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
+@pytest.mark.parametrize(
+    ("labels", "refused"),
+    [(SYNCED | RECORD, True), (SYNCED | {"owner": "HELM"}, True), (RECORD, False), (SYNCED, False), ({}, False)],
+)
+def test_what_a_syncer_brings_is_no_record_of_helm(guarded: str, kind: str, labels: dict[str, str], refused: bool) -> None:
+    kube = Kube.connect(kubeconfig=KUBECONFIG)
+    name = f"r-{secrets.token_hex(4)}"
+    made = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": guarded, "labels": labels}}
+    if refused:
+        with pytest.raises(TenancyError, match="passes for a record of Helm"):
+            kube.create(made)
+        # Nor does it become one later.
+        kube.create(made | {"metadata": made["metadata"] | {"labels": SYNCED}})
+        with pytest.raises(TenancyError, match="passes for a record of Helm"):
+            kube.patch("v1", kind, name, {"metadata": {"labels": labels}}, guarded)
+    else:
+        kube.create(made)
+    assert kube.delete("v1", kind, name, guarded)
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[str]:
+    """A namespace of a tenant that is kept from records of Helm, once the API server has taken up the policy."""
+    kube, tenant = Kube.connect(kubeconfig=KUBECONFIG), f"records-{secrets.token_hex(3)}"
+    kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": tenant, "labels": {TENANT_LABEL: tenant}}})
+    try:
+        run = Run({}, kube=kube, deadline=Deadline(120))
+        Records(run, tenant, tenant, lambda: None).guard()
+        assert [change[0].partition(" ")[0] for change in run.changes] == [
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+        ]
+        again = Run({}, kube=kube, deadline=Deadline(120))
+        Records(again, tenant, tenant, lambda: None).guard()
+        assert again.changes == []
+        yield tenant
+    finally:
+        remove_record_policies(Run({}, kube=kube), tenant)
+        kube.delete("v1", "Namespace", tenant)

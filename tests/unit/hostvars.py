@@ -61,7 +61,7 @@ class Inventory:
 
         :arg found: its tenants as tenants_info returned them; as asked, when not given.
         """
-        wanted = {"nvkind_workers": [{"gpus": 8}] * 4, "kubegpu_tenants": list(tenants)} | dict(variables)
+        wanted = {"nvkind_workers": [{"count": 8}] * 4, "kubegpu_tenants": list(tenants)} | dict(variables)
         found = [live(tenant["name"]) for tenant in tenants] if found is None else found
         nodes = [node("n1", "ml", in_use=3)] if nodes is None else nodes
         self.groups["kubegpu_clusters"].append(name)

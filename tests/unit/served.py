@@ -91,8 +91,9 @@ class Server:
 
 
 def _group(name: str) -> dict[str, Any]:
-    version = {"groupVersion": f"{name}/v1", "version": "v1"}
-    return {"name": name, "versions": [version], "preferredVersion": version}
+    found = [version for version in KINDS if version.startswith(f"{name}/")]
+    versions = [{"groupVersion": version, "version": version.partition("/")[2]} for version in found]
+    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
 def _resources(version: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.tests.unit.synced import synced
 
 Object = dict[str, Any]
 
@@ -61,14 +62,15 @@ def on_host(name: str = "ml", shared: bool = False) -> list[Object]:
     :arg shared: the host cluster's KAI Scheduler places its pods, instead of one of its own.
     """
     namespace = f"tenant-{name}"
-    synced = {"vcluster.loft.sh/namespace": "default" if shared else "kai-scheduler"}
+    scheduler = pod("scheduler", namespace, f"registry:5000/kai/scheduler:{KAI_VERSION}", app="kai-scheduler-default")
+    installed = {} if shared else {"kubegpu.tenancy/scheduler-version": KAI_VERSION}
     return [
         item(
             "v1",
             "Namespace",
             namespace,
             labels=OWNED_LABELS | {"kubegpu.tenancy/tenant": name} | ({"kubegpu.tenancy/scheduler": "kai"} if shared else {}),
-            annotations={"kubegpu.tenancy/trust": "high", "kubegpu.tenancy/network-policies": "enforced"},
+            annotations={"kubegpu.tenancy/trust": "high", "kubegpu.tenancy/network-policies": "enforced"} | installed,
         ),
         item(
             "apps/v1",
@@ -83,10 +85,8 @@ def on_host(name: str = "ml", shared: bool = False) -> list[Object]:
         ),
         item("v1", "Service", name, namespace, labels={"app": "vcluster"}, spec={"ports": [{"port": 443, "nodePort": 31001}]}),
         pod(f"{name}-0", namespace, app="vcluster", release=name),
-        pod(
-            f"scheduler-x-{name}", namespace, f"registry:5000/kai/scheduler:{KAI_VERSION}", app="kai-scheduler-default", **synced
-        ),
-        pod(f"train-x-{name}", namespace, app="train", **{"vcluster.loft.sh/namespace": "default"}),
+        synced(scheduler, name, "default" if shared else "kai-scheduler"),
+        synced(pod("train", namespace, app="train"), name),
         item(
             "v1",
             "Secret",

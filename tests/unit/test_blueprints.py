@@ -39,7 +39,7 @@ def test_there_are_some():
 def test_what_a_blueprint_says_goes_together_on_its_date(name):
     blueprint = load(name)
     scheduler = {"scheduler": {"name": "kai", "gpu_sharing": True}} if blueprint.kai else {"queues": []}
-    made = {"nvkind_workers": [{"gpus": 8}]}
+    made = {"nvkind_workers": [{"count": 8}]}
     known = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/k"} if name.startswith("existing") else made
     variables = known | {"kubegpu_blueprint": name, "kubegpu_tenants": [TENANTS[0] | scheduler, TENANTS[1]]}
     on = datetime.date.fromisoformat(NAME.fullmatch(name)[1])
@@ -112,7 +112,14 @@ def test_a_file_of_ones_own(tmp_path):
         ("latest", None, "'latest' has no date at its end"),
         ("{}/h200-2026-12-01.yml", None, "there is no {}/h200-2026-12-01.yml."),
         ("{}/latest.yml", "about: x", "'latest' has no date at its end"),
-        ("{}/h200-2026-12-01.yml", "about: [", "cannot be read: while parsing"),
+        ("{}/h200-2026-12-01.yml", "about: [", "cannot be read: it is no YAML: while parsing"),
+        ("{}/h200-2026-12-01.yml", "[" * 100_000, "cannot be read: it is nested more than 100 deep"),
+        ("{}/h200-2026-12-01.yml", "about: H200\nvariables: {1: x}", "blueprint h200-2026-12-01.variables.1: its key must be a"),
+        (
+            "{}/h200-2026-12-01.yml",
+            "about: H200\nvariables: {lab_gpus: .nan}",
+            "blueprint h200-2026-12-01.variables.lab_gpus: nan",
+        ),
         ("{}/h200-2026-12-01.yml", "about: H200\nkey: 1", "blueprint h200-2026-12-01.key: unknown key."),
     ],
 )

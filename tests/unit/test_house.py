@@ -32,7 +32,13 @@ FURTHER_FILES = {
     "_pending": {"cluster"},  # what is judged
     # The change, the trace, where that comes from, what a scheduler costs, and what is made of the rounds.
     "_rehearsal": {"change", "metrics", "model", "patterns", "recording", "verdict"},
-    "_vcluster": {"classes", "control_plane", "inventory"},
+    "_vcluster": {
+        "classes",
+        "control_plane",
+        "inventory",
+        "reach",
+        "records",
+    },  # the last: what values would reach beyond their tenant
 }
 
 DOCUMENTS = {"ARGUMENT_SPEC", "DOCUMENTATION", "EXAMPLES", "RETURN"}
@@ -175,3 +181,45 @@ def test_an_execution_environment_brings_what_modules_import():
     declared = re.findall(r"^[a-z]+", (PLUGINS.parent / "meta/ee-requirements.txt").read_text(), re.MULTILINE)
     # jsonpatch is imported by kubernetes.core.
     assert foreign - brought == set(declared) - {"jsonpatch"}
+
+
+# The two in which numbers are made: of amounts, and of JSON.
+READERS = {"module_utils/_common/quantity.py", "module_utils/_common/documents.py"}
+
+
+def _reads_a_number(call: ast.Call) -> bool:
+    """Tell whether a call makes a number of something that is no constant of the code, and no text of a given base."""
+    name = call.func.id if isinstance(call.func, ast.Name) else call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    constant = all(isinstance(arg, ast.Constant) or (isinstance(arg, ast.Name) and arg.id.isupper()) for arg in call.args)
+    return name in ("int", "float", "Decimal") and not constant and len(call.args) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name not in READERS])
+def test_amounts_are_read_by_the_one_reader(name):
+    """What an API or a person wrote may be 1k, NaN or a million digits; _common/quantity.py reads all of it, finite and bounded."""
+    found = [f"line {node.lineno}" for node in ast.walk(TREES[name]) if isinstance(node, ast.Call) and _reads_a_number(node)]
+    assert not found, f"use quantity, devices, whole, number or plain of _common/quantity.py, or math.floor: {found}"
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "module_utils/_common/documents.py"])
+def test_documents_are_read_within_a_size_and_a_depth(name):
+    """Python's parser of JSON raises RecursionError, and libyaml's ends the process; _common/documents.py knows both."""
+    calls = [node for node in ast.walk(TREES[name]) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    parsers = {
+        ("json", "loads"),
+        ("json", "load"),
+        ("yaml", "load"),
+        ("yaml", "safe_load"),
+        ("yaml", "load_all"),
+        ("yaml", "safe_load_all"),
+    }
+    found = [
+        f"line {call.lineno}"
+        for call in calls
+        if isinstance(call.func.value, ast.Name)
+        and (call.func.value.id, call.func.attr) in parsers
+        # With hooks of its own, as the editor of daemon.json has, which knows RecursionError; and what the program wrote a line before.
+        and "object_pairs_hook" not in {keyword.arg for keyword in call.keywords}
+        and not (call.args and isinstance(call.args[0], ast.Name) and call.args[0].id == "shape")
+    ]
+    assert not found, f"use parse_json, load_document or load_documents of _common/documents.py: {found}"

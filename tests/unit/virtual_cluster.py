@@ -53,12 +53,16 @@ OBJECTS = [
         "tenant-team-ml",
         None,
         OWNED_LABELS | {facts.TENANT_LABEL: "team-ml"},
-        metadata={"annotations": {facts.TRUST_ANNOTATION: "partial"}},
+        metadata={"annotations": {facts.TRUST_ANNOTATION: "partial", facts.SCHEDULER_ANNOTATION: "v0.13.1"}},
     ),
     item(
         "Pod",
         "kai-scheduler-default-1-x-kai-scheduler-x-team-ml",
-        labels={"app": "kai-scheduler-default", "vcluster.loft.sh/namespace": "kai-scheduler"},
+        labels={
+            "app": "kai-scheduler-default",
+            "vcluster.loft.sh/namespace": "kai-scheduler",
+            "vcluster.loft.sh/managed-by": "team-ml",
+        },
         spec={"containers": [{"image": "registry.example:5000/kai/scheduler:v0.13.1"}]},
     ),
     item("PersistentVolumeClaim", "data-team-ml-0", status={"capacity": {"storage": "5Gi"}}),

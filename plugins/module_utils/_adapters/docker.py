@@ -11,8 +11,10 @@ import json
 import os
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Programs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import CUT_SHORT, Programs, last_lines
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import CLUSTER_LABEL, NETWORK, NVKIND_VARIABLES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import nvkind_error
 
@@ -23,9 +25,8 @@ PROGRAMS = {
     "nvkind": "build it from github.com/NVIDIA/nvkind, which has no releases (known here is commit 24c190e), or use engine kind",
 }
 
-# The exit status of timeout(1) when it had to end its program, and when that was killed, by it or by somebody else.
-_KILLED = "was killed, or did not end within {} s"
-CUT_SHORT = {124: "did not end within {} s", 137: _KILLED, -9: _KILLED}
+# How a program ended that took longer than it may; the other exit statuses of CUT_SHORT mean that it was killed.
+_LATE = 124
 
 
 class Docker(Programs):
@@ -44,9 +45,9 @@ class Docker(Programs):
     def _call(self, what: str, args: list[str], data: str | None = None, **environment: str) -> str:
         rc, out, err = self._run(args, data=data, environ_update={"KIND_EXPERIMENTAL_PROVIDER": "docker"} | environment)
         if rc != 0:
-            raise TenancyError(
-                f"{what} failed: {err.strip() or out.strip() or f'exit status {rc}'}", rc=rc, stdout=out, stderr=err
-            )
+            said, printed = last_lines(err), last_lines(out)
+            message = said.strip() or printed.strip() or f"exit status {rc}"
+            raise TenancyError(f"{what} failed: {message}", rc=rc, stdout=printed, stderr=said)
         return out
 
     def _listed(self, label: str) -> list[str]:
@@ -72,10 +73,11 @@ class Docker(Programs):
         listed = self._listed(f"{CLUSTER_LABEL}={cluster}")
         if not listed:
             return []
-        return t.cast(
-            "list[dict[str, t.Any]]",
-            json.loads(self._call("docker inspect", [self.program("docker"), "inspect", "--type", "container", *listed])),
-        )
+        try:
+            found = parse_json(self._call("docker inspect", [self.program("docker"), "inspect", "--type", "container", *listed]))
+        except Unreadable as exc:
+            raise TenancyError(f"docker inspect printed what cannot be read: {shown(exc)}.") from exc
+        return t.cast("list[dict[str, t.Any]]", found)
 
     def start(self, containers: list[str]) -> None:
         """Start containers that are stopped."""
@@ -146,7 +148,7 @@ class Docker(Programs):
         except TenancyError as exc:
             if exc.details["rc"] not in CUT_SHORT:
                 raise
-            end = CUT_SHORT[exc.details["rc"]].format(timeout)
+            end = f"{'' if exc.details['rc'] == _LATE else 'was killed, or '}did not end within {timeout} s"
             raise TenancyError(f"{what} {end}: {exc.message}", **exc.details) from exc
 
     def delete_cluster(self, name: str, kubeconfig: str) -> None:

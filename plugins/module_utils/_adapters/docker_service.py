@@ -7,12 +7,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Runner
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Runner, last_lines
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 # dockerd is where only root's PATH leads.
@@ -39,15 +39,18 @@ class Engine:
     def info(self) -> dict[str, t.Any] | None:
         """Return what ``docker info`` prints; None when Docker does not answer."""
         rc, out, _err = self._call(["docker", "info", "--format", "{{json .}}"])
-        info = json.loads(out) if rc == 0 else {}
+        try:
+            info = parse_json(out) if rc == 0 else None
+        except Unreadable:
+            info = None
         # Without the server some releases report the client only, and succeed.
-        return info if "Runtimes" in info and not info.get("ServerErrors") else None
+        return info if isinstance(info, dict) and "Runtimes" in info and not info.get("ServerErrors") else None
 
     def containers(self) -> list[str]:
         """Return the names of the containers that run."""
         rc, out, err = self._call(["docker", "ps", "--format", "{{.Names}}"])
         if rc != 0:
-            raise TenancyError(f"docker ps failed: {err.strip()}")
+            raise TenancyError(f"docker ps failed: {last_lines(err).strip()}")
         return sorted(out.split())
 
     def validate(self, content: bytes, name: str) -> None:
@@ -60,7 +63,7 @@ class Engine:
             stream.write(content)
             stream.flush()
             rc, out, err = self._call(["dockerd", "--validate", "--config-file", stream.name])
-            message = (err.strip() or out.strip()).replace(stream.name, name)
+            message = (last_lines(err).strip() or last_lines(out).strip()).replace(stream.name, name)
         # Docker has this since 23.0.
         if rc not in (0, NOT_FOUND) and "unknown flag: --validate" not in message:
             raise TenancyError(f"dockerd refuses what {name} would become, so it is left as it is: {message}")
@@ -83,7 +86,9 @@ class Engine:
     def _service(self, verb: str, timeout: float) -> None:
         rc, out, err = self._call(["systemctl", verb, "docker"], timeout)
         if rc != 0:
-            raise TenancyError(f"systemctl {verb} docker failed: {err.strip() or out.strip() or f'exit status {rc}'}")
+            raise TenancyError(
+                f"systemctl {verb} docker failed: {last_lines(err).strip() or last_lines(out).strip() or f'exit status {rc}'}"
+            )
 
     def log(self) -> str:
         """Return the last lines of Docker's log."""
@@ -93,5 +98,5 @@ class Engine:
         ):
             _rc, out, _err = self._call(args)
             if out.strip():
-                return out.strip()
+                return last_lines(out).strip()
         return "nothing"

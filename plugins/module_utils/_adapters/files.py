@@ -8,12 +8,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import os
 import pwd
-import shutil
-import stat
+import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.folders import Folder, Held, Identity, reach
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
@@ -22,97 +24,99 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts impo
 IN_PLACE = ("/proc/", "/sys/")
 
 
-def read_file(path: str) -> bytes | None:
-    """Return a file's bytes, or None when there is no file.
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What was found at a path.
 
-    :raises TenancyError: when it is no regular file, or cannot be read.
+    :ivar file: None where there is none.
+    :ivar folder: which one it would stand in; None where there is none.
+    """
+
+    file: Held | None
+    folder: Identity | None
+
+
+def look(path: str, most: int = LARGEST) -> Seen:
+    """Return the file at a path, and which folder that is.
+
+    :arg most: bytes of the file.
+    :raises TenancyError: when it is no regular file, larger, or cannot be read.
     """
     try:
-        mode = os.lstat(path).st_mode
-        if stat.S_ISLNK(mode):
-            raise TenancyError(f"{path} is a symbolic link to {os.path.realpath(path)}: name the file itself.")
-        # Opening a pipe would wait for somebody to write into it.
-        if not stat.S_ISREG(mode):
-            raise TenancyError(f"{path} cannot be read: it is no regular file. Move away what stands there.")
-        with open(path, "rb") as stream:
-            return stream.read()
+        with _folder_of(path) as (folder, name):
+            return Seen(folder.read(name, most), folder.identity)
     except FileNotFoundError:
-        return None
+        return Seen(None, None)
     except OSError as exc:
         raise TenancyError(f"{path} cannot be read: {exc}") from exc
 
 
+def read_file(path: str, most: int = LARGEST) -> bytes | None:
+    """Return a file's bytes, or None when there is no file.
+
+    :arg most: bytes of it.
+    :raises TenancyError: when it is no regular file, larger, or cannot be read.
+    """
+    file = look(path, most).file
+    return None if file is None else file.content
+
+
 def last_write(path: str) -> Write | None:
-    """Return when a file was written last, and whose it is; None without one, and for kernel files, whose times say nothing."""
-    if is_kernel_file(path):
+    """Return when a file was written last, and whose it is; None without one, and for kernel files, whose times say nothing.
+
+    :raises TenancyError: when it cannot be read.
+    """
+    return None if is_kernel_file(path) else written(look(path).file)
+
+
+def written(file: Held | None) -> Write | None:
+    """Return when a file that was read was written last, and whose it is; None without one."""
+    if file is None:
         return None
     try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    try:
-        owner = pwd.getpwuid(status.st_uid).pw_name
+        owner = pwd.getpwuid(file.uid).pw_name
     except KeyError:
-        owner = str(status.st_uid)
-    return Write(datetime.datetime.fromtimestamp(status.st_mtime, datetime.timezone.utc).strftime(TIME), f"owner {owner}")
+        owner = str(file.uid)
+    return Write(datetime.datetime.fromtimestamp(file.changed, datetime.timezone.utc).strftime(TIME), f"owner {owner}")
 
 
-def write_file(path: str, content: bytes, mode: int = 0o644, uid: int | None = None, gid: int | None = None) -> None:
+def write_file(
+    path: str, content: bytes, mode: int = 0o644, uid: int | None = None, gid: int | None = None, folder: Identity | None = None
+) -> None:
     """Replace a file in one step that survives a crash.
 
     :arg uid: the owner; None for the user that runs this. ``gid`` alike.
+    :arg folder: in which it was read; None where it was not.
     :raises TenancyError: when it cannot be written; the former file is then still there.
     """
     try:
-        if is_kernel_file(path):
-            with open(path, "wb") as stream:
-                stream.write(content)
-            return
-        temporary = temporary_of(path)
-        # Never a file that somebody else put there.
-        remove_file(temporary)
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                os.fchown(stream.fileno(), -1 if uid is None else uid, -1 if gid is None else gid)
-                # After the owner: a new one takes the set-user-id bit away.
-                os.fchmod(stream.fileno(), mode)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
-        except OSError:
-            remove_file(temporary)
-            raise
-        _sync(os.path.dirname(path))
+        with _folder_of(path, folder) as (opened, name):
+            if is_kernel_file(path):
+                opened.overwrite(name, content)
+            else:
+                opened.replace(name, content, mode, uid, gid)
     except OSError as exc:
         raise TenancyError(f"{path} cannot be written: {exc}") from exc
 
 
 def is_kernel_file(path: str) -> bool:
     """Tell whether a file is a setting of the kernel, which is written in place."""
-    return path.startswith(IN_PLACE)
+    return os.path.abspath(path).startswith(IN_PLACE)
 
 
-def temporary_of(path: str) -> str:
-    """Return the path under which a file is prepared; always the same, so that the next run removes what a killed one left."""
-    directory, name = os.path.split(path)
-    return os.path.join(directory, f".{name}.kubegpu")
+def remove_file(path: str, folder: Identity | None = None) -> None:
+    """Remove a file, if it exists.
 
-
-def remove_file(path: str) -> None:
-    """Remove a file, if it exists."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
+    :arg folder: in which it was read; None where it was not.
+    """
+    with contextlib.suppress(FileNotFoundError), _folder_of(path, folder) as (opened, name):
+        opened.remove(name)
 
 
 def missing_directories(directory: str) -> list[str]:
     """Return the directories that have to be made for this one, outermost first."""
-    missing: list[str] = []
-    while not os.path.isdir(directory):
-        missing.insert(0, directory)
-        directory = os.path.dirname(directory)
-    return missing
+    with reach(directory) as folder:
+        return folder.missing
 
 
 def make_directories(path: str, mode: int = 0o755) -> list[str]:
@@ -120,18 +124,19 @@ def make_directories(path: str, mode: int = 0o755) -> list[str]:
 
     :arg mode: of those that are created; directories that exist keep theirs.
     """
-    missing = missing_directories(path)
-    for directory in missing:
-        os.mkdir(directory, mode)
-    return missing
+    with reach(path) as folder:
+        folder.require_trusted()
+    with reach(path, mode) as folder:
+        return folder.made
 
 
 def remove_empty(path: str, top: str) -> None:
     """Remove a directory and its parents up to and including ``top``, as far as they are empty; nothing outside of ``top``."""
     path, top = os.path.normpath(path), os.path.normpath(top)
-    while path == top or path.startswith(f"{top}/"):
+    while path != "/" and (path == top or path.startswith(f"{top}/")):
         try:
-            os.rmdir(path)
+            with _folder_of(path) as (folder, name):
+                os.rmdir(name, dir_fd=folder.descriptor)
         except FileNotFoundError:
             pass
         except OSError:
@@ -148,11 +153,26 @@ def remove_tree(path: str, parent: str) -> None:
     if os.path.dirname(os.path.normpath(path)) != os.path.normpath(parent):
         raise TenancyError(f"{path} is not a directory in {parent}, and is not removed.")
     try:
-        shutil.rmtree(path)
+        with _folder_of(path) as (folder, name):
+            _remove_below(folder, name)
+            os.rmdir(name, dir_fd=folder.descriptor)
     except FileNotFoundError:
         pass
     except OSError as exc:
         raise TenancyError(f"{path} cannot be removed: {exc}") from exc
+
+
+def _remove_below(folder: Folder, name: str) -> None:
+    """Remove everything in a directory; of a link that stands in its place, nothing."""
+    for _path, directories, files, descriptor in os.fwalk(name, topdown=False, dir_fd=folder.descriptor):
+        for file in files:
+            os.unlink(file, dir_fd=descriptor)
+        for directory in directories:
+            try:
+                os.rmdir(directory, dir_fd=descriptor)
+            except NotADirectoryError:
+                # A link to a directory.
+                os.unlink(directory, dir_fd=descriptor)
 
 
 def list_directory(path: str) -> list[str]:
@@ -160,12 +180,20 @@ def list_directory(path: str) -> list[str]:
     return sorted(os.listdir(path)) if os.path.isdir(path) else []
 
 
-def _sync(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+@contextlib.contextmanager
+def _folder_of(path: str, identity: Identity | None = None) -> t.Iterator[tuple[Folder, str]]:
+    """Open the folder that a file or directory stands in, and return it with the name there.
+
+    :arg identity: of the folder that was read from; None where nothing was read.
+    :raises TenancyError: when it is another one, and when root finds one of another user; nobody can exchange the kernel's files.
+    :raises FileNotFoundError: when there is no such folder.
+    """
+    directory, name = os.path.split(os.path.abspath(path))
+    with reach(directory) as folder:
+        if not is_kernel_file(path):
+            folder.require_trusted()
+        folder.require(identity)
+        yield folder, name
 
 
 class Files:

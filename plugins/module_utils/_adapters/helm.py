@@ -10,6 +10,7 @@ Values go to helm by its standard input, never into a file or an argument list: 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -20,18 +21,24 @@ import tarfile
 import tempfile
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document, load_documents
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import CUT_SHORT, Runner, last_lines
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import (
+    DEEPEST,
+    LARGEST,
+    Unreadable,
+    depth,
+    load_document,
+    load_documents,
+    parse_json,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, moment
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import NOT_FOUND, UPGRADE_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.validation import UNKNOWN_KEYS, error_message, violations
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
-
-try:
-    import yaml
-except ImportError:
-    # The kubernetes client needs it, too, and kubernetes.core reports that one as missing.
-    yaml = None  # type: ignore[assignment]
 
 # Documented by the fragment kubegpu.tenancy._helm.
 HELM_ARG_SPEC: dict[str, t.Any] = {
@@ -40,13 +47,8 @@ HELM_ARG_SPEC: dict[str, t.Any] = {
     "helm_binary": {"type": "str", "default": "helm"},
 }
 
-
-class Runner(t.Protocol):
-    """The part of an Ansible module that this adapter uses: AnsibleModule.run_command."""
-
-    def __call__(
-        self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
-    ) -> tuple[int, str, str]: ...
+# Seconds for helm where the change's time is up, and those that it has beyond the timeout that is its own.
+LEAST_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,19 +131,27 @@ def _metadata(path: str) -> dict[str, t.Any]:
     try:
         if os.path.isdir(path):
             with open(os.path.join(path, "Chart.yaml"), encoding="utf-8") as file:
-                return dict(yaml.safe_load(file))
+                return dict(load_document(file.read(LARGEST + 1)))
         with tarfile.open(path) as archive:
             member = next(member for member in archive if member.name.count("/") == 1 and member.name.endswith("/Chart.yaml"))
-            return dict(yaml.safe_load(t.cast(t.IO[bytes], archive.extractfile(member))))
-    except (OSError, tarfile.TarError, StopIteration, TypeError, ValueError, yaml.YAMLError) as exc:
-        raise TenancyError(f"chart_source: {path} is no chart: {str(exc) or 'it has no Chart.yaml'}.") from exc
+            return dict(load_document(t.cast(t.IO[bytes], archive.extractfile(member)).read(LARGEST + 1)))
+    except (OSError, tarfile.TarError, StopIteration, TypeError, ValueError) as exc:
+        raise TenancyError(f"chart_source: {path} is no chart: {shown(exc) or 'it has no Chart.yaml'}.") from exc
 
 
 class Helm:
-    """Verbs over one cluster, by Helm 3 or Helm 4. Every method raises TenancyError with helm's own message."""
+    """Verbs over one cluster, by Helm 3 or Helm 4. Every method raises TenancyError with helm's own message.
 
-    def __init__(self, run: Runner, binary: str, kubeconfig: str, context: str | None = None) -> None:
+    What a release holds is a Secret in its cluster, which a tenant may write. So nothing of it is taken as it comes.
+
+    :arg deadline: of the whole change; helm is ended soon after it. None for no bound.
+    """
+
+    def __init__(
+        self, run: Runner, binary: str, kubeconfig: str, context: str | None = None, deadline: Deadline | None = None
+    ) -> None:
         self._run = run
+        self._deadline = deadline
         self._binary = binary
         # Helm would leave what it learns of the API server, and the charts it downloads, in the user's home.
         self._cache = tempfile.TemporaryDirectory(prefix="kubegpu-helm-")
@@ -149,7 +159,7 @@ class Helm:
         self._major = 0
 
     @classmethod
-    def connect(cls, run: Runner, params: t.Mapping[str, t.Any]) -> Helm:
+    def connect(cls, run: Runner, params: t.Mapping[str, t.Any], deadline: Deadline | None = None) -> Helm:
         """Make the adapter from ``helm_binary`` and the authentication options; helm itself finds the kubeconfig if none is given."""
         kubeconfig = params["kubeconfig"] or os.environ.get("K8S_AUTH_KUBECONFIG", "")
         if not isinstance(kubeconfig, str):
@@ -161,15 +171,20 @@ class Helm:
             raise TenancyError(
                 f"helm_binary: there is no program {binary}. Install Helm 3.14 or newer on the host, or name its path."
             )
-        return cls(run, found, kubeconfig, params["context"] or os.environ.get("K8S_AUTH_CONTEXT"))
+        return cls(run, found, kubeconfig, params["context"] or os.environ.get("K8S_AUTH_CONTEXT"), deadline)
 
     def _helm(self, *args: str, data: str | None = None) -> str:
         # HELM_DRIVER: HelmRelease knows the records of releases as Secrets, which are helm's default.
         environment = {"HELM_NAMESPACE": "", "HELM_DRIVER": "secret"}
         environment |= {"KUBECACHEDIR": self._cache.name, "HELM_CACHE_HOME": self._cache.name}
-        rc, out, err = self._run([self._binary, *args], data=data, environ_update=environment)
+        seconds = round(self._deadline.left(0) + LEAST_SECONDS) if self._deadline else 0
+        bound = ["timeout", "--kill-after=10", str(seconds)] if seconds else []
+        rc, out, err = self._run([*bound, self._binary, *args], data=data, environ_update=environment)
         if rc != 0:
-            raise TenancyError(f"helm {args[0]} failed: {error_message(err) or out.strip()}", rc=rc, stderr=err)
+            said = last_lines(err)
+            ended = f" after {seconds} s" if bound and rc in CUT_SHORT else ""
+            message = error_message(said) or last_lines(out).strip() or f"exit status {rc}"
+            raise TenancyError(f"helm {args[0]} failed{ended}: {message}", rc=rc, stderr=said)
         return out
 
     def major(self) -> int:
@@ -179,15 +194,26 @@ class Helm:
         """
         if not self._major:
             version = self._helm("version", "--template", "{{.Version}}").strip()
-            major = re.match(r"v(\d+)\.", version)
-            if major is None or int(major[1]) not in UPGRADE_ARGUMENTS:
+            major = re.match(r"v(\d{1,4})\.", version, re.ASCII)
+            number = whole(major[1]) if major else 0
+            if number not in UPGRADE_ARGUMENTS:
                 known = " or ".join(f"Helm {number}" for number in UPGRADE_ARGUMENTS)
-                raise TenancyError(f"helm_binary: {self._binary} is version {version!r}, and this collection needs {known}.")
-            self._major = int(major[1])
+                raise TenancyError(
+                    f"helm_binary: {self._binary} is version {shown(version)!r}, and this collection needs {known}."
+                )
+            self._major = number
         return self._major
 
-    def _get(self, what: str, name: str, namespace: str) -> t.Any:
-        return json.loads(self._helm("get", what, name, "--namespace", namespace, "--output", "json", *self._cluster))
+    def _get(self, what: str, name: str, namespace: str) -> Values:
+        text = self._helm("get", what, name, "--namespace", namespace, "--output", "json", *self._cluster)
+        with _readable(f"helm get {what} {name}"):
+            # Without values, helm 3 prints null.
+            found = parse_json(text)
+            if not isinstance(found, (dict, type(None))):
+                raise Unreadable("it is no mapping")
+            if depth(found) > DEEPEST:
+                raise Unreadable(f"it is nested more than {DEEPEST} deep")
+        return found or {}
 
     def release(self, name: str, namespace: str) -> Release | None:
         """Return the release in its last revision, whatever its state; None when there is none."""
@@ -198,9 +224,10 @@ class Helm:
                 return None
             raise
         values = self._get("values", name, namespace)
-        status, revision = metadata["status"], int(metadata["revision"])
-        deployed_at = _utc(metadata.get("deployedAt") or "")
-        return Release(name, namespace, status, revision, metadata["chart"], metadata["version"], values or {}, deployed_at)
+        status, chart, version = (shown(metadata.get(key)) for key in ("status", "chart", "version"))
+        with _readable(f"helm get metadata {name}"):
+            revision = whole(metadata.get("revision"))
+        return Release(name, namespace, status, revision, chart, version, values, _utc(str(metadata.get("deployedAt"))))
 
     def upgrade(self, name: str, namespace: str, chart: Chart, values: Values, timeout: int, hooks: bool = True) -> str:
         """Install or upgrade with exactly these values; never --reuse-values, which breaks across versions.
@@ -242,11 +269,22 @@ class Helm:
             raise
 
     def _defaults(self, chart: Chart) -> Values:
-        return load_document(self._helm("show", "values", *chart.args())) or {}
+        with _readable(f"helm show values {chart.ref}"):
+            return load_document(self._helm("show", "values", *chart.args())) or {}
 
     def crds(self, chart: Chart) -> list[Values]:
         """Return the chart's CRDs, which helm installs once and never upgrades."""
-        return [crd for crd in load_documents(self._helm("show", "crds", *chart.args())) if crd]
+        with _readable(f"helm show crds {chart.ref}"):
+            return [crd for crd in load_documents(self._helm("show", "crds", *chart.args())) if crd]
+
+
+@contextlib.contextmanager
+def _readable(what: str) -> t.Iterator[None]:
+    """Raise TenancyError for what cannot be read of helm's output."""
+    try:
+        yield
+    except ValueError as exc:
+        raise TenancyError(f"{what} printed what cannot be read: {shown(exc)}.") from exc
 
 
 def _utc(time: str) -> str:
@@ -254,9 +292,9 @@ def _utc(time: str) -> str:
     try:
         # With nanoseconds, which Python reads only from 3.11 on.
         return moment(re.sub(r"\.\d+", "", time)).astimezone(datetime.timezone.utc).strftime(TIME)
-    except ValueError:
+    except (ValueError, OverflowError):
         return ""
 
 
 def _is_not_found(error: TenancyError) -> bool:
-    return str(error.details["stderr"]).rstrip().endswith(NOT_FOUND)
+    return str(error.details.get("stderr")).rstrip().endswith(NOT_FOUND)

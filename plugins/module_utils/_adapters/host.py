@@ -17,6 +17,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Programs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import PROGRAMS, TOOLKIT_CONFIG
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu, parse_gpus, parse_minor
@@ -72,7 +73,7 @@ class Host(Programs):
         """
         path = f"/proc/sys/{name.replace('.', '/')}"
         try:
-            return int(_read(path))
+            return whole(_read(path))
         except (OSError, ValueError) as exc:
             raise TenancyError(f"limits: {name} is no setting of this host's kernel with a number: {exc}") from exc
 

@@ -19,19 +19,25 @@ import typing as t
 import urllib.parse
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import (
+    Seen,
     is_kernel_file,
     last_write,
+    look,
     make_directories,
     missing_directories,
     read_file,
     remove_empty,
     remove_file,
-    temporary_of,
     write_file,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.folders import Identity, reach, temporary_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 DIRECTORY = "/var/lib/kubegpu/journal"
+
+# Bytes of a record: it holds up to three contents of the file, each a third longer than it is.
+LARGEST_RECORD = 5 * LARGEST
 
 Outcome = t.Literal["unknown", "restored", "merged", "edited"]
 
@@ -61,7 +67,7 @@ class Entry:
 
     @classmethod
     def load(cls, content: bytes) -> Entry:
-        fields = json.loads(content)
+        fields = parse_json(content, LARGEST_RECORD)
         fields["original"] = None if fields["original"] is None else base64.b64decode(fields["original"])
         fields["left"] = [base64.b64decode(content) for content in fields["left"]]
         return cls(**fields)
@@ -79,9 +85,29 @@ class Journal:
 
     def __init__(self, directory: str = DIRECTORY) -> None:
         self._directory = directory
+        # In which folder each file was found.
+        self._folders: dict[str, Identity | None] = {}
 
-    read = staticmethod(read_file)
     last_write = staticmethod(last_write)
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's bytes, or None when there is no file."""
+        return _content(self._look(path))
+
+    def _look(self, path: str) -> Seen:
+        """Read a file, and remember in which folder.
+
+        :raises TenancyError: when it stood in another one before, that is, in one that somebody has exchanged since.
+        """
+        seen = look(path)
+        known = self._folders.get(path)
+        if known and seen.folder and known != seen.folder:
+            raise TenancyError(
+                f"The folder of {path} was exchanged for another one while this ran, and {path} is left as it is. "
+                "Run it again, if you know who exchanged it."
+            )
+        self._folders[path] = seen.folder
+        return seen
 
     def entry(self, path: str) -> Entry | None:
         """Return the record of a file, or None when there is none.
@@ -89,7 +115,7 @@ class Journal:
         :raises TenancyError: when the record is damaged.
         """
         place = self._place(path)
-        content = read_file(place)
+        content = read_file(place, LARGEST_RECORD)
         try:
             return None if content is None else Entry.load(content)
         except (ValueError, KeyError, TypeError) as exc:
@@ -103,17 +129,18 @@ class Journal:
 
         :arg strip: applied to a file that was edited since the last write: the edit is then part of what will be restored.
         """
-        present = read_file(path)
-        _require_writable(path, present)
+        seen = self._look(path)
+        present = _content(seen)
+        _require_writable(path, seen)
         entry = self.entry(path)
         if entry is None:
-            entry = _fresh(path, present)
+            entry = _fresh(path, seen)
         elif present is not None and present not in entry.left and present != entry.original and strip:
             entry.original = strip(present, entry)
         # Until the file is written it is one or the other.
         entry.left = [left for left in entry.left if left == present != content] + [content]
         self._save(path, entry)
-        _write(path, content, entry)
+        _write(path, content, entry, seen)
 
     def restore(
         self, path: str, strip: Strip | None = None, dry: bool = False, forget: bool = True
@@ -126,7 +153,8 @@ class Journal:
         :arg dry: change nothing, only return what would be.
         :arg forget: False for a caller that has more to do, and calls ``forget`` after that.
         """
-        present = read_file(path)
+        seen = self._look(path)
+        present = _content(seen)
         entry = self.entry(path)
         if entry is None:
             if not dry:
@@ -142,7 +170,7 @@ class Journal:
             # Somebody removed the file, and our change with it.
             outcome, content = "merged", None
         if content != present:
-            _require_writable(path, present)
+            _require_writable(path, seen)
         if dry:
             return outcome, content
         self._put(path, content, entry)
@@ -170,19 +198,21 @@ class Journal:
         remove_file(self._place(path))
         remove_empty(self._directory, os.path.dirname(self._directory))
 
-    @staticmethod
-    def _put(path: str, content: bytes | None, entry: Entry) -> None:
+    def _put(self, path: str, content: bytes | None, entry: Entry) -> None:
+        seen = self._look(path)
         try:
-            remove_file(temporary_of(path))
+            remove_file(temporary_of(path), seen.folder)
             if content is None:
-                remove_file(path)
+                remove_file(path, seen.folder)
                 for directory in reversed(entry.directories):
                     remove_empty(directory, directory)
+                # What is made in its place is another one.
+                self._folders.pop(path)
                 return
         except OSError as exc:
             raise TenancyError(f"{path} cannot be removed: {exc}") from exc
-        if content != read_file(path):
-            _write(path, content, entry)
+        if content != _content(seen):
+            _write(path, content, entry, seen)
 
     def _place(self, path: str) -> str:
         return os.path.join(self._directory, urllib.parse.quote(path, safe="") + ".json")
@@ -190,41 +220,43 @@ class Journal:
     def _save(self, path: str, entry: Entry) -> None:
         try:
             make_directories(self._directory, 0o700)
-            os.chmod(self._directory, 0o700)
+            # What a link leads to may be a folder of others, who would be locked out of it.
+            with reach(self._directory, links=False) as folder:
+                folder.tighten(0o700)
         except OSError as exc:
             raise TenancyError(f"The journal {self._directory} cannot be made: {exc}") from exc
         write_file(self._place(path), entry.dump(), 0o600)
 
 
-def _write(path: str, content: bytes, entry: Entry) -> None:
-    """Write a file with the mode and owner that it has now: whoever changed them since did so on purpose."""
+def _content(seen: Seen) -> bytes | None:
+    return seen.file.content if seen.file else None
+
+
+def _write(path: str, content: bytes, entry: Entry, seen: Seen) -> None:
+    """Write a file with the mode and owner that it was seen with: whoever changed them since did so on purpose."""
     try:
         make_directories(os.path.dirname(path))
     except OSError as exc:
         raise TenancyError(f"The directory of {path} cannot be made: {exc}") from exc
-    try:
-        status = os.lstat(path)
-        write_file(path, content, status.st_mode & 0o7777, status.st_uid, status.st_gid)
-    except FileNotFoundError:
-        write_file(path, content, entry.mode, entry.uid, entry.gid)
+    status = seen.file or entry
+    write_file(path, content, status.mode, status.uid, status.gid, seen.folder)
 
 
-def _require_writable(path: str, present: bytes | None) -> None:
+def _require_writable(path: str, seen: Seen) -> None:
     """Refuse a file that nobody may write, which would not stop root.
 
     :raises TenancyError: with the way to allow it.
     """
     if is_kernel_file(path):
         return
-    if present is not None and not os.stat(path).st_mode & 0o222:
+    if seen.file and not seen.file.mode & 0o222:
         raise TenancyError(f"{path} is read-only, and is left as it is: chmod u+w it if it may be changed.")
-    directory = os.path.dirname(next(iter(missing_directories(os.path.dirname(path))), path))
-    if not os.access(directory, os.W_OK):
-        raise TenancyError(f"{path} cannot be changed: {directory} is not writable, or on a read-only file system.")
+    with reach(os.path.dirname(path)) as folder:
+        if not folder.writable:
+            raise TenancyError(f"{path} cannot be changed: {folder.path} is not writable, or on a read-only file system.")
 
 
-def _fresh(path: str, present: bytes | None) -> Entry:
-    if present is None:
-        return Entry(None, 0o644, os.geteuid(), os.getegid(), [], missing_directories(os.path.dirname(path)))
-    status = os.stat(path)
-    return Entry(present, status.st_mode & 0o7777, status.st_uid, status.st_gid, [], [])
+def _fresh(path: str, seen: Seen) -> Entry:
+    if seen.file:
+        return Entry(seen.file.content, seen.file.mode, seen.file.uid, seen.file.gid, [], [])
+    return Entry(None, 0o644, os.geteuid(), os.getegid(), [], missing_directories(os.path.dirname(path)))

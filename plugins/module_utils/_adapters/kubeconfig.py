@@ -10,19 +10,15 @@ from __future__ import annotations
 import os
 import typing as t
 
-try:
-    import yaml
-except ImportError:
-    # kubernetes.core's module class reports the missing library before anything here is called.
-    pass
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, load_document
 
 
 def read_kubeconfig(path: str) -> dict[str, t.Any] | None:
     """Return the kubeconfig in a file; None where there is none, or it cannot be read as one."""
     try:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
-            config = yaml.safe_load(file)
-    except (OSError, ValueError, yaml.YAMLError):
+            config = load_document(file.read(LARGEST + 1))
+    except (OSError, ValueError):
         return None
     return config if isinstance(config, dict) else None
 

@@ -8,60 +8,78 @@
 from __future__ import annotations
 
 import os
-import stat
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import last_write, read_file, write_file
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import written
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.folders import Held, Identity, reach
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 
 
 class KubeconfigFile:
-    """A file, read once and replaced or removed as a whole.
+    """A file, read once and replaced or removed as a whole; in a folder of another user, root writes it as that user's.
 
     :ivar content: as ``read`` returned it; None where there is no file.
     :ivar mode: such as "0600"; None where there is no file.
     :ivar last_write: of what was read; None where there is no file.
+    :ivar has_folder: whether there was a folder.
     """
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
-        self.folder = os.path.dirname(self.path)
+        self.folder, self._name = os.path.split(self.path)
         self.content: bytes | None = None
         self.mode: str | None = None
         self.last_write: Write | None = None
-        self._owner: tuple[int | None, int | None] = (None, None)
+        self.has_folder = False
+        self._file: Held | None = None
+        self._read_in: Identity | None = None
 
     def read(self) -> bytes | None:
-        """Return the content, and note mode and owner.
+        """Return the content, and note mode, owner and folder.
 
-        :raises TenancyError: when it is no regular file, or cannot be read.
+        :raises TenancyError: when it is no regular file, cannot be read, or stands in a folder that others may write to.
         """
         try:
-            self.content = read_file(self.path)
+            with reach(self.folder) as folder:
+                self.has_folder = not folder.missing
+                if self.has_folder:
+                    self._file, self._read_in = folder.read(self._name), folder.identity
         except TenancyError as exc:
             raise TenancyError(f"path: {exc.message}") from exc
-        if self.content is not None:
-            status = os.stat(self.path)
-            self.last_write = last_write(self.path)
-            self.mode, self._owner = f"{stat.S_IMODE(status.st_mode):04o}", (status.st_uid, status.st_gid)
+        except OSError as exc:
+            raise TenancyError(f"path: {self.path} cannot be read: {exc}") from exc
+        if self._file:
+            self.content, self.mode, self.last_write = self._file.content, f"{self._file.mode:04o}", written(self._file)
         return self.content
 
-    @property
-    def has_folder(self) -> bool:
-        """Tell whether the folder of the file exists."""
-        return os.path.isdir(self.folder)
+    def make_folder(self, mode: int) -> None:
+        """Make the folder of the file, and those above it, where they are missing.
+
+        :raises OSError: when one cannot be made.
+        """
+        with reach(self.folder, mode):
+            pass
 
     def write(self, content: bytes) -> None:
         """Replace the file in one step, readable by its owner only, who stays the same."""
         try:
-            write_file(self.path, content, 0o600, *self._owner)
+            with reach(self.folder) as folder:
+                folder.require(self._read_in)
+                uid, gid = (self._file.uid, self._file.gid) if self._file else folder.owner
+                folder.replace(self._name, content, 0o600, uid, gid)
         except TenancyError as exc:
+            raise TenancyError(f"path: {exc.message}") from exc
+        except OSError as exc:
             needed = "Its folder has to exist, and the user that the task runs as has to be allowed to write there."
-            raise TenancyError(f"path: {exc.message}. {needed}") from exc
+            raise TenancyError(f"path: {self.path} cannot be written: {exc}. {needed}") from exc
 
     def remove(self) -> None:
         """Remove the file."""
         try:
-            os.unlink(self.path)
+            with reach(self.folder) as folder:
+                folder.require(self._read_in)
+                folder.remove(self._name)
+        except TenancyError as exc:
+            raise TenancyError(f"path: {exc.message}") from exc
         except OSError as exc:
             raise TenancyError(f"path: {self.path} cannot be removed: {exc}") from exc

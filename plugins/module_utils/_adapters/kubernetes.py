@@ -8,20 +8,25 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
-import json
 import math
 import re
 import ssl
 import tempfile
 import threading
 import typing as t
+import urllib.parse
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.answers import Answer, Oversized, Pool, within
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import read_kubeconfig
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import Most, Object, Pages, checked, parsed
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import Failure, classify, message_of, repeat
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import K8SClient, get_api_client
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as core
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
 
 try:
@@ -29,6 +34,8 @@ try:
     import yaml
     from kubernetes.client import ApiClient, CoreV1Api
     from kubernetes.client.exceptions import ApiException
+    from kubernetes.config import ConfigException
+    from kubernetes.dynamic import DynamicClient
     from kubernetes.dynamic.exceptions import ResourceNotFoundError
     from kubernetes.stream import stream
     from kubernetes.stream.ws_client import ERROR_CHANNEL
@@ -37,15 +44,30 @@ except ImportError:
     # AnsibleK8SModule reports the missing library before anything here is called.
     pass
 
-Object = dict[str, t.Any]
-
 FIELD_MANAGER = "kubegpu.tenancy"
 
 # Objects of one page of a list, as many as kubectl asks for.
 PAGE = 500
 
-# Seconds to connect, and to answer: a little more than kube-apiserver gives a request (--request-timeout, 60 s).
+# Seconds to connect, and for the whole answer after that: a little more than kube-apiserver gives a request (--request-timeout, 60 s).
 REQUEST_TIMEOUT = (10, 65)
+# Seconds for a request that is due when the change's time is up, such as those of a clean-up.
+LEAST_REQUEST = 10.0
+
+# Bytes of one answer. 500 pods with their managedFields come to 10 to 20 MiB; a page that is larger is asked for in parts. The
+# largest object that Kubernetes keeps is 3 MiB.
+LARGEST_ANSWER = 32 * 2**20
+# A list in all its pages. Kubernetes is made for 150,000 pods in a cluster, and a gigabyte holds 100,000 of 10 kB.
+LIST = Most(pages=2_000, objects=200_000, size=2**30, page=LARGEST_ANSWER)
+# Seconds for it: less than the five minutes for which an API server keeps the state of the first page.
+LIST_SECONDS = 240.0
+# The same for one kind in one virtual cluster, whose tenant decides on it, when many of them are read.
+ASKED_LIST = Most(pages=200, objects=50_000, size=32 * 2**20, page=LARGEST)
+
+# Bytes of a log: 10,000 lines of KAI Scheduler come to 3 MiB. The server ends the log there, in the middle of a line.
+LARGEST_LOG = 8 * 2**20
+# Characters of a file in a container.
+LARGEST_FILE = 8 * 2**20
 
 # Proxies that urllib3 speaks; kubectl knows socks5 as well, for which Python needs a library of its own.
 PROXY_SCHEMES = ("http", "https")
@@ -53,8 +75,8 @@ PROXY_SCHEMES = ("http", "https")
 # With status 400, a container has written nothing yet (validateContainerLogStatus in k8s.io/kubernetes, pkg/kubelet/kubelet_pods.go).
 _NO_LOG_YET = re.compile(r"is waiting to start|is not available|is terminated|previous terminated container .* not found")
 
-# What reading a kubeconfig raises that lacks something, or holds what is no certificate or key.
-_MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, ssl.SSLError)
+# What reading raises: a kubeconfig that lacks something, or holds what is no certificate or key; kinds of another form.
+_MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, ssl.SSLError, RecursionError)
 
 Result = t.TypeVar("Result")
 
@@ -65,45 +87,71 @@ def ask(kubeconfig: Object, path: str, timeout: float = 5) -> Object:
     For waits for an API server that may not answer yet. The server's certificate is verified.
 
     :arg kubeconfig: with its credentials inside; its first cluster and user are taken.
-    :arg timeout: seconds, in all.
+    :arg timeout: seconds, in all, however slowly the server answers.
     :raises TenancyError: with ``status`` (HTTP status, or None without an answer), and with ``permanent`` where waiting does
         not help: a certificate that does not verify, a refused credential, a malformed kubeconfig, a proxy of an unsupported
         kind. Only a credential made a moment ago may be refused until the server's caches hold it.
     """
+    with _asking(kubeconfig, path, Deadline(timeout)) as get:
+        return parsed(f"GET {path}", get(path))
+
+
+def ask_list(kubeconfig: Object, path: str, timeout: float = 30) -> list[Object]:
+    """Return all objects of a list, read page by page as ``ask`` reads; each has metadata of the form of the API.
+
+    :arg path: of the list, such as ``/apis/scheduling.run.ai/v2/queues``.
+    :arg timeout: seconds, in all, for all pages.
+    :raises TenancyError: as ``ask`` does; also where the list is of another form, or does not end.
+    """
+    what, deadline = f"GET {path}", Deadline(timeout)
+    with _asking(kubeconfig, path, deadline) as get:
+
+        def fetch(limit: int, more: str) -> bytes:
+            query = {"limit": limit} | ({"continue": more} if more else {})
+            return get(f"{path}{'&' if '?' in path else '?'}{urllib.parse.urlencode(query)}")
+
+        items = Pages(what, fetch, lambda: deadline.left(0), PAGE, ASKED_LIST).read()
+    return [checked(what, item) for item in items]
+
+
+@contextlib.contextmanager
+def _asking(kubeconfig: Object, path: str, deadline: Deadline) -> t.Iterator[t.Callable[[str], bytes]]:
+    """Provide the call that makes one GET and returns the body; all of its calls together end by the deadline.
+
+    :arg path: the first one, for the error of a malformed kubeconfig.
+    """
     what = f"GET {path}"
     try:
         cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
-        what = f"GET {cluster['server']}{path}"
+        server, proxy, token = (str(text or "") for text in (cluster["server"], cluster.get("proxy-url"), user.get("token")))
+        what = f"GET {server}{path}"
         context = _tls(cluster, user)
     except _MALFORMED as exc:
-        raise Failure(f"the kubeconfig is malformed: {type(exc).__name__} {exc}", permanent=True).error(what) from exc
-    check_proxy(cluster.get("proxy-url"))
-    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {user['token']}"} if "token" in user else {})
+        raise _malformed(what, exc) from exc
+    check_proxy(proxy)
+    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    with _manager(proxy, context) as manager:
+        pool = Pool(manager, lambda: urllib3.Timeout(total=deadline.left(0.001)), LARGEST)
+        yield lambda path: _got(pool, server + path, headers)
+
+
+def _got(pool: Pool, url: str, headers: dict[str, str]) -> bytes:
+    what = f"GET {url}"
     try:
-        with _pool(cluster.get("proxy-url"), context) as pool:
-            answer = pool.request(
-                "GET",
-                cluster["server"] + path,
-                headers=headers,
-                timeout=urllib3.Timeout(total=timeout),
-                retries=False,
-            )
-            status, body = int(answer.status), answer.data
+        answer: Answer = pool.request("GET", url, headers=headers)
     except (urllib3.exceptions.HTTPError, OSError) as exc:
         raise classify(exc).error(what) from exc
-    if status != 200:
-        raise Failure(message_of(status, answer.reason, body), status, permanent=status in (401, 403)).error(what)
-    return _parsed(what, body)
+    except ValueError as exc:
+        # Such as a line break in a token.
+        raise _malformed(what, exc) from exc
+    if answer.status != 200:
+        message = message_of(answer.status, answer.reason, answer.data)
+        raise Failure(message, answer.status, permanent=answer.status in (401, 403)).error(what)
+    return answer.data
 
 
-def _parsed(what: str, text: str | bytes) -> Object:
-    try:
-        answer = json.loads(text)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
-        raise TenancyError(f"{what} failed: the answer is no JSON object. Is this the address of an API server?", status=None)
-    return answer
+def _malformed(what: str, exc: BaseException) -> TenancyError:
+    return Failure(f"the kubeconfig is malformed: {type(exc).__name__} {exc}", permanent=True).error(what)
 
 
 def _tls(cluster: Object, user: Object) -> ssl.SSLContext:
@@ -119,7 +167,7 @@ def _tls(cluster: Object, user: Object) -> ssl.SSLContext:
     return context
 
 
-def _pool(proxy_url: str | None, context: ssl.SSLContext) -> urllib3.PoolManager:
+def _manager(proxy_url: str, context: ssl.SSLContext) -> urllib3.PoolManager:
     if proxy_url:
         return urllib3.ProxyManager(proxy_url, ssl_context=context, proxy_ssl_context=context)
     return urllib3.PoolManager(ssl_context=context)
@@ -137,10 +185,6 @@ def check_proxy(url: str | None) -> None:
             status=None,
             permanent=True,
         )
-
-
-def _plain(_client: t.Any, answer: Object) -> Object:
-    return answer
 
 
 def _decoded(data: str) -> str:
@@ -169,11 +213,11 @@ class Kube:
     In check mode nothing may call the writing verbs: modules decide that, so that what they predict follows the same path.
     Threads may share it.
 
-    :arg deadline: of the whole change; calls are not repeated beyond it.
+    :arg deadline: of the whole change; calls are not repeated beyond it, and none takes longer than LEAST_REQUEST after it.
     :ivar proxy_url: address of the proxy on the way to the server, as its options or its kubeconfig name it; None without one.
     """
 
-    def __init__(self, client: K8SClient, deadline: Deadline | None = None, proxy_url: str | None = None) -> None:
+    def __init__(self, client: DynamicClient, deadline: Deadline | None = None, proxy_url: str | None = None) -> None:
         self._client = client
         self.proxy_url = proxy_url
         self._deadline = deadline or Deadline(math.inf)
@@ -188,27 +232,29 @@ class Kube:
         """
         given = {key: auth.get(key) or (module and module.params[key]) for key in ("kubeconfig", "context", "proxy")}
         what = "Connecting to the Kubernetes API"
+        bound = deadline or Deadline(math.inf)
         try:
             if given["kubeconfig"] and not given["proxy"]:
                 auth["proxy"] = given["proxy"] = _proxy_url(given["kubeconfig"], given["context"])
             check_proxy(given["proxy"])
-            client = repeat(what, lambda: get_api_client(module, **auth), deadline or Deadline(math.inf))
+            client = repeat(what, lambda: _connected(module, bound, auth), bound)
         except (*_MALFORMED, yaml.YAMLError) as exc:
             reason = f"the kubeconfig is malformed, or its server is no API server: {type(exc).__name__} {exc}"
             raise Failure(reason, permanent=True).error(what) from exc
-        # Repeating is decided here alone; by itself, urllib3 would wait as long as any server asks it to.
-        client.client.client.rest_client.pool_manager.connection_pool_kw["retries"] = False
         return cls(client, deadline, given["proxy"])
 
     def _call(self, what: str, call: t.Callable[[], Result], repeatable: bool = True) -> Result:
         return repeat(what, call, self._deadline, repeatable)
 
-    def _object(self, what: str, verb: t.Callable[..., t.Any], *args: t.Any, repeatable: bool = True, **kwargs: t.Any) -> Object:
-        """Return what a verb of the dynamic client answers, as it came: its own objects cost more than the call."""
-        call = functools.partial(verb, *args, serializer=_plain, _request_timeout=REQUEST_TIMEOUT, **kwargs)
-        answer = self._call(what, call, repeatable)
-        # The client hands on text that it cannot parse.
-        return answer if isinstance(answer, dict) else _parsed(what, answer)
+    def _text(self, what: str, verb: t.Callable[..., t.Any], *args: t.Any, repeatable: bool = True, **kwargs: t.Any) -> bytes:
+        """Return what the server answers to a verb of the dynamic client, as it came."""
+        return self._call(what, lambda: t.cast("bytes", verb(*args, serialize=False, **kwargs).data), repeatable)
+
+    def _object(
+        self, what: str, api_version: str, kind: str, verb: t.Callable[..., t.Any], *args: t.Any, **kwargs: t.Any
+    ) -> Object:
+        """Return the object that the server answers to a verb; the client's own objects cost more than the call."""
+        return checked(what, parsed(what, self._text(what, verb, *args, **kwargs), LARGEST_ANSWER), api_version, kind)
 
     def _resource(self, api_version: str, kind: str) -> t.Any:
         """Return the client's resource of a kind, or None where the server says that it has no such kind."""
@@ -216,7 +262,7 @@ class Kube:
         wanted = {"api_version": api_version, "kind": kind, "prefix": "apis" if "/" in api_version else "api"}
         with self._discovery:
             try:
-                return self._call(what, lambda: self._client.resources.get(**wanted))
+                return self._discovered(what, wanted)
             except ResourceNotFoundError:
                 pass
             # The client takes a group that does not answer for one without kinds.
@@ -224,18 +270,28 @@ class Kube:
                 return None
             self._client.resources.invalidate_cache()
             try:
-                return self._call(what, lambda: self._client.resources.get(**wanted))
+                return self._discovered(what, wanted)
             except ResourceNotFoundError as exc:
                 raise TenancyError(f"{what} failed: the API group answers at times only.", status=None) from exc
 
+    def _discovered(self, what: str, wanted: Object) -> t.Any:
+        try:
+            return self._call(what, lambda: self._client.resources.get(**wanted))
+        except _MALFORMED as exc:
+            # The client takes it as it comes, and an API group may be served by a tenant.
+            raise Failure(f"the list of its kinds is not of the form of the API: {type(exc).__name__} {exc}").error(what) from exc
+
     def _kinds(self, what: str, path: str) -> set[str]:
         try:
-            answer = _parsed(what, self._get(what, path))
+            answer = parsed(what, self._get(what, path))
         except TenancyError as exc:
             if exc.details.get("status") == 404:
                 return set()
             raise
-        return {resource["kind"] for resource in answer.get("resources") or [] if "/" not in resource["name"]}
+        try:
+            return {resource["kind"] for resource in answer["resources"] if "/" not in resource["name"]}
+        except _MALFORMED as exc:
+            raise Failure(f"the list of its kinds is not of the form of the API: {type(exc).__name__} {exc}").error(what) from exc
 
     def served(self, api_version: str, kind: str) -> bool:
         """Tell whether the server knows this kind."""
@@ -253,7 +309,7 @@ class Kube:
         if resource is None:
             return None
         try:
-            return self._object(f"Reading {kind} {name}", resource.get, name=name, namespace=namespace)
+            return self._object(f"Reading {kind} {name}", api_version, kind, resource.get, name=name, namespace=namespace)
         except TenancyError as exc:
             if exc.details.get("status") == 404:
                 return None
@@ -271,23 +327,20 @@ class Kube:
         resource = self._resource(api_version, kind)
         if resource is None:
             return []
+        what, clock = f"Listing {kind}", self._deadline.clock
+        end = clock() + min(LIST_SECONDS, self._deadline.left(LEAST_REQUEST))
         read = functools.partial(
-            self._object,
-            f"Listing {kind}",
-            resource.get,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
+            self._text, what, resource.get, namespace=namespace, label_selector=label_selector, field_selector=field_selector
         )
+        pages = Pages(what, lambda limit, more: read(limit=limit, _continue=more or None), lambda: end - clock(), PAGE, LIST)
         try:
-            items = _pages(read)
+            items = pages.read()
         except TenancyError as exc:
             # What the client discovered may be older than the removal of a CRD.
             if exc.details.get("status") == 404:
                 return []
             raise
-        # List items carry neither of these; everyone who passes objects on wants them.
-        return [{"apiVersion": api_version, "kind": kind} | item for item in items]
+        return [checked(what, item, api_version, kind) for item in items]
 
     def create(self, definition: Object) -> Object:
         """Create an object, and return it as the server has it.
@@ -303,6 +356,8 @@ class Kube:
         try:
             return self._object(
                 f"Creating {kind} {name or metadata.get('generateName')}",
+                api_version,
+                kind,
                 resource.create,
                 definition,
                 repeatable=False,
@@ -312,7 +367,8 @@ class Kube:
         except TenancyError as exc:
             if name and exc.details.get("status") == 409 and exc.details.get("attempts"):
                 existing = self.get(api_version, kind, name, metadata.get("namespace"))
-                if existing and any(entry["manager"] == FIELD_MANAGER for entry in existing["metadata"].get("managedFields", [])):
+                managers = (entry.get("manager") for entry in (existing or {"metadata": {}})["metadata"].get("managedFields", []))
+                if existing and FIELD_MANAGER in managers:
                     return existing
             raise
 
@@ -326,6 +382,8 @@ class Kube:
         metadata = definition["metadata"]
         return self._object(
             f"Applying {definition['kind']} {metadata['name']}",
+            definition["apiVersion"],
+            definition["kind"],
             resource.server_side_apply,
             definition,
             repeatable="resourceVersion" not in metadata,
@@ -346,6 +404,8 @@ class Kube:
         resource = self._require(api_version, kind)
         return self._object(
             f"Changing {kind} {name}",
+            api_version,
+            kind,
             resource.patch,
             body,
             # Done twice, it would meet the version that it made itself.
@@ -367,7 +427,7 @@ class Kube:
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds
         try:
-            self._object(f"Deleting {kind} {name}", resource.delete, name=name, namespace=namespace, body=body)
+            self._text(f"Deleting {kind} {name}", resource.delete, name=name, namespace=namespace, body=body)
         except TenancyError as exc:
             if exc.details.get("status") == 404:
                 # An attempt before this one may have deleted it.
@@ -380,7 +440,12 @@ class Kube:
         resource = self._require("v1", "ServiceAccount").subresources["token"]
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": seconds}}
         what = f"Asking for a token of ServiceAccount {name}"
-        return str(self._object(what, resource.create, body, name=name, namespace=namespace)["status"]["token"])
+        answer = parsed(what, self._text(what, resource.create, body, name=name, namespace=namespace))
+        status = answer.get("status")
+        token = status.get("token") if isinstance(status, dict) else None
+        if not isinstance(token, str):
+            raise Failure("the answer holds no token").error(what)
+        return token
 
     def logs(
         self,
@@ -391,14 +456,14 @@ class Kube:
         previous: bool = False,
         seconds: int | None = None,
     ) -> str:
-        """Return the last lines of a container's log; empty when it has written nothing yet.
+        """Return the last lines of a container's log, as far as LARGEST_LOG reaches; empty when it has written nothing yet.
 
         :arg container: may be left out where the pod has one container only.
         :arg previous: those of the container's run before its last restart.
         :arg seconds: only lines that are not older.
         :raises TenancyError: where the log cannot be read, with ``status`` 404 where the pod does not exist.
         """
-        query: Object = {"tailLines": lines, "previous": str(previous).lower()}
+        query: Object = {"tailLines": lines, "limitBytes": LARGEST_LOG, "previous": str(previous).lower()}
         query |= ({"container": container} if container else {}) | (
             {"sinceSeconds": max(1, seconds)} if seconds is not None else {}
         )
@@ -420,35 +485,43 @@ class Kube:
     def read_file(self, pod: str, namespace: str, container: str, path: str) -> str:
         """Return the text of a file in a container, as ``cat`` prints it there.
 
-        :raises TenancyError: also where the container has no such file, or no ``cat``. It is not repeated.
+        :raises TenancyError: also where the container has no such file, or no ``cat``, or prints without end. It is not repeated.
         """
         what = f"Reading {path} in Pod {pod}"
-        given = self._client.client.client
+        given = self._client.client
         # The library redirects a client's requests while it opens a stream, so that this one is not shared with other threads.
         client = ApiClient(given.configuration)
         client.default_headers = dict(given.default_headers)
         execute = functools.partial(stream, CoreV1Api(client).connect_get_namespaced_pod_exec, pod, namespace)
+        seconds = min(REQUEST_TIMEOUT[1], self._deadline.left(LEAST_REQUEST))
+
+        def read() -> tuple[str, t.Any]:
+            session = execute(container=container, command=["cat", path], stdout=True, stderr=False, _preload_content=False)
+            try:
+                return _printed(session, seconds), parse_json(session.read_channel(ERROR_CHANNEL) or "{}")
+            finally:
+                session.close()
+
         try:
-            session = execute(container=container, command=["cat", path], stdout=True, stderr=True, _preload_content=False)
-            session.run_forever(timeout=REQUEST_TIMEOUT[1])
-            session.close()
-            text, status = session.read_stdout(), json.loads(session.read_channel(ERROR_CHANNEL) or "{}")
+            # The library connects without a timeout.
+            text, status = within(seconds + REQUEST_TIMEOUT[0], read)
         except (ApiException, WebSocketException, OSError, ValueError) as exc:
             raise classify(exc).error(what) from exc
-        if status.get("status") != "Success":
-            raise Failure(status.get("message") or "it did not end in time").error(what)
-        return str(text)
+        ended = status if isinstance(status, dict) else {}
+        if ended.get("status") != "Success":
+            raise Failure(str(ended.get("message") or "it did not end in time")).error(what)
+        return text
 
     def version(self) -> str:
         """Return the API server's version, such as v1.35.4; on hardened servers only authenticated callers get it."""
         what = "Reading the API server's version"
-        return str(_parsed(what, self._get(what, "/version")).get("gitVersion"))
+        return shown(parsed(what, self._get(what, "/version")).get("gitVersion"))
 
     def _get(self, what: str, path: str, query: dict[str, t.Any] | None = None) -> str:
         """Return the text at a path that is no object's."""
 
         def call() -> str:
-            answer = self._client.client.client.call_api(
+            answer = self._client.client.call_api(
                 path,
                 "GET",
                 query_params=list((query or {}).items()),
@@ -456,24 +529,46 @@ class Kube:
                 response_type="str",
                 _return_http_data_only=True,
                 _preload_content=False,
-                _request_timeout=REQUEST_TIMEOUT,
             )
             return str(answer.data.decode(errors="replace"))
 
         return self._call(what, call)
 
 
-def _pages(read: t.Callable[..., Object]) -> list[Object]:
-    """Read a list page by page; once more as a whole where the server has forgotten the first page's state (410) meanwhile."""
-    items: list[Object] = []
-    more: str | None = None
+def _connected(module: AnsibleK8SModule | None, deadline: Deadline, auth: dict[str, t.Any]) -> DynamicClient:
+    """Return the client that kubernetes.core would make, whose requests are bounded from the first one on.
+
+    ``get_api_client`` there makes its first requests, without a timeout, before it returns.
+    """
     try:
-        while more != "":
-            answer = read(limit=PAGE, _continue=more)
-            items += answer.get("items") or []
-            more = (answer.get("metadata") or {}).get("continue") or ""
-    except TenancyError as exc:
-        if exc.details.get("status") != 410:
-            raise
-        return list(read().get("items") or [])
-    return items
+        configuration = core._create_configuration(core._create_auth_spec(module, **auth))
+    except ConfigException as exc:
+        raise core.CoreException(f"Could not create API client: {exc}") from exc
+    client = ApiClient(configuration)
+    for name, value in core._create_headers(module, **auth).items():
+        core._set_header(client, name, value)
+    client.rest_client.pool_manager = Pool(client.rest_client.pool_manager, lambda: _timeout(deadline), LARGEST_ANSWER)
+    return core.k8sdynamicclient.K8SDynamicClient(client, discoverer=core.LazyDiscoverer)
+
+
+def _timeout(deadline: Deadline) -> urllib3.Timeout:
+    """Return how long the next request may take."""
+    left = deadline.left(LEAST_REQUEST)
+    connect, read = (min(seconds, left) for seconds in REQUEST_TIMEOUT)
+    return urllib3.Timeout(connect=connect, read=read, total=min(sum(REQUEST_TIMEOUT), left))
+
+
+def _printed(session: t.Any, seconds: float) -> str:
+    """Return what a command prints to its standard output until it ends, or the time is up.
+
+    :arg session: a WSClient of the client's, which by itself keeps whatever arrives.
+    :raises Oversized: where it prints more than LARGEST_FILE.
+    """
+    deadline, pieces, size = Deadline(seconds), [], 0
+    while session.is_open() and deadline.left(0):
+        piece = session.read_stdout(timeout=deadline.left(0))
+        pieces.append(piece)
+        size += len(piece)
+        if size > LARGEST_FILE:
+            raise Oversized(f"it has more than {LARGEST_FILE} characters, which are read at most")
+    return "".join(pieces)

@@ -9,6 +9,16 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown_lines
+
+# The exit status of timeout(1) when it had to end its program, and when that was killed, by it or by somebody else.
+CUT_SHORT = (124, 137, -9)
+
+# Of what a program says of its failure: lines, the last ones, and characters of a line. What others wrote may be in it, such as the message
+# of a tenant's webhook.
+MOST_LINES = 200
+LONGEST_LINE = 2000
+
 
 class Runner(t.Protocol):
     """AnsibleModule.run_command, as far as adapters use it."""
@@ -28,3 +38,9 @@ class Programs:
     def __init__(self, run: Runner, find: t.Callable[[str], str | None]) -> None:
         self._run = run
         self._find = find
+
+
+def last_lines(text: str) -> str:
+    """Return the end of what a program printed, where its error stands, as lines that can be shown."""
+    end = text[-MOST_LINES * LONGEST_LINE :].split("\n")[-MOST_LINES:]
+    return shown_lines("\n".join(end), LONGEST_LINE, MOST_LINES)

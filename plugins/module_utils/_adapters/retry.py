@@ -13,10 +13,13 @@ it gets that. A webhook that does not answer is not such a failure: whoever writ
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.answers import Oversized
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 
@@ -38,6 +41,9 @@ RETRY_SECONDS = 15.0
 # ... and, unless these have passed, not after the change's deadline: clean-up happens when time is up.
 LEAST_SECONDS = 2.0
 
+# Characters of what a server says of a failure: a webhook may list many reasons.
+LONGEST_MESSAGE = 1000
+
 PASSING_STATUS = (429, 500, 502, 503, 504)
 
 # How kube-apiserver begins its message about a webhook that it cannot reach (k8s.io/apiserver, admission/plugin/webhook/errors).
@@ -55,6 +61,7 @@ class Failure:
     :ivar passing: whether it may soon be over.
     :ivar untouched: whether the server surely did nothing of what it was asked to do.
     :ivar permanent: whether it stays so until somebody mends it, such as a certificate that does not verify.
+    :ivar oversized: whether the answer was larger than what is read; asked for less, the server may give it.
     :ivar retry_after: seconds that the server asks to wait before the next attempt.
     """
 
@@ -63,17 +70,20 @@ class Failure:
     passing: bool = False
     untouched: bool = False
     permanent: bool = False
+    oversized: bool = False
     retry_after: float = 0.0
 
     def error(self, what: str, attempts: int = 1) -> TenancyError:
-        """Return the error that ends a call, with ``status``, and where they tell something ``attempts`` and ``permanent``."""
+        """Return the error that ends a call, with ``status``, and where they tell something ``attempts``, ``permanent``, ``oversized``."""
         details: dict[str, t.Any] = {"status": self.status}
         tried = ""
         if attempts > 1:
             details["attempts"], tried = attempts, f" in {attempts} attempts"
         if self.permanent:
             details["permanent"] = True
-        return TenancyError(f"{what} failed{tried}: {self.message}", **details)
+        if self.oversized:
+            details["oversized"] = True
+        return TenancyError(f"{shown(what)} failed{tried}: {shown(self.message, LONGEST_MESSAGE)}", **details)
 
 
 def repeat(what: str, call: t.Callable[[], T], deadline: Deadline, repeatable: bool = True) -> T:
@@ -117,22 +127,31 @@ def classify(exc: Exception) -> Failure:
     if given or any(mark in message for mark in CERTIFICATE_REFUSED):
         return Failure(message, permanent=True)
     if isinstance(exc, OSError) and not isinstance(exc, (ConnectionError, TimeoutError)):
-        # Not the network but a file that a kubeconfig names.
-        return Failure(message)
+        # Not the network but a file that a kubeconfig names, or an answer without a bound.
+        return Failure(message, oversized=isinstance(exc, Oversized))
     return Failure(message, passing=True, untouched=_never_connected(exc))
 
 
 def _answered(exc: ApiException) -> Failure:
-    message, status = message_of(exc.status, exc.reason, exc.body), int(exc.status)
-    asked = str((exc.headers or {}).get("Retry-After") or "")
+    status: int = exc.status
+    message = message_of(status, exc.reason, exc.body)
+    asked = (exc.headers or {}).get("Retry-After")
     return Failure(
         message,
         status,
         passing=status in PASSING_STATUS and WEBHOOK_SILENT not in message,
         untouched=status == 429 or (status == 503 and bool(asked)),
         permanent=status == 401,
-        retry_after=float(asked) if asked.isdigit() else 0.0,
+        retry_after=_seconds(asked),
     )
+
+
+def _seconds(asked: str | None) -> float:
+    """Return the seconds in a header Retry-After; 0 without one, and for a date."""
+    try:
+        return whole(asked)
+    except ValueError:
+        return 0
 
 
 def _never_connected(exc: BaseException) -> bool:
@@ -142,10 +161,11 @@ def _never_connected(exc: BaseException) -> bool:
 
 
 def message_of(status: int, reason: str | None, body: bytes | str | None) -> str:
-    """Return what an API server answered, shortened to one line: the message of its Status object, or the text it sent."""
+    """Return what an API server answered as one line: the message of its Status object, or the text it sent."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else body or ""
     try:
-        message = json.loads(text)["message"]
-    except (ValueError, TypeError, KeyError):
-        message = None
-    return str(message or "") or f"{status} {reason or ''} {' '.join(text.split())[:300]}".strip()
+        answer = parse_json(text)
+    except Unreadable:
+        answer = None
+    message = answer.get("message") if isinstance(answer, dict) else None
+    return shown(message or "", LONGEST_MESSAGE) or " ".join(filter(None, (str(status), shown(reason), shown(text, 300))))

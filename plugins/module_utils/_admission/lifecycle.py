@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Have, or remove, the policies of the API server that bound the GPUs which the pods of a tenant get and see."""
+"""Have, or remove, the policies of the API server that keep a tenant to what is its own: GPUs of its pods, and no records of Helm."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts i
     POLICY,
     SINCE,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policy_name
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import (
+    policy_name,
+    record_policies,
+    record_policy_name,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, last_write
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
 
 if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 
 Object = dict[str, t.Any]
@@ -34,13 +40,29 @@ def have_policies(run: Run, tenant: str, wanted: t.Sequence[Object]) -> None:
 
     :raises TenancyError: where the cluster is too old for them, or an object of the name is not this collection's.
     """
-    version = run.kube.version()
-    found = re.match(r"v(\d+)\.(\d+)", version)
-    if found and (int(found[1]), int(found[2])) < SINCE:
+    if not enforces(run.kube):
         raise TenancyError(
-            f"tenant: {tenant} would share nodes, and Kubernetes {version} cannot keep its pods from the GPUs of others there: {POLICY} "
-            f"needs {SINCE[0]}.{SINCE[1]} or later. Give the tenant nodes and a scheduler of its own."
+            f"tenant: {tenant} would share nodes, and Kubernetes {run.kube.version()} cannot keep its pods from the GPUs of others there: "
+            f"{POLICY} needs {SINCE[0]}.{SINCE[1]} or later. Give the tenant nodes and a scheduler of its own."
         )
+    _have(run, wanted, f"it keeps the pods of {tenant} from GPUs of others")
+
+
+def have_record_policies(run: Run, tenant: str) -> bool:
+    """Have the policy that keeps a tenant from records of Helm, where the cluster enforces such policies; tell whether it does."""
+    if not enforces(run.kube):
+        return False
+    _have(run, record_policies(tenant), f"it keeps {tenant} from what Helm does with the operator's rights")
+    return True
+
+
+def enforces(kube: Kube) -> bool:
+    """Tell whether an API server has such policies, by its version."""
+    found = re.match(r"v(\d{1,9})\.(\d{1,9})", kube.version())
+    return not found or (whole(found[1]), whole(found[2])) >= SINCE
+
+
+def _have(run: Run, wanted: t.Iterable[Object], why: str) -> None:
     for item in wanted:
         kind, name = item["kind"], item["metadata"]["name"]
         live = _own(run, kind, name)
@@ -49,7 +71,6 @@ def have_policies(run: Run, tenant: str, wanted: t.Sequence[Object]) -> None:
             continue
         write = last_write(live, ("spec",), ("metadata", "annotations", ADMITS_ANNOTATION))
         run.change(f"{kind} {name}", "something else" if before == after else before, after, write)
-        why = f"it keeps the pods of {tenant} from GPUs of others"
         run.take(f"apply {kind} {name}", why, functools.partial(_write, run, live, item))
 
 
@@ -63,12 +84,19 @@ def _write(run: Run, live: Object | None, wanted: Object) -> None:
 
 
 def remove_policies(run: Run, tenant: str) -> None:
-    """Remove a tenant's policy and its binding, where there are any."""
-    name = policy_name(tenant)
+    """Remove a tenant's policy for pods and its binding, where there are any."""
+    _remove(run, policy_name(tenant), f"{tenant} shares no nodes with others that it would need to be kept from")
+
+
+def remove_record_policies(run: Run, tenant: str) -> None:
+    """Remove the policy that keeps a tenant from records of Helm, once there are neither."""
+    _remove(run, record_policy_name(tenant), "the tenant is gone")
+
+
+def _remove(run: Run, name: str, why: str) -> None:
     for kind in (BINDING, POLICY):
         if live := _own(run, kind, name):
             run.change(f"{kind} {name}", "present", None, last_write(live, ("spec",)))
-            why = f"{tenant} shares no nodes with others that it would need to be kept from"
             run.take(f"remove {kind} {name}", why, functools.partial(run.kube.delete, API_VERSION, kind, name))
 
 

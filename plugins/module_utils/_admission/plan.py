@@ -31,7 +31,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts i
     SHARING_NOTES,
     VISIBLE_DEVICES,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL, OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
@@ -70,32 +70,72 @@ def device_policies(tenant: str) -> list[Object]:
     return _policies(tenant, "GPUs that are asked for", variables, _device_rules(by_kai=False))
 
 
+def record_policies(tenant: str) -> list[Object]:
+    """Return the policy that keeps a tenant's syncer from records of Helm in its namespace of the host cluster, and its binding.
+
+    Helm finds the records of a release by their labels, whatever they are called (helm.sh/helm, pkg/storage/driver/secrets.go). It deletes
+    and creates what the last record says, with the rights of whoever calls it.
+    """
+    labels = "object.metadata.labels"
+    owner = f"{_text('owner')} in {labels} && {labels}[{_text('owner')}].lowerAscii() == 'helm'"
+    rule = (
+        f"!has({labels}) || !({_text(MARKER_LABEL)} in {labels}) || !({owner})",
+        _text("A tenant's object passes for a record of Helm: take the label owner off."),
+    )
+    chosen = _chosen(tenant)
+    match = {"matchConstraints": chosen | {"resourceRules": [_resources("secrets", "configmaps")]}, "matchConditions": []}
+    return _bound(record_policy_name(tenant), tenant, "no records of Helm by the tenant", chosen, match, {}, [rule])
+
+
 def _policies(tenant: str, admits: str, variables: dict[str, str], rules: list[tuple[str, str]]) -> list[Object]:
-    """Return a policy and its binding.
+    """Return a policy for pods, and its binding.
 
     :arg rules: conditions that pods have to meet, and what those are told that do not.
     """
+    chosen = _chosen(tenant)
+    not_kai = f"!request.userInfo.username.startsWith({_text(KAI_USERS)})"
+    match = {
+        "matchConstraints": chosen | {"resourceRules": [_resources("pods", "pods/ephemeralcontainers")]},
+        "matchConditions": [{"name": "not-by-kai-scheduler", "expression": not_kai}],
+    }
+    return _bound(policy_name(tenant), tenant, admits, chosen, match, variables, rules)
+
+
+def _chosen(tenant: str) -> Object:
     # Whatever the API server would add is here, too, so that what is wanted can be compared with what there is.
-    chosen = {"namespaceSelector": {"matchLabels": {TENANT_LABEL: tenant}}, "objectSelector": {}, "matchPolicy": "Equivalent"}
-    pods = {
+    return {"namespaceSelector": {"matchLabels": {TENANT_LABEL: tenant}}, "objectSelector": {}, "matchPolicy": "Equivalent"}
+
+
+def _resources(*names: str) -> Object:
+    return {
         "apiGroups": [""],
         "apiVersions": ["v1"],
         "operations": ["CREATE", "UPDATE"],
-        "resources": ["pods", "pods/ephemeralcontainers"],
+        "resources": list(names),
         "scope": "*",
     }
-    policy = {
-        "failurePolicy": "Fail",
-        "matchConstraints": chosen | {"resourceRules": [pods]},
-        "matchConditions": [
-            {"name": "not-by-kai-scheduler", "expression": f"!request.userInfo.username.startsWith({_text(KAI_USERS)})"}
-        ],
-        "variables": [{"name": name, "expression": expression} for name, expression in variables.items()],
-        "validations": [
-            {"expression": expression, "messageExpression": message, "reason": "Forbidden"} for expression, message in rules
-        ],
-    }
-    name = policy_name(tenant)
+
+
+def _bound(
+    name: str,
+    tenant: str,
+    admits: str,
+    chosen: Object,
+    match: Object,
+    variables: dict[str, str],
+    rules: list[tuple[str, str]],
+) -> list[Object]:
+    """Return a policy and its binding."""
+    policy = (
+        {"failurePolicy": "Fail"}
+        | {key: value for key, value in match.items() if value}
+        | ({"variables": [{"name": key, "expression": expression} for key, expression in variables.items()]} if variables else {})
+        | {
+            "validations": [
+                {"expression": expression, "messageExpression": message, "reason": "Forbidden"} for expression, message in rules
+            ]
+        }
+    )
     binding = {"policyName": name, "validationActions": ["Deny"], "matchResources": chosen}
     metadata = {"name": name, "labels": OWNED_LABELS | {TENANT_LABEL: tenant}, "annotations": {ADMITS_ANNOTATION: admits}}
     return [
@@ -105,8 +145,13 @@ def _policies(tenant: str, admits: str, variables: dict[str, str], rules: list[t
 
 
 def policy_name(tenant: str) -> str:
-    """Return the name of a tenant's policy and of its binding."""
+    """Return the name of a tenant's policy for pods, and of its binding."""
     return f"kubegpu-tenancy-{tenant}"
+
+
+def record_policy_name(tenant: str) -> str:
+    """Return the name of a tenant's policy for records of Helm, and of its binding; no tenant's name has a dot."""
+    return f"kubegpu-tenancy-{tenant}.records"
 
 
 def _listed(queues: t.Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.facts i
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import HOOK
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CONFIG_PARTS
@@ -131,9 +132,9 @@ def syncer_images(manifests: t.Iterable[Object], version: str) -> Images:
 def _coredns(config: Values, version: str) -> str:
     """Return the image of CoreDNS, whose version follows from that of Kubernetes."""
     distro = value_at(config, "controlPlane.distro.k8s") or {}
-    kubernetes = re.match(r"v?1\.(\d+)", str(distro.get("version") or value_at(distro, "image.tag")))
+    kubernetes = re.match(r"v?1\.(\d{1,9})", str(distro.get("version") or value_at(distro, "image.tag")))
     newest = [known for since, known in NEWEST_KUBERNETES.items() if since <= parse_version(version)[1]][-1]
-    minor = int(kubernetes[1]) if kubernetes else newest
+    minor = whole(kubernetes[1]) if kubernetes else newest
     return f"{COREDNS_REPOSITORY}:{COREDNS[minor if minor in COREDNS and minor <= newest else newest]}"
 
 

@@ -3,10 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""YAML documents from Helm and Kubernetes, read by the parser in C where PyYAML has it, which takes an eighth of the time."""
+"""YAML and JSON that others wrote, within a size and a depth.
+
+YAML is read by the parser in C where PyYAML has it, which takes an eighth of the time. That parser has no bound of its own: a document that
+is nested 100,000 deep ends the whole process (SIGSEGV). So the depth is looked at first. The parser of JSON raises RecursionError.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import typing as t
 
 try:
@@ -15,16 +22,114 @@ except ImportError:
     # AnsibleK8SModule reports the missing library before anything here is called.
     pass
 
+# Characters of a document, and how deep its collections are nested. The largest that Kubernetes keeps is 3 MiB (etcd takes 1.5 MiB at a time),
+# and a CRD's schema, the deepest document of Kubernetes' own, is nested about 40 deep.
+LARGEST = 8 * 2**20
+DEEPEST = 100
+# Aliases of one YAML document: what they stand for is counted again each time.
+_MOST_ALIASES = 100
+_FEW = 20
 
-def load_documents(text: str | bytes) -> list[t.Any]:
-    """Return all documents in a text, as plain data.
+# Where a YAML document may be nested deep at all: lines that begin with many columns of indentation and indicators of collections.
+_PREFIX = re.compile(r"^[ \t?:-]{41}", re.MULTILINE)
 
-    :raises yaml.YAMLError: where it is no YAML.
+
+class Unreadable(ValueError):
+    """A document that is too large, too deep, or none."""
+
+
+def parse_json(text: str | bytes, largest: int = LARGEST) -> t.Any:
+    """Return what a JSON text holds. Its numbers are finite: NaN and Infinity are no JSON.
+
+    :arg largest: characters, or bytes, at most.
+    :raises Unreadable: a ValueError, where it is no JSON, too large or too deep.
     """
+    if len(text) > largest:
+        raise Unreadable(f"it has {len(text)} characters, and {largest} are read at most")
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except Unreadable:
+        raise
+    except (ValueError, RecursionError) as exc:
+        raise Unreadable(f"it is no JSON: {exc}") from exc
+
+
+def load_documents(text: str | bytes, largest: int = LARGEST) -> list[t.Any]:
+    """Return all documents in a YAML text, as plain data.
+
+    :arg largest: characters, or bytes, at most.
+    :raises Unreadable: a ValueError, where it is no YAML, too large or too deep.
+    """
+    if len(text) > largest:
+        raise Unreadable(f"it has {len(text)} characters, and {largest} are read at most")
     # As safe as yaml.safe_load_all, whichever of the two it is.
-    return list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        plain = text.decode() if isinstance(text, bytes) else text
+        if _may_be_deep(plain) and _yaml_depth(plain, loader) > DEEPEST:
+            raise Unreadable(f"it is nested more than {DEEPEST} deep")
+        return list(yaml.load_all(plain, Loader=loader))
+    except Unreadable:
+        raise
+    # ValueError and others: a date such as 2026-99-99, or a key that is a mapping.
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError) as exc:
+        raise Unreadable(f"it is no YAML: {exc}") from exc
 
 
-def load_document(text: str | bytes) -> t.Any:
-    """Return the first document in a text; None where there is none."""
-    return next(iter(load_documents(text)), None)
+def load_document(text: str | bytes, largest: int = LARGEST) -> t.Any:
+    """Return the first document in a YAML text; None where there is none.
+
+    :raises Unreadable: as ``load_documents`` does.
+    """
+    return next(iter(load_documents(text, largest)), None)
+
+
+def depth(value: t.Any, deepest: int = DEEPEST) -> int:
+    """Return how deep dictionaries and lists are nested in a value, at most ``deepest`` + 1: a value may hold itself."""
+    level, here = 0, [value]
+    while here and level <= deepest:
+        below = (
+            item
+            for one in here
+            if isinstance(one, (dict, list, tuple))
+            for item in (one.values() if isinstance(one, dict) else one)
+        )
+        # What stands there twice is looked at once: [a, a] would double with each level.
+        here = list({id(item): item for item in below if isinstance(item, (dict, list, tuple))}.values())
+        level += 1
+    return level if isinstance(value, (dict, list, tuple)) else 0
+
+
+def _may_be_deep(text: str) -> bool:
+    """Tell whether a YAML text may be nested deep, or has aliases: what its events tell for certain costs as much as to read it."""
+    opened = text.count("[") + text.count("{") - text.count("[]") - text.count("{}")
+    return "&" in text or opened > _FEW or bool(_PREFIX.search(text))
+
+
+def _yaml_depth(text: str, loader: t.Any) -> int:
+    """Return how deep a YAML text is nested, by its events, for which no parser recurses."""
+    level = deepest = aliases = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
+            level += 1
+            deepest = max(deepest, level)
+            if deepest > DEEPEST:
+                break
+        elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
+            level -= 1
+        elif isinstance(event, yaml.AliasEvent):
+            aliases += 1
+            if aliases > _MOST_ALIASES:
+                raise Unreadable(f"it has more than {_MOST_ALIASES} aliases")
+    return deepest
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise Unreadable(f"{text[:40]} is larger than any number of JSON that can be kept")
+    return value
+
+
+def _no_number(name: str) -> t.NoReturn:
+    raise Unreadable(f"{name} is no number of JSON")

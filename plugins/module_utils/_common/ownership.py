@@ -3,19 +3,35 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Mark objects of the Kubernetes API as made by this collection, recognise them by that, and tell who wrote what of them last."""
+"""Tell who made an object of the Kubernetes API: this collection, which marks its own, a tenant, or anybody else.
+
+vCluster's syncer copies the labels, annotations and content of a tenant's objects to the host cluster as the tenant wrote them, so neither
+says anything there about an object that a syncer brought. The syncer's own label does: no tenant sets or removes it
+(pkg/util/translate of loft-sh/vcluster: labels.go, types.go).
+"""
 
 from __future__ import annotations
 
+import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 
 Object = dict[str, t.Any]
 
 MANAGER = "kubegpu.tenancy"
 OWNED_LABELS = {"app.kubernetes.io/managed-by": MANAGER}
-OWNED_SELECTOR = f"app.kubernetes.io/managed-by={MANAGER}"
+
+# Label of the objects that the syncer writes to the host: of those in its namespace with the virtual cluster's name, of
+# cluster-scoped ones with the namespace's name as well.
+MARKER_LABEL = "vcluster.loft.sh/managed-by"
+# For lists: what no syncer brought.
+NOT_SYNCED = f"!{MARKER_LABEL}"
+OWNED_SELECTOR = f"app.kubernetes.io/managed-by={MANAGER},{NOT_SYNCED}"
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", re.ASCII)
 
 
 def labels_of(item: Object | None) -> dict[str, str]:
@@ -29,8 +45,18 @@ def annotations_of(item: Object | None) -> dict[str, str]:
 
 
 def is_owned(item: Object | None) -> bool:
-    """Tell whether an object exists and carries the label of this collection."""
-    return OWNED_LABELS.items() <= labels_of(item).items()
+    """Tell whether an object exists and was made by this collection: it carries its label, and no syncer brought it."""
+    return OWNED_LABELS.items() <= labels_of(item).items() and not is_synced(item)
+
+
+def is_synced(item: Object | None) -> bool:
+    """Tell whether the syncer of a virtual cluster brought an object to the host cluster: what stands in it is its tenant's."""
+    return MARKER_LABEL in labels_of(item)
+
+
+def own(items: t.Iterable[Object]) -> list[Object]:
+    """Return the objects that no syncer brought: the collection's, vCluster's, and those of the host cluster's people and programs."""
+    return [item for item in items if not is_synced(item)]
 
 
 def last_write(item: Object | None, *paths: t.Sequence[str]) -> Write | None:
@@ -42,19 +68,21 @@ def last_write(item: Object | None, *paths: t.Sequence[str]) -> Write | None:
     :arg paths: of the fields, each the keys that lead there, such as ``("metadata", "labels", "a")``; what is below counts, too.
     :returns: None where no write of them is noted.
     """
-    entries = ((item or {}).get("metadata") or {}).get("managedFields") or []
+    entries = ((item or {}).get("metadata") or {}).get("managedFields")
+    # An API server that others run may answer anything.
+    noted = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     writes = [
-        Write(entry["time"], entry["manager"])
-        for entry in entries
-        if entry.get("time") and any(_is_noted(entry.get("fieldsV1") or {}, path) for path in paths)
+        Write(entry["time"], shown(entry.get("manager"), 100))
+        for entry in noted
+        if _TIME.fullmatch(str(entry.get("time"))) and any(_is_noted(entry.get("fieldsV1") or {}, path) for path in paths)
     ]
     return max(writes, default=None)
 
 
-def _is_noted(fields: Object, path: t.Sequence[str]) -> bool:
+def _is_noted(fields: t.Any, path: t.Sequence[str]) -> bool:
     """Tell whether a writer's fields hold a path, or what it is a part of and is written as a whole."""
     for key in path:
-        if f"f:{key}" not in fields:
+        if not isinstance(fields, dict) or f"f:{key}" not in fields:
             return False
         fields = fields[f"f:{key}"]
         if not fields:

@@ -3,13 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Judge pods of any workload: whether they are ready or have ended, and why they do not run."""
+"""Judge pods of any workload: whether they are ready or have ended, what they hold, and why they do not run."""
 
 from __future__ import annotations
 
+import decimal
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
@@ -22,6 +25,41 @@ def is_ready(item: Object | None) -> bool:
     """Tell whether a Pod or a Node has the condition Ready."""
     conditions = ((item or {}).get("status") or {}).get("conditions") or []
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+# Phases of pods that hold nothing any more.
+ENDED = ("Succeeded", "Failed")
+
+
+def is_ended(pod: Object) -> bool:
+    """Tell whether a pod has ended, and holds nothing any more."""
+    return (pod.get("status") or {}).get("phase") in ENDED
+
+
+def held_by(spec: Object, resource: str, kinds: t.Sequence[str] = ("limits",)) -> decimal.Decimal:
+    """Return how much of a resource Kubernetes books for a pod, in whole units: devices, cores or bytes.
+
+    Its containers' sum and that of native sidecars (init containers that restart always), or more while an init container runs
+    (k8s.io/component-helpers, resource/helpers.go, PodRequests).
+
+    :arg kinds: of amounts, the first that a container gives counts. Of an extended resource such as GPUs, limit and request are the same.
+    :raises ValueError: where an amount cannot be read.
+    """
+
+    def asked(container: Object) -> decimal.Decimal:
+        given = container.get("resources") or {}
+        return next(
+            (quantity(given[kind][resource]) for kind in kinds if resource in (given.get(kind) or {})), decimal.Decimal(0)
+        )
+
+    sidecars = most = decimal.Decimal(0)
+    for container in spec.get("initContainers") or []:
+        if container.get("restartPolicy") == "Always":
+            sidecars += asked(container)
+            most = max(most, sidecars)
+        else:
+            most = max(most, sidecars + asked(container))
+    return max(most, sidecars + sum(map(asked, spec.get("containers") or []), decimal.Decimal(0)))
 
 
 def container_statuses(pod: Object) -> list[Object]:
@@ -45,11 +83,11 @@ def pod_problem(pod: Object) -> str | None:
         state = status.get("state") or {}
         for detail in (state.get("waiting") or {}, state.get("terminated") or {}):
             if detail.get("reason") not in _HARMLESS:
-                message = f" ({detail['message']})" if detail.get("message") else ""
-                return f"pod {name}: {status['name']}: {detail['reason']}{message}"
+                message = f" ({shown(detail['message'])})" if detail.get("message") else ""
+                return f"pod {name}: {status['name']}: {shown(detail['reason'])}{message}"
     for condition in (pod.get("status") or {}).get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"pod {name}: {condition.get('reason')} ({condition.get('message', '')})"
+            return f"pod {name}: {shown(condition.get('reason'))} ({shown(condition.get('message', ''))})"
     return None
 
 
@@ -70,7 +108,7 @@ def event_time(event: Object) -> str:
         (event.get("series") or {}).get("lastObservedTime"),
         *map(event.get, ("lastTimestamp", "eventTime", "firstTimestamp")),
     )
-    return next(filter(None, times), "")
+    return str(next(filter(None, times), ""))
 
 
 def pods_gone(kube: Kube, namespace: str, selector: str | None = None) -> tuple[bool | None, str]:

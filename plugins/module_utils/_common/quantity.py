@@ -3,11 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Kubernetes quantities, such as 250m or 64Gi."""
+"""The one reader of amounts that an API or a person wrote: finite, not negative, and at most 2^63.
+
+Nothing else in the collection calls ``int``, ``float`` or ``Decimal`` on such data (tests/unit/test_house.py). The API server writes
+amounts in its own form: what was created as ``1000`` comes back as ``1k``.
+"""
 
 from __future__ import annotations
 
 import decimal
+import math
+import re
+import typing as t
 
 try:
     from kubernetes.utils.quantity import parse_quantity
@@ -15,10 +22,89 @@ except ImportError:
     # kubernetes.core's module class reports the missing library before anything here is called.
     pass
 
+# The largest amount that Kubernetes counts (resource.Quantity holds an int64).
+MOST = 2**63
 
-def quantity(text: str | int) -> decimal.Decimal:
-    """Return a quantity in whole units: devices, cores or bytes.
+# A quantity as resource.Quantity reads it (k8s.io/apimachinery, pkg/api/resource): digits, then a unit or a power of ten. The lengths bound
+# what a text costs to read.
+_QUANTITY = re.compile(r"\+?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d{1,2})?", re.ASCII)
+_WHOLE = re.compile(r"\d{1,19}", re.ASCII)
+_DECIMAL = re.compile(r"\+?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?", re.ASCII)
 
-    :raises ValueError: on what is no quantity.
+Amount = t.Union[str, int, float]
+
+
+def quantity(value: t.Any) -> decimal.Decimal:
+    """Return a quantity such as ``250m``, ``1k`` or ``64Gi`` in whole units: devices, cores or bytes; from 0 to 2^63.
+
+    :raises ValueError: on what is no quantity, not finite, negative or larger.
     """
-    return decimal.Decimal(parse_quantity(text))
+    text = _text(value)
+    if not _QUANTITY.fullmatch(text):
+        raise ValueError(f"{_shown(value)} is no quantity of Kubernetes such as 2, 250m or 64Gi.")
+    return _bounded(decimal.Decimal(parse_quantity(text)), value)
+
+
+def devices(value: t.Any) -> int:
+    """Return an amount of devices; a part of one counts as a whole, as Kubernetes rounds it (``Quantity.Value``).
+
+    :raises ValueError: as ``quantity`` does.
+    """
+    return math.ceil(quantity(value))
+
+
+def devices_or_none(value: t.Any) -> int | None:
+    """Return an amount of devices; None for what is no such amount, for a place that names the reader's failure itself."""
+    try:
+        return devices(value)
+    except ValueError:
+        return None
+
+
+def whole(value: t.Any) -> int:
+    """Return a whole number that was written without a unit, such as ``3``; from 0 to 2^63.
+
+    :raises ValueError: on anything else.
+    """
+    text = _text(value)
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{_shown(value)} is no whole number.")
+    return int(_bounded(decimal.Decimal(text), value))
+
+
+def number(value: t.Any) -> decimal.Decimal:
+    """Return a decimal number without a unit, such as ``0.5``; from 0 to 2^63.
+
+    :raises ValueError: on anything else, ``NaN`` and ``Infinity`` included.
+    """
+    text = _text(value)
+    if not _DECIMAL.fullmatch(text):
+        raise ValueError(f"{_shown(value)} is no number.")
+    return _bounded(decimal.Decimal(text), value)
+
+
+def plain(amount: decimal.Decimal) -> int | float:
+    """Return an amount that was read as a number of JSON: whole where it is."""
+    return int(amount) if amount == amount.to_integral_value() else float(amount)
+
+
+def _text(value: t.Any) -> str:
+    """Return a value as it stands in JSON; empty for what is no amount at all."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, decimal.Decimal)):
+        return ""
+    # Python takes minutes for the digits of a number of a million digits.
+    if isinstance(value, int) and not -MOST <= value <= MOST:
+        return "-"
+    return str(value).strip()
+
+
+def _bounded(amount: decimal.Decimal, value: t.Any) -> decimal.Decimal:
+    if not 0 <= amount <= MOST:
+        raise ValueError(f"{_shown(value)} is not between 0 and 2^63.")
+    return amount
+
+
+def _shown(value: t.Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool) and not -MOST <= value <= MOST:
+        return "a number beyond 2^63"
+    return repr(value if isinstance(value, (bool, int, float)) else str(value)[:40])

@@ -11,12 +11,25 @@ Types are checked strictly: nothing is converted.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import DEEPEST
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 
 T = t.TypeVar("T")
 Data = dict[str, t.Any]
+# Where something stands: its key, and the place of what it stands in.
+_Place = t.Optional[tuple[t.Any, t.Any]]
+
+# Values in all that is given at once; five thousand tenants, each with a tree of queues, are about half a million.
+_MOST_VALUES = 2_000_000
+# Characters of a value, or of a key, that a refusal repeats; characters of a refusal, and problems that it lists.
+_LONGEST = 80
+_LONGEST_PROBLEM = 4000
+_MOST_PROBLEMS = 500
 
 _TYPE_NAMES = {
     str: "a string",
@@ -57,10 +70,12 @@ class Problems(list[str]):
         self.append(f"{path}: {text}")
 
     def raise_if_any(self, what: str) -> None:
-        """Raise TenancyError once for all problems; without any, go on."""
+        """Raise TenancyError once for all problems, which name what was given and are cut; without any, go on."""
         if self:
             count = "1 problem" if len(self) == 1 else f"{len(self)} problems"
-            raise TenancyError("\n".join([f"{count} in {what}, nothing was changed:", *self]), problems=list(self))
+            told = [shown(problem, _LONGEST_PROBLEM) for problem in self[:_MOST_PROBLEMS]]
+            more = [f"and {len(self) - _MOST_PROBLEMS} more"] if len(self) > _MOST_PROBLEMS else []
+            raise TenancyError("\n".join([f"{count} in {what}, nothing was changed:", *told, *more]), problems=told)
 
     def typed(self, value: t.Any, kind: type, path: str) -> bool:
         """Tell whether a value has a type; if not, add the problem."""
@@ -68,9 +83,7 @@ class Problems(list[str]):
         right = isinstance(value, (int, float) if kind is float else kind) and not (kind is not bool and isinstance(value, bool))
         if not right:
             hint = "; quote it" if kind is str and isinstance(value, (int, float)) else ""
-            # A whole tree would drown the message, and may hold what is nobody's business.
-            given = _TYPE_NAMES[type(value)] if isinstance(value, (dict, list)) else repr(value)
-            self.add(path, f"must be {_TYPE_NAMES[kind]}, not {given}{hint}.")
+            self.add(path, f"must be {_TYPE_NAMES[kind]}, not {said(value)}{hint}.")
         return right
 
     def mapping(self, value: t.Any, allowed: Fields, path: str) -> Data:
@@ -79,7 +92,7 @@ class Problems(list[str]):
             return {}
         for key in value:
             if key not in allowed:
-                self.add(f"{path}.{key}", f"unknown key.{did_you_mean(key, allowed)} Allowed here: {', '.join(allowed)}.")
+                self.add(f"{path}.{named(key)}", f"unknown key.{did_you_mean(key, allowed)} Allowed here: {', '.join(allowed)}.")
         for key, field in allowed.items():
             if field.required and key not in value:
                 self.add(f"{path}.{key}", "is missing.")
@@ -94,7 +107,7 @@ class Problems(list[str]):
         """Tell whether a value is one of the choices, if there are any; if not, add the problem."""
         right = not choices or value in choices
         if not right:
-            self.add(path, f"{value!r} is not one of {', '.join(choices)}.")
+            self.add(path, f"{said(value)} is not one of {', '.join(choices)}.")
         return right
 
     def ask(self, path: str, check: t.Callable[[], T]) -> T | None:
@@ -106,8 +119,65 @@ class Problems(list[str]):
             return None
 
 
-def plain(value: t.Any) -> t.Any:
-    """Return a value with dictionaries and lists of Python's own: Ansible's templated ones cannot be copied."""
+def said(value: t.Any) -> str:
+    """Return a value as a refusal repeats it: one line, cut. A whole tree would drown it, and may hold what is nobody's business."""
+    if isinstance(value, (dict, list)):
+        return _TYPE_NAMES[dict if isinstance(value, dict) else list]
+    # Python refuses to write out a number of thousands of digits.
+    beyond = isinstance(value, int) and not -MOST <= value <= MOST
+    return "a number beyond 2^63" if beyond else shown(repr(value), _LONGEST)
+
+
+def named(key: t.Any) -> str:
+    """Return a key as it stands in the path of a problem: one line, cut."""
+    return shown(key if isinstance(key, str) else said(key), _LONGEST)
+
+
+def plain(value: t.Any, problems: Problems | None = None, root: str = "") -> t.Any:
+    """Return a value with dictionaries and lists of Python's own: Ansible's templated ones cannot be copied.
+
+    All data of users comes through here first. What comes out can be copied, merged and written as JSON.
+
+    :arg problems: gets what is wrong: keys that are no texts, which are left out, and numbers that are none of Kubernetes', which become 0.
+        None has it raised.
+    :arg root: the value's path.
+    :raises TenancyError: where it is nested deeper than DEEPEST, holds itself, or has more values than any inventory.
+    """
+    found = Problems() if problems is None else problems
+    copied = _plain(value, (root, None), 0, itertools.count(), found)
+    if problems is None:
+        found.raise_if_any("what was given")
+    return copied
+
+
+def _plain(value: t.Any, place: _Place, level: int, count: t.Iterator[int], problems: Problems) -> t.Any:
+    """Copy a value.
+
+    :arg place: where it stands; ``level``, how deep. ``count`` gives the number of values before it.
+    """
+    if level > DEEPEST:
+        refuse([f"{_path(place, 4)}: is nested more than {DEEPEST} deep, or holds itself."])
+    if next(count) >= _MOST_VALUES:
+        refuse([f"{_path(place, 4)}: there are more than {_MOST_VALUES} values up to here, or one holds itself."])
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+        for key in [key for key in value if not isinstance(key, str)]:
+            problems.add(_path((said(key), place)), f"its key must be a string, not {said(key)}; quote it.")
+        items = [(key, item) for key, item in value.items() if isinstance(key, str)]
+        return {key: _plain(item, (key, place), level + 1, count, problems) for key, item in items}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, (number, place), level + 1, count, problems) for number, item in enumerate(value)]
+    if isinstance(value, (int, float)) and not -MOST <= value <= MOST:
+        problems.add(_path(place), f"{said(value)} is no number from -2^63 to 2^63, which is all that Kubernetes knows.")
+        return 0
+    return value
+
+
+def _path(place: _Place, most: int = DEEPEST) -> str:
+    """Return a place as the path that problems have, of its first parts where there are more than so many."""
+    parts: list[t.Any] = []
+    while place is not None:
+        key, place = place
+        parts.insert(0, key)
+    # Numbers are places in lists.
+    told = "".join(f"[{key}]" if isinstance(key, int) else f".{named(key)}" for key in parts[:most])
+    return told.lstrip(".") + ("…" if len(parts) > most else "")

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
+
 
 def number(version: str) -> tuple[int, ...]:
     """Return the numbers that a version begins with, a leading v aside; empty where it begins with none."""
-    found = re.match(r"v?(\d+(?:\.\d+)*)", version)
-    return tuple(int(part) for part in found[1].split(".")) if found else ()
+    found = re.match(r"v?(\d{1,9}(?:\.\d{1,9}){0,9})(?!\d)", version, re.ASCII)
+    return tuple(whole(part) for part in found[1].split(".")) if found else ()
 
 
 def within(version: str, first: str, last: str) -> bool:

@@ -11,8 +11,13 @@ import time
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown, shown_lines
 
 T = t.TypeVar("T")
+
+# Characters of a line, and lines, of what was seen last: the message of a webhook, or the reasons of many pods.
+LONGEST_LINE = 2000
+MOST_LINES = 50
 
 
 class Deadline:
@@ -73,8 +78,11 @@ def wait_for(
             return value
         waited = deadline.clock() - start
         if interval > deadline.left(0):
+            last = shown_lines(seen, LONGEST_LINE, MOST_LINES)
             raise TenancyError(
-                f"Timed out after {waited:.0f} s waiting for {what}. Last seen: {seen}", last_seen=seen, waited=round(waited, 1)
+                f"Timed out after {waited:.0f} s waiting for {shown(what, LONGEST_LINE)}. Last seen: {last}",
+                last_seen=last,
+                waited=round(waited, 1),
             )
         deadline.sleep(interval)
 

@@ -164,6 +164,13 @@ TENANT: Fields = {
     ),
 }
 
+# Of each entry of nvkind_workers, as role nvkind takes it.
+WORKER: Fields = {
+    "gpus": Field(list, "The worker's GPUs, by index or UUID."),
+    "count": Field(int, "How many of the remaining GPUs it gets."),
+    "labels": Field(dict, "Labels of its node.", {}),
+}
+
 CLUSTER: Fields = {
     BLUEPRINT: Field(
         str,

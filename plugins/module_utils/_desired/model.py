@@ -42,7 +42,7 @@ class GpuNodes:
     @property
     def least(self) -> int:
         """GPU nodes it is known to need; labels need one at least."""
-        return self.count or len(self.names) or int(bool(self.labels))
+        return self.count or len(self.names) or (1 if self.labels else 0)
 
     @property
     def divisible(self) -> bool:
@@ -201,7 +201,8 @@ class Cluster:
     @property
     def selected(self) -> tuple[Tenant, ...]:
         """The tenants to act on."""
-        return tuple(tenant for tenant in self.tenants if not self.only or tenant.name in self.only)
+        only = set(self.only)
+        return tuple(tenant for tenant in self.tenants if not only or tenant.name in only)
 
     @property
     def shared_queues(self) -> list[Data]:

@@ -16,11 +16,20 @@ import datetime
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policy_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.values import Blueprint, applied
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import ACCEPT, Host, judge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import check_names as check_combinations
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all, did_you_mean
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.forms import (
+    is_key,
+    is_label_value,
+    is_object,
+    label_problems,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, named, plain, said
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import marker
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import (
@@ -51,15 +60,31 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, shares_gpus
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import tolerates_others
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import NAME as SCHEDULER_NAME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import RESERVED, RESERVED_PREFIX, is_reserved
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import LEAST_QUOTA
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+    LEAST_QUOTA,
+    cluster_role_name,
+    namespace_of,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.reach import check_reach
 
-# A Service needs a letter first. vCluster and this collection build longer names and labels from a tenant's name,
-# such as "vc-<name>-v-tenant-<name>" cut at 63 characters: up to 40 they stay legal, and distinct.
+# A Service needs a letter first. vCluster and this collection build longer names and labels from a tenant's name, which are cut at 63
+# characters: up to 40 they stay legal. Where two of them come to be the same, _check_names refuses both tenants.
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# What helm takes as arguments: none of it begins with "-", which would be an option.
+_CHART_FORMS = (
+    ("version", re.compile(r"[0-9A-Za-z][-+.0-9A-Za-z]*"), "no version of a chart such as 1.12.0"),
+    ("chart", re.compile(r"[^-\s][^\s]*"), "no chart such as volcano, oci://registry.example/volcano or a path"),
+    ("repository", re.compile(r"(https?|oci)://[^\s]+"), "no address of a chart repository such as https://charts.example"),
+)
+_PLACE = re.compile(r"[^-\s][^\x00-\x1f\x7f]*")
+# A GPU's index, or its UUID.
+_GPU = re.compile(r"[0-9]{1,9}|GPU-[-0-9A-Za-z]{1,60}")
 _NOTHING_JUDGED: Data = {"accepted": [], "untested": []}
 # "cluster" is the administrator's kubeconfig beside the tenants'.
 _RESERVED = ("cluster",)
@@ -89,12 +114,13 @@ def desired_state(
     :raises TenancyError: with all ``problems``.
     """
     problems = Problems()
-    variables, named = _with_blueprint(plain(variables), blueprint)
+    variables, named_by = _with_blueprint(plain(variables, problems), blueprint)
     given = _variables(variables, problems)
     made = given["kubegpu_cluster_provider"] != "existing"
     places = _places(given, variables, made, host, problems)
     platform = _platform(given, problems)
     tenants = [*_listed(given[TENANTS], platform, problems), *_temporary(given[TEMPORARY], platform, problems)]
+    _check_names(tenants, problems)
     _check_rivals(tenants, problems)
     scheduler = _shared_scheduler(tenants, given[SHARED_SCHEDULER], platform, problems)
     layout = _layout(variables.get(WORKERS) or [], problems) if made else None
@@ -105,7 +131,7 @@ def desired_state(
     judged = _combinations(given, variables, made, tenants, scheduler, problems) if installs else _NOTHING_JUDGED
     problems.raise_if_any("the desired state")
     return Cluster(
-        blueprint=named,
+        blueprint=named_by,
         provider=given["kubegpu_cluster_provider"],
         **_as_given(given),
         **places,
@@ -154,16 +180,28 @@ def _platform(given: Data, problems: Problems) -> Platform:
         for index, item in enumerate(given["kubegpu_tolerations"])
     ]
     for index, toleration in enumerate(tolerations):
-        if toleration.get("key") in ("", DEDICATED_TAINT):
-            problems.add(f"kubegpu_tolerations[{index}].key", "would let everyone onto the nodes of tenants with zero trust.")
-        if toleration.get("operator") == "Exists" and toleration.get("value"):
-            problems.add(f"kubegpu_tolerations[{index}].value", "is compared by the operator Equal only.")
+        _check_toleration(toleration, f"kubegpu_tolerations[{index}]", problems)
+    for key in ("kubegpu_runtime_class", "kubegpu_storage_class"):
+        if given[key] and not is_object(given[key]):
+            problems.add(key, f"{said(given[key])} is no name of a class.")
     return Platform(
         given["kubegpu_runtime_class"],
         tuple(tolerations),
         given["kubegpu_storage_class"],
         _tenant_api(given["kubegpu_tenant_api"], "kubegpu_tenant_api", problems),
     )
+
+
+def _check_toleration(toleration: Data, path: str, problems: Problems) -> None:
+    key, operator, value = (toleration.get(name) for name in ("key", "operator", "value"))
+    if "key" in toleration and tolerates_others(key, operator, value):
+        problems.add(f"{path}.key", "would let everyone onto the nodes of tenants with zero trust.")
+    elif "key" in toleration and not is_key(key):
+        problems.add(f"{path}.key", f"{said(key)} is no key of a taint such as nvidia.com/gpu.")
+    if not is_label_value(value or ""):
+        problems.add(f"{path}.value", f"{said(value)} is no value of a taint.")
+    if operator == "Exists" and value:
+        problems.add(f"{path}.value", "is compared by the operator Equal only.")
 
 
 def _tenant_api(given: Data, path: str, problems: Problems) -> Data:
@@ -174,13 +212,16 @@ def _tenant_api(given: Data, path: str, problems: Problems) -> Data:
     if kind == facts.NODE_PORT and host:
         problems.add(f"{path}.host", "has no meaning with a NodePort, whose address is that of a node.")
     if host and not _HOST.fullmatch(host.replace("{tenant}", "t")):
-        problems.add(f"{path}.host", f"{host!r} is no host name such as {{tenant}}.gpu.example.")
+        problems.add(f"{path}.host", f"{said(host)} is no host name such as {{tenant}}.gpu.example.")
     elif host and "{tenant}" not in host:
         problems.add(f"{path}.host", "needs {tenant} in it, so that every tenant has a name of its own.")
     if kind != facts.INGRESS and api.get("ingress_class"):
         problems.add(f"{path}.ingress_class", "has a meaning with the type Ingress only.")
+    elif api.get("ingress_class") and not is_object(api["ingress_class"]):
+        problems.add(f"{path}.ingress_class", f"{said(api['ingress_class'])} is no name of an IngressClass.")
     for key, value in api.get("annotations", {}).items():
-        problems.typed(value, str, f"{path}.annotations.{key}")
+        if problems.typed(value, str, f"{path}.annotations.{named(key)}") and not is_key(key):
+            problems.add(f"{path}.annotations.{named(key)}", "is not the name of an annotation.")
     return api
 
 
@@ -216,7 +257,7 @@ def _variables(variables: Data, problems: Problems) -> Data:
     known = [*facts.CLUSTER, *facts.INTERNAL]
     for key in variables:
         if key.startswith(facts.PREFIX) and key not in known:
-            problems.add(key, f"unknown variable.{did_you_mean(key, facts.CLUSTER)} Known are {', '.join(facts.CLUSTER)}.")
+            problems.add(named(key), f"unknown variable.{did_you_mean(key, facts.CLUSTER)} Known are {', '.join(facts.CLUSTER)}.")
     for key, field in facts.CLUSTER.items():
         value = variables.get(key, field.default)
         if key == "kubegpu_only" and isinstance(value, str):
@@ -242,8 +283,13 @@ def _cluster_name(name: t.Any, problems: Problems) -> str:
 
 def _lab_gpus(gpus: t.Any, problems: Problems) -> int | None:
     """Return the number of a lab's GPU devices; None for a host that is no lab. The command line knows no numbers."""
-    number = int(gpus) if isinstance(gpus, str) and gpus.isdecimal() else gpus
-    return number if number is not None and problems.typed(number, int, "lab_gpus") else None
+    if gpus is None:
+        return None
+    try:
+        return whole(gpus)
+    except ValueError:
+        problems.add("lab_gpus", f"must be a whole number from 0, not {said(gpus)}.")
+        return None
 
 
 def _only(names: list[t.Any], problems: Problems) -> list[str]:
@@ -251,12 +297,17 @@ def _only(names: list[t.Any], problems: Problems) -> list[str]:
     right = [name for index, name in enumerate(names) if problems.typed(name, str, f"kubegpu_only[{index}]")]
     for index, name in enumerate(right):
         if not _NAME.fullmatch(name):
-            problems.add(f"kubegpu_only[{index}]", f"{name!r} is not the name of a tenant.")
+            problems.add(f"kubegpu_only[{index}]", f"{said(name)} is not the name of a tenant.")
     return list(dict.fromkeys(right))
 
 
 def _check_access(given: Data, made: bool, problems: Problems) -> None:
     """Refuse a cluster that cannot be reached as it is written."""
+    if given["kubegpu_charts"] and not _PLACE.fullmatch(given["kubegpu_charts"]):
+        problems.add(
+            "kubegpu_charts",
+            f"{said(given['kubegpu_charts'])} is no folder on the host, and no prefix such as oci://registry.example.",
+        )
     if not made and not given["kubegpu_kubeconfig"]:
         problems.add("kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is.")
     try:
@@ -272,7 +323,7 @@ def tenants_from(given: t.Any) -> list[Tenant]:
     :raises TenancyError: with all ``problems``.
     """
     problems = Problems()
-    given = plain(given)
+    given = plain(given, problems, TENANTS)
     if isinstance(given, list):
         given = [
             {key: value for key, value in tenant.items() if value != {} or key not in ("gpu_nodes", "scheduler")}
@@ -282,6 +333,7 @@ def tenants_from(given: t.Any) -> list[Tenant]:
         ]
     # What the platform asks for is among their values, where Tenant.data returned them.
     tenants = _tenants(given, Platform(), problems)
+    _check_names(tenants, problems)
     _check_rivals(tenants, problems)
     problems.raise_if_any("the tenants")
     return tenants
@@ -357,7 +409,7 @@ def _check_name(name: str, path: str, problems: Problems) -> None:
     if not _NAME.fullmatch(name):
         problems.add(
             path,
-            f"{name!r} is not a name Kubernetes accepts here: a-z, 0-9 and '-', a letter first, no '-' at the end, and at most "
+            f"{said(name)} is not a name Kubernetes accepts here: a-z, 0-9 and '-', a letter first, no '-' at the end, and at most "
             "40 characters, because names of up to 63 are built from it.",
         )
     if name in _RESERVED:
@@ -379,16 +431,27 @@ def _gpu_nodes(given: Data, path: str, problems: Problems) -> GpuNodes:
     for key in ("names", "labels"):
         if key in chosen and not chosen[key]:
             problems.add(f"{path}.{key}", "is empty.")
-    names = [name for index, name in enumerate(chosen.get("names", [])) if problems.typed(name, str, f"{path}.names[{index}]")]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            problems.add(f"{path}.names[{index}]", f"{name} stands here twice.")
-    for label, value in chosen.get("labels", {}).items():
-        problems.typed(value, str, f"{path}.labels.{label}")
+    names = _node_names(chosen.get("names", []), f"{path}.names", problems)
+    problems.extend(label_problems(chosen.get("labels", {}), f"{path}.labels"))
+    labels = {key: value for key, value in chosen.get("labels", {}).items() if isinstance(value, str)}
     if "share_gpus_with" in chosen and "shared_gpus" not in chosen:
         problems.add(f"{path}.share_gpus_with", "is about nodes that are shared: give shared_gpus, too.")
-    shared, shared_with = chosen.get("shared_gpus"), chosen.get("share_gpus_with")
-    return GpuNodes(chosen.get("count"), tuple(names), chosen.get("labels", {}), shared, shared_with)
+    return GpuNodes(chosen.get("count"), names, labels, chosen.get("shared_gpus"), chosen.get("share_gpus_with"))
+
+
+def _node_names(given: list[t.Any], path: str, problems: Problems) -> tuple[str, ...]:
+    """Return names of nodes, each once, and refuse what is none."""
+    names: dict[str, None] = {}
+    for index, name in enumerate(given):
+        here = f"{path}[{index}]"
+        if not problems.typed(name, str, here):
+            continue
+        if name in names:
+            problems.add(here, f"{named(name)} stands here twice.")
+        elif not is_object(name):
+            problems.add(here, f"{said(name)} is no name of a node.")
+        names[name] = None
+    return tuple(names)
 
 
 def _network(given: Data, path: str, problems: Problems) -> Data:
@@ -403,12 +466,14 @@ def _network(given: Data, path: str, problems: Problems) -> Data:
 
 def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
     vcluster, values, own = tenant.vcluster, vcluster_values(tenant), tenant.own_scheduler
+    shares_nodes = not tenant.gpu_nodes or tenant.gpu_nodes.shared_gpus is not None
     problems.ask(
         f"{path}.vcluster",
         lambda: check_all(
             lambda: vc.check_version(vcluster.version, vcluster.kubernetes_version or None),
             lambda: vc.check_moved(vcluster.values, vcluster.version),
             lambda: vc.check_values(values),
+            lambda: check_reach(values, tenant.name, tenant.trust, shares_nodes),
         ),
     )
     needs = [("the control plane", LEAST_QUOTA), *([("KAI Scheduler", KAI_LEAST_QUOTA)] if own and own.own_kai else [])]
@@ -451,17 +516,24 @@ def _scheduler(entry: Data, path: str, platform: Platform, problems: Problems) -
 
 def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, problems: Problems) -> None:
     """Check a scheduler that this collection does not know, and installs by its chart."""
-    if not _NAME.fullmatch(scheduler.name):
-        problems.add(f"{here}.name", f"{scheduler.name!r} is no name for a Helm release: a-z, 0-9 and '-', a letter first.")
+    if not SCHEDULER_NAME.fullmatch(scheduler.name):
+        problems.add(f"{here}.name", f"{said(scheduler.name)} is no name for a Helm release: a-z, 0-9 and '-', a letter first.")
+    elif is_reserved(scheduler.name):
+        reserved = f"{', '.join(RESERVED)} and names that begin with {RESERVED_PREFIX}"
+        why = f"{scheduler.name} is a namespace of Kubernetes or KAI Scheduler, and a scheduler has a namespace of its name. Reserved are"
+        problems.add(f"{here}.name", f"{why} {reserved}. KAI Scheduler is {facts.KAI}.")
     for key in ("version", "chart"):
         if not getattr(scheduler, key):
-            problems.add(f"{here}.{key}", f"is missing: {scheduler.name} is not kai, so its chart has to be given.")
+            problems.add(f"{here}.{key}", f"is missing: {named(scheduler.name)} is not kai, so its chart has to be given.")
+    for key, form, example in _CHART_FORMS:
+        if getattr(scheduler, key) and not form.fullmatch(getattr(scheduler, key)):
+            problems.add(f"{here}.{key}", f"{said(getattr(scheduler, key))} is {example}.")
     if scheduler.gpu_sharing:
-        problems.add(f"{here}.gpu_sharing", f"is KAI Scheduler's; what {scheduler.name} is to do, its values say.")
+        problems.add(f"{here}.gpu_sharing", f"is KAI Scheduler's; what {named(scheduler.name)} is to do, its values say.")
     if scheduler.accept_hazards:
-        problems.add(f"{here}.accept_hazards", f"are KAI Scheduler's; none of {scheduler.name} are known.")
+        problems.add(f"{here}.accept_hazards", f"are KAI Scheduler's; none of {named(scheduler.name)} are known.")
     if tree:
-        problems.add(f"{path}.queues", f"are KAI Scheduler's; {scheduler.name} does not know them.")
+        problems.add(f"{path}.queues", f"are KAI Scheduler's; {named(scheduler.name)} does not know them.")
 
 
 def _kai(
@@ -524,22 +596,60 @@ def _bound_problems(tenant: Tenant, path: str) -> list[str]:
     return [f"{path}.queues: parts of GPUs are bounded by the limits of queues alone. {wanted}"]
 
 
-def _check_rivals(tenants: list[Tenant], problems: Problems) -> None:
-    """Refuse two tenants of one name, or with a claim on the same nodes that the desired state alone gives away."""
+def _built(name: str) -> dict[str, str]:
+    """Return what vCluster and this collection build of a tenant's name and others have to be able to tell apart, by what it is."""
+    namespace = namespace_of(name)
+    return {
+        "name": name,
+        "namespace": namespace,
+        "ClusterRole": cluster_role_name(name, namespace),
+        "label of its cluster-scoped objects": marker(name, namespace),
+        "admission policy": policy_name(name),
+    }
+
+
+def _check_names(tenants: list[Tenant], problems: Problems) -> None:
+    """Refuse tenants of which something would have the same name: each would change, and remove, what is the other's."""
+    holders: dict[tuple[str, str], int] = {}
     for index, tenant in enumerate(tenants):
-        path = _path(index, tenant)
-        for number, other in enumerate(tenants[:index]):
-            if tenant.name and tenant.name == other.name:
-                problems.add(f"{path}.name", f"{tenant.name} is the name of {TENANTS}[{number}] already.")
-            mine, theirs = tenant.gpu_nodes, other.gpu_nodes
-            shared = mine.shared_gpus is not None and theirs.shared_gpus is not None
-            if shared or "absent" in (tenant.state, other.state):
-                continue
-            claimed = f"claimed by {other.name} already ({TENANTS}[{number}]). To share nodes, both give shared_gpus."
-            if both := [name for name in mine.names if name in theirs.names]:
-                problems.add(f"{path}.gpu_nodes.names", f"{', '.join(both)} is {claimed}")
-            if mine.labels and mine.labels == theirs.labels:
-                problems.add(f"{path}.gpu_nodes.labels", f"the same nodes are {claimed}")
+        if not tenant.name:
+            continue
+        others: dict[int, list[str]] = {}
+        for what, text in _built(tenant.name).items():
+            if (first := holders.setdefault((what, text), index)) != index:
+                others.setdefault(first, []).append(f"{what} {text}")
+        for first, same in others.items():
+            other = tenants[first]
+            if other.name == tenant.name:
+                why = f"{tenant.name} is the name of {_path(first, other)} already."
+            else:
+                why = f"{tenant.name} and {other.name} ({_path(first, other)}) would have the same {', '.join(same)}. Choose another name."
+            problems.add(f"{_path(index, tenant)}.name", why)
+
+
+def _check_rivals(tenants: list[Tenant], problems: Problems) -> None:
+    """Refuse two tenants with a claim on the same nodes that the desired state alone gives away."""
+    # By what is claimed: the first tenant, and the first of those that do not share it.
+    first: dict[t.Any, int] = {}
+    first_alone: dict[t.Any, int] = {}
+    for index, tenant in enumerate(tenants):
+        nodes = tenant.gpu_nodes
+        if tenant.state == "absent":
+            continue
+        others: dict[int, list[str]] = {}
+        # A tenant that shares its nodes is no rival of another one that does.
+        alone = nodes.shared_gpus is None
+        before = first if alone else first_alone
+        for claimed in [*nodes.names, *([frozenset(nodes.labels.items())] if nodes.labels else [])]:
+            if (other := before.get(claimed)) is not None:
+                others.setdefault(other, []).append(claimed if isinstance(claimed, str) else "")
+            first.setdefault(claimed, index)
+            if alone:
+                first_alone.setdefault(claimed, index)
+        for other, names in others.items():
+            kind, what = ("names", f"{', '.join(names)} is") if all(names) else ("labels", "the same nodes are")
+            why = f"{what} claimed by {tenants[other].name} already ({TENANTS}[{other}]). To share nodes, both give shared_gpus."
+            problems.add(f"{_path(index, tenant)}.gpu_nodes.{kind}", why)
 
 
 # --- hazards of KAI Scheduler's releases --------------------------------------------------------------------------
@@ -559,6 +669,7 @@ def _hazards(
     """
     accepted: dict[str, list[str]] = {}
     unsupported: dict[str, list[str]] = {}
+    chosen, live = set(only), _running(running)
     wanted = [
         (f"{_path(index, tenant)}.scheduler", tenant.name, tenant.scheduler, _is_open(tenant))
         for index, tenant in enumerate(tenants)
@@ -567,8 +678,8 @@ def _hazards(
     for path, name, scheduler, is_open in [*wanted, (SHARED_SCHEDULER, SHARED_SCHEDULER, shared, False)]:
         if scheduler is None or not scheduler.own_kai:
             continue
-        left_alone = bool(only) and name not in only
-        installed = left_alone or _runs(running, name, scheduler.version)
+        left_alone = bool(chosen) and name not in chosen
+        installed = left_alone or live is None or live.get(name, "none") in (None, "unknown", scheduler.version)
         for hazard in _touching(scheduler, path, is_open, today, installed, problems):
             kind = accepted if hazard.name in scheduler.accept_hazards else unsupported
             kind.setdefault(name, []).append(str(hazard))
@@ -594,13 +705,12 @@ def _touching(
     return problems.ask(path, lambda: kai.refuse_hazards(release, asked, accepted, today, installed)) or ()
 
 
-def _runs(running: Data | None, name: str, version: str) -> bool:
-    """Tell whether a release may run on the cluster already, for a tenant or as the shared one; what is not known may."""
+def _running(running: Data | None) -> dict[str, str | None] | None:
+    """Return which releases run on the cluster, for tenants by name and as the shared one; None where nothing is known."""
     if running is None:
-        return True
+        return None
     found = {tenant["name"]: tenant["scheduler_version"] for tenant in running.get("tenants", []) if tenant["state"] != "absent"}
-    found[SHARED_SCHEDULER] = running.get("shared_scheduler") or "none"
-    return found.get(name, "none") in (None, "unknown", version)
+    return found | {SHARED_SCHEDULER: running.get("shared_scheduler") or "none"}
 
 
 # --- versions that go together -----------------------------------------------------------------------------------
@@ -637,15 +747,33 @@ def _host(versions: t.Mapping[str, str]) -> Host:
 
 def _layout(workers: t.Any, problems: Problems) -> list[int]:
     """Return the GPUs of each worker."""
-    layout: list[int] = []
-    for index, worker in enumerate(workers if problems.typed(workers, list, WORKERS) else []):
-        path = f"{WORKERS}[{index}]"
-        gpus = worker.get("gpus", worker.get("count", 0)) if problems.typed(worker, dict, path) else 0
-        if isinstance(gpus, bool) or not isinstance(gpus, (int, list)):
-            problems.add(f"{path}.gpus", f"must be a number or a list of GPUs, not {gpus!r}.")
-            gpus = 0
-        layout.append(len(gpus) if isinstance(gpus, list) else gpus)
-    return layout
+    holders: dict[str, str] = {}
+    listed = workers if problems.typed(workers, list, WORKERS) else []
+    return [_worker(worker, f"{WORKERS}[{index}]", holders, problems) for index, worker in enumerate(listed)]
+
+
+def _worker(given: t.Any, path: str, holders: dict[str, str], problems: Problems) -> int:
+    """Return the GPUs of a worker, as role nvkind gives them to it.
+
+    :arg holders: paths of the workers before it that name a GPU, by its index or UUID; this one's are added.
+    """
+    worker = problems.mapping(given, facts.WORKER, path)
+    if isinstance(given, dict) and isinstance(given.get("gpus"), int):
+        # The role would take it for the index of one GPU.
+        problems.add(f"{path}.gpus", "names GPUs, such as [0, 1]. How many it gets says count.")
+    if "gpus" in worker and "count" in worker:
+        problems.add(path, "names its gpus, or gives their count, not both.")
+    count = worker.get("count", 0)
+    if count < 0:
+        problems.add(f"{path}.count", f"must be at least 0, not {count}.")
+    problems.extend(label_problems({key: str(value) for key, value in worker.get("labels", {}).items()}, f"{path}.labels"))
+    for number, gpu in enumerate(worker.get("gpus", [])):
+        here = f"{path}.gpus[{number}]"
+        if isinstance(gpu, bool) or not isinstance(gpu, (int, str)) or not _GPU.fullmatch(str(gpu)):
+            problems.add(here, f"must be the index or the UUID of a GPU, not {said(gpu)}.")
+        elif (holder := holders.setdefault(str(gpu), here)) != here:
+            problems.add(here, f"GPU {gpu} stands in {holder} already.")
+    return len(worker["gpus"]) if "gpus" in worker else max(0, count)
 
 
 def _check_layout(tenants: list[Tenant], layout: list[int] | None, gpus: int | None, problems: Problems) -> None:

@@ -11,6 +11,7 @@ import dataclasses
 import json
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
     Object,
@@ -165,7 +166,7 @@ def relabels(nodes: list[Object], wanted: dict[str, Labels]) -> list[Relabel]:
 
 def _read_note(text: str | None) -> Labels:
     try:
-        noted = json.loads(text or "{}")
+        noted = parse_json(text or "{}")
     except ValueError:
         # Somebody edited it: then no label is known to be owned.
         return {}

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
     DRA_DRIVER,
     GPU_NODE,
@@ -63,7 +64,7 @@ def holders(pods: list[Object], node: str) -> list[str]:
 def mig_devices(node: Object) -> int:
     """Return the parts of GPUs that a node offers under names of their own, as with the MIG strategy mixed."""
     allocatable = node.get("status", {}).get("allocatable", {})
-    return sum(int(count) for name, count in allocatable.items() if name.startswith("nvidia.com/mig-"))
+    return sum(devices(count) for name, count in allocatable.items() if name.startswith("nvidia.com/mig-"))
 
 
 def in_slices(slices: list[Object], node: str) -> int:

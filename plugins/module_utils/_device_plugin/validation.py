@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Data, Problems
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.versions import number, within
@@ -155,7 +156,7 @@ def _replicas(given: t.Any, path: str, problems: list[str]) -> int:
     if not _whole(given["replicas"]) or given["replicas"] < 2:
         problems.append(f"{path}.replicas: {given['replicas']!r} is not a whole number of 2 or more.")
         return 0
-    return int(given["replicas"])
+    return whole(given["replicas"])
 
 
 def _members(item: Object, path: str, known: dict[str, Labels], with_gpus: set[str], problems: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
     CONFIG_LABEL,
@@ -109,8 +110,8 @@ def replicas_of(values: Values, labels: t.Mapping[str, str]) -> int:
     config = at(values, "config") or at(values, "devicePlugin", "config")
     texts = at(config, "map") or at(config, "data")
     text = at(texts, labels.get(CONFIG_LABEL) or str(at(config, "default")))
-    found = re.search(r"^ *replicas: *(\d+)", text, re.MULTILINE) if isinstance(text, str) else None
-    return int(found[1]) if found else 1
+    found = re.search(r"^ *replicas: *(\d{1,9})", text, re.MULTILINE) if isinstance(text, str) else None
+    return whole(found[1]) if found else 1
 
 
 def uses_dra(values: Values) -> bool:

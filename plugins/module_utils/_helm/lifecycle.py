@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, Write, differences
@@ -90,7 +91,7 @@ class HelmRelease:
             return
         if self.found.status in INCOMPLETE:
             # Without hooks: they are made for a release that was complete, and may be what the killed run waited for.
-            self.helm.uninstall(self.name, self.namespace, int(deadline.left()), hooks=False)
+            self.helm.uninstall(self.name, self.namespace, math.floor(deadline.left()), hooks=False)
         else:
             # Without the record of the pending revision helm goes on from the one before it.
             self.kube.delete("v1", "Secret", self.found.record, self.namespace)
@@ -104,7 +105,7 @@ class HelmRelease:
         if self._previewed != (chart, values):
             self.preview(chart, values)
         self.repair(deadline)
-        self.helm.upgrade(self.name, self.namespace, chart, values, int(deadline.left()), hooks=hooks)
+        self.helm.upgrade(self.name, self.namespace, chart, values, math.floor(deadline.left()), hooks=hooks)
 
     def remove(self, deadline: Deadline, hooks: bool = True) -> None:
         """Uninstall the release with its history, in whatever state it is; do nothing where there is none.
@@ -113,5 +114,5 @@ class HelmRelease:
         """
         if self.found is None:
             return
-        self.helm.uninstall(self.name, self.namespace, int(deadline.left()), hooks=hooks)
+        self.helm.uninstall(self.name, self.namespace, math.floor(deadline.left()), hooks=hooks)
         self._ended = True

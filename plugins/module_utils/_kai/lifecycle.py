@@ -13,9 +13,11 @@ import functools
 import json
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, last_write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import reason
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problems, pods_gone
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Step
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
@@ -39,7 +41,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import
     shares_gpus,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, from_live
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, levels, readable
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 
 if t.TYPE_CHECKING:
@@ -428,11 +430,13 @@ class Installation:
         secret = self.kube.get("v1", "Secret", *facts.EXPORT)
         if secret is None:
             return
-        exported = json.loads(base64.b64decode(secret["data"]["queues"]))
+        # In a virtual cluster its administrator may have written it.
+        exported = _exported(secret)
         live = {item["metadata"]["name"]: item for item in self.kube.list(*QUEUE)}
         # Parents first, as the webhook of some releases wants it.
         queues = from_live(exported)
-        for item in sorted(exported, key=lambda item: len(ancestors(queues, item["metadata"]["name"]))):
+        level = levels(queues)
+        for item in sorted(exported, key=lambda item: level[item["metadata"]["name"]]):
             name = item["metadata"]["name"]
             metadata = {key: item["metadata"][key] for key in ("name", "labels", "annotations") if key in item["metadata"]}
             body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": item["spec"]}
@@ -462,3 +466,19 @@ def absent(run: Run, purge: bool) -> Result:
         what = current.chart_version if current else "what is left of it"
         run.take(f"remove {what}", "as asked; webhooks go before what answers them", removal.remove)
     return run.result(notes=[])
+
+
+def _exported(secret: Object) -> list[Object]:
+    """Return the queues in the Secret that keeps them over a change of their CRD; others of its objects are none.
+
+    :raises TenancyError: where it holds no list.
+    """
+    try:
+        items = parse_json(base64.b64decode(secret["data"]["queues"]))
+        known = [item for item in items if item["kind"] == QUEUE[1] and item["apiVersion"] == QUEUE[0]]
+    except (ValueError, KeyError, TypeError) as exc:
+        where = "/".join(reversed(facts.EXPORT))
+        raise TenancyError(
+            f"Secret {where}, which keeps the queues over an upgrade, cannot be read: {reason(exc)}. Remove it."
+        ) from exc
+    return readable(known)[0]

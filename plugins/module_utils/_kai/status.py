@@ -19,6 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods impor
     is_ready,
     pod_state,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     ACCEPTED_ANNOTATION,
     BUILT_IN,
@@ -205,11 +206,11 @@ def is_supported(release: Release, today: datetime.date) -> bool:
 
 def is_kubernetes_tested(release: Release, version: str) -> bool | None:
     """Tell whether upstream tests a release with a version of Kubernetes, such as v1.35.4; None where nothing is known."""
-    minor = re.match(r"v(\d+)\.(\d+)", version)
+    minor = re.match(r"v(\d{1,9})\.(\d{1,9})", version, re.ASCII)
     if release.kubernetes is None or minor is None:
         return None
     first, last = release.kubernetes
-    return first <= (int(minor[1]), int(minor[2])) <= last
+    return first <= (whole(minor[1]), whole(minor[2])) <= last
 
 
 def images_on(nodes: t.Iterable[Object]) -> set[str]:
@@ -254,7 +255,12 @@ def scheduling_reasons(group: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
 
 def without_names(line: str) -> str:
     """Return a line of a log without what differs each time: what is quoted, or has a digit, as times and names of pods do."""
-    return re.sub(r'"[^"]*"|\S*\d\S*', "…", line)
+    # Each word is matched as a whole, and looked through after that: a log may hold one of a million letters.
+    return re.sub(r'"[^"]*"|[^\s"]+', _unnamed, line)
+
+
+def _unnamed(word: re.Match[str]) -> str:
+    return "…" if word[0].startswith('"') or re.search(r"\d", word[0]) else word[0]
 
 
 def log_cause(line: str) -> tuple[str, str] | None:

@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     END_OF_SUPPORT,
     HAZARD_NAMES,
@@ -31,7 +32,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_supported
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, from_live
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, levels
 
 
 def parse_version(version: str) -> Version:
@@ -39,10 +40,10 @@ def parse_version(version: str) -> Version:
 
     :raises TenancyError: where the text is no exact version.
     """
-    found = re.fullmatch(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})", version)
+    found = re.fullmatch(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})", version, re.ASCII)
     if not found:
         raise TenancyError(f"version: {version!r} is not a version of KAI Scheduler such as v0.16.8.")
-    return int(found[1]), int(found[2]), int(found[3])
+    return whole(found[1]), whole(found[2]), whole(found[3])
 
 
 def parse_installed(version: str) -> Version:
@@ -171,7 +172,7 @@ def refuse_deeper_queues(release: Release, queues: t.Iterable[Object]) -> None:
     if release.queue_levels is None:
         return
     live = from_live(queues)
-    deeper = sorted(name for name in live if len(ancestors(live, name)) > release.queue_levels)
+    deeper = sorted(name for name, level in levels(live).items() if level > release.queue_levels)
     if deeper:
         raise TenancyError(
             f"version: {release.version} schedules queues on {release.queue_levels} levels only, and these are deeper: "

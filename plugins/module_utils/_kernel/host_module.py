@@ -7,22 +7,29 @@
 
 from __future__ import annotations
 
-import re
+import json
+import math
 import traceback
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common.parameters import remove_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digested
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown, shown_lines
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.ansible_module import QuietModule
 
 AnyRun = t.TypeVar("AnyRun", bound="ModuleRun")
+
+# Entries of a list, or of a mapping, that an error has at most.
+_MOST = 500
+_DEFECT = "This is a defect of the collection kubegpu.tenancy: report it, please, with what -vvv shows of it."
 
 
 class ModuleRun(Run):
     """A run of an Ansible module."""
 
-    def __init__(self, module: AnsibleModule) -> None:
+    def __init__(self, module: QuietModule) -> None:
         super().__init__(module.params, module.check_mode)
         self.module = module
 
@@ -37,29 +44,90 @@ def run_host_module(reconcile: t.Callable[[ModuleRun], Result], argument_spec: d
     :arg reconcile: does the work and returns the result, usually by ``Run.result``.
     :arg kwargs: for AnsibleModule, such as ``required_if``.
     """
-    conclude(reconcile, ModuleRun(AnsibleModule(argument_spec=argument_spec, supports_check_mode=True, **kwargs)))
+    conclude(reconcile, ModuleRun(QuietModule(argument_spec=argument_spec, supports_check_mode=True, **kwargs)))
 
 
 def conclude(reconcile: t.Callable[[AnyRun], Result], run: AnyRun) -> None:
-    """Have the work done, and end the module with its result or its error."""
-    module = run.module
+    """Have the work done, and end the module with its result or its error, whatever goes wrong."""
     try:
-        result = reconcile(run)
-    except TenancyError as exc:
+        result = _without_values(reconcile(run))
+        _check_numbers(result)
         _show(run)
-        # By itself, ansible-core shows where an error comes from only if its own settings say so.
-        origin = {"traceback": traceback.format_exc()} if module._verbosity >= 3 else {}
-        module.fail_json(msg=_legible(exc.message), **{key: _legible(detail) for key, detail in exc.details.items()}, **origin)
+        run.module.exit_json(**result)
+    except TenancyError as exc:
+        _fail(run, exc.message, exc.details)
+    except Exception as exc:
+        _fail(run, f"{shown(f'{type(exc).__name__}: {exc}')}\n{_DEFECT}", {})
+
+
+def _fail(run: ModuleRun, message: str, details: Result) -> None:
+    """End the module with the error that is being handled."""
     _show(run)
-    module.exit_json(**result)
+    # By itself, ansible-core shows where an error comes from only if its own settings say so.
+    origin = {"traceback": traceback.format_exc()} if run.module._verbosity >= 3 else {}
+    legible = {key: _legible(detail) for key, detail in (details | origin).items()}
+    run.module.fail_json(msg=_legible(message), **legible)
 
 
-def _legible(detail: t.Any) -> t.Any:
-    """Return a text without the characters for which Ansible shows it as one long quoted line, such as the pictures in kind's output.
+def _without_values(result: Result) -> Result:
+    """Return a result with digests of charts' values, in its diff, too."""
+    hidden = dict(result)
+    if "values" in result:
+        hidden["values"] = digested(result["values"])
+    if isinstance(diff := result.get("diff"), dict):
+        hidden["diff"] = diff | {side: _digested_values(diff[side]) for side in ("before", "after") if side in diff}
+    return hidden
 
-    They are those beyond U+FFFF, which the YAML library takes for not printable.
+
+def _digested_values(side: t.Any) -> t.Any:
+    """Return one side of a diff, which is by path, or else a text."""
+    if not isinstance(side, t.Mapping):
+        return side
+    return {what: digested(value) if str(what).partition(".")[0] == "values" else value for what, value in side.items()}
+
+
+def _check_numbers(result: Result) -> None:
+    """Refuse numbers that are none in JSON.
+
+    :raises ValueError: with the place of one.
     """
-    return re.sub(r"[\U00010000-\U0010ffff]", "", detail) if isinstance(detail, str) else detail
+    try:
+        json.dumps(result, allow_nan=False, default=str)
+    except ValueError:
+        for place, number in _numbers(result, "the result"):
+            if not math.isfinite(number):
+                raise ValueError(f"{place} is {number}") from None
+        raise
+
+
+def _numbers(data: t.Any, place: str) -> t.Iterator[tuple[str, float]]:
+    """Yield the fractional numbers in plain data, each with its place."""
+    if isinstance(data, float):
+        yield place, data
+    elif isinstance(data, t.Mapping):
+        for key, value in data.items():
+            yield from _numbers(value, f"{place}.{key}")
+    elif isinstance(data, (list, tuple)):
+        for number, value in enumerate(data):
+            yield from _numbers(value, f"{place}[{number}]")
+
+
+def _legible(detail: t.Any, depth: int = 10) -> t.Any:
+    """Return a part of an error as it can be read and printed, its texts line by line, within bounds.
+
+    :arg depth: how far down it is looked at.
+    """
+    if detail is None or isinstance(detail, int):
+        return detail
+    if isinstance(detail, float) and math.isfinite(detail):
+        return detail
+    if isinstance(detail, (t.Mapping, list, tuple)) and not depth:
+        return "…"
+    if isinstance(detail, t.Mapping):
+        return {shown(key): _legible(value, depth - 1) for key, value in list(detail.items())[:_MOST]}
+    if isinstance(detail, (list, tuple)):
+        return [_legible(value, depth - 1) for value in detail[:_MOST]]
+    return shown_lines(detail, LONGEST_LINE)
 
 
 def _show(run: ModuleRun) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.ansible_module import QuietModule
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import ModuleRun, conclude
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
@@ -21,7 +21,7 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import An
 class ClusterRun(ModuleRun):
     """A run whose adapters are made from the module's options when they are first used."""
 
-    def __init__(self, module: AnsibleModule, kubernetes: AnsibleK8SModule) -> None:
+    def __init__(self, module: QuietModule, kubernetes: AnsibleK8SModule) -> None:
         super().__init__(module)
         self._kubernetes = kubernetes
 
@@ -34,7 +34,7 @@ class ClusterRun(ModuleRun):
     @property
     def helm(self) -> Helm:
         if self._helm is None:
-            self._helm = Helm.connect(self.module.run_command, self.params)
+            self._helm = Helm.connect(self.module.run_command, self.params, self.deadline)
         return self._helm
 
 
@@ -48,10 +48,10 @@ def run_module(
     :arg kwargs: for AnsibleModule, such as ``required_if``.
     """
     spec = AUTH_ARG_SPEC | (HELM_ARG_SPEC if helm else {}) | argument_spec
-    made: list[AnsibleModule] = []
+    made: list[QuietModule] = []
 
-    def make(**arguments: t.Any) -> AnsibleModule:
-        made.append(AnsibleModule(**arguments))
+    def make(**arguments: t.Any) -> QuietModule:
+        made.append(QuietModule(**arguments))
         return made[0]
 
     # kubernetes.core's class checks the libraries and keeps what a kubeconfig holds out of the log; it hides the module it makes.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import datetime
 import functools
-import json
+import math
 import os
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
@@ -165,7 +166,7 @@ class Cluster:
         if not self._docker.has_network():
             self._files.write(self._network, b"", 0o600)
         self._make_kubeconfig_folder()
-        engine, image, seconds = self._params["engine"], self._params["image"], int(self._run.deadline.left())
+        engine, image, seconds = self._params["engine"], self._params["image"], math.floor(self._run.deadline.left())
         config = plan.kind_config(
             nodes,
             self._certs,
@@ -290,7 +291,7 @@ class Cluster:
         started = {node.name: node.started for node in live if status.lately(node.started, now)}
 
         def listed(*kinds: str) -> list[status.Object]:
-            return list(json.loads(self._docker.kubectl(nodes[0].name, "get", *kinds, "--output=json"))["items"])
+            return list(parse_json(self._docker.kubectl(nodes[0].name, "get", *kinds, "--output=json"))["items"])
 
         def probe() -> tuple[list[status.Object] | None, str]:
             try:

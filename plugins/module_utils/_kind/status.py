@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import (
     CDI_SPEC,
     CERTS,
@@ -108,15 +109,15 @@ def parse_gpus(listing: str, minors: dict[str, int] | None = None) -> list[Gpu]:
 
     :arg minors: by UUID; a GPU that is not among them is taken to have its index as minor.
     """
-    gpus = re.findall(r"^GPU (\d+): .*\(UUID: (GPU-[^)\s]+)\)", listing, re.MULTILINE)
-    return [Gpu(int(index), uuid, (minors or {}).get(uuid, int(index))) for index, uuid in gpus]
+    gpus = re.findall(r"^GPU (\d{1,9}): .*\(UUID: (GPU-[^)\s]+)\)", listing, re.MULTILINE)
+    return [Gpu(whole(index), uuid, (minors or {}).get(uuid, whole(index))) for index, uuid in gpus]
 
 
 def parse_minor(information: str) -> tuple[str, int] | None:
     """Parse UUID and minor from /proc/driver/nvidia/gpus/*/information; None where the driver does not know the UUID yet."""
     uuid = re.search(r"^GPU UUID:\s*(GPU-[0-9a-f-]+)\s*$", information, re.MULTILINE)
-    minor = re.search(r"^Device Minor:\s*(\d+)\s*$", information, re.MULTILINE)
-    return (uuid[1], int(minor[1])) if uuid and minor else None
+    minor = re.search(r"^Device Minor:\s*(\d{1,9})\s*$", information, re.MULTILINE)
+    return (uuid[1], whole(minor[1])) if uuid and minor else None
 
 
 def parse_nodes(inspected: list[Object]) -> list[LiveNode]:
@@ -143,7 +144,7 @@ def parse_inside(output: str) -> Inside:
     """Parse the output of INSPECT."""
     return Inside(
         files={path: checksum for checksum, path in re.findall(r"^([0-9a-f]{64}) [ *](.+)$", output, re.MULTILINE)},
-        minors=frozenset(int(minor) for minor in re.findall(r"^minor (\d+)$", output, re.MULTILINE)),
+        minors=frozenset(whole(minor) for minor in re.findall(r"^minor (\d{1,9})$", output, re.MULTILINE)),
         uuids=[gpu.uuid for gpu in parse_gpus(output)],
         states=frozenset(re.findall(r"^state (\w+)$", output, re.MULTILINE)),
     )

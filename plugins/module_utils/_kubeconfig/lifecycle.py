@@ -11,6 +11,7 @@ import datetime
 import functools
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
@@ -24,12 +25,6 @@ if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-
-try:
-    import yaml
-except ImportError:
-    # AnsibleK8SModule reports the missing library before anything here is called.
-    pass
 
 Object = dict[str, t.Any]
 
@@ -70,7 +65,8 @@ class Access:
             return base | self._predicted(existing)
         config = self._administrator(plane, secret, bool(self.account) or self.run.params["verify"])
         if self.account:
-            config = self._for_account(config, str(plan.entry(existing, "users", self.context).get("token", "")))
+            token = plan.entry(existing, "users", self.context).get("token")
+            config = self._for_account(config, str(token) if isinstance(token, str) else "")
         user = config["users"][0]["user"]
         base |= {"server": config["clusters"][0]["cluster"]["server"], "expires": values.iso(values.expiry(user))}
         if self.file is None:
@@ -126,7 +122,7 @@ class Access:
             if differs:
                 why = "it does not exist" if file.content is None else "its entries differ"
             # Only the mode is mended where the content is right, however others have formatted it.
-            self._replace_file(yaml.safe_dump(merged, sort_keys=False).encode() if differs else file.content, why)
+            self._replace_file(verbatim.dump(merged).encode() if differs else file.content, why)
         return self._result(before, after, differs or file.mode != "0600")
 
     def _replace_file(self, content: bytes | None, why: str) -> None:
@@ -162,7 +158,7 @@ class Access:
         left = plan.without(existing, self.context) if existing else None
         changed = plan.holds(existing, self.context)
         if changed:
-            self._replace_file(yaml.safe_dump(left, sort_keys=False).encode() if left else None, "absent is wanted")
+            self._replace_file(verbatim.dump(left).encode() if left else None, "absent is wanted")
         before, after = self._summary(existing), self._summary(left if changed else existing)
         return self._result(before, after, changed) | {"context": self.context, "path": self.run.params["path"]}
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.validation import without_password
-
-try:
-    import yaml
-except ImportError:
-    # AnsibleK8SModule reports the missing library before anything here is called.
-    pass
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 
 Object = dict[str, t.Any]
 
@@ -25,33 +22,46 @@ ENTRIES = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 
 def parse(content: bytes, path: str, context: str) -> Object | None:
-    """Return the kubeconfig in a file, or None when the file is empty.
+    """Return the kubeconfig in a file, or None when the file is empty; see ``read``.
 
     :raises TenancyError: for anything else than a kubeconfig, and for a context of this name that somebody else made.
     """
-    try:
-        config = yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError) as exc:
-        # The error's own text quotes the line, which may be a key.
-        raise TenancyError(f"{path} is no kubeconfig, because it is not YAML, and stays as it is.") from exc
+    config = read(content, path)
     if config is None:
         return None
-    if not isinstance(config, dict) or config.get("kind") != "Config" or not all(_well_formed(config, kind) for kind in ENTRIES):
+    if config.get("kind") != "Config":
         raise TenancyError(f"{path} is no kubeconfig, and stays as it is.")
     # Those of this collection lead to a cluster and a user of the same name.
     existing = entry(config, "contexts", context)
-    if existing and {existing.get("cluster"), existing.get("user")} != {context}:
+    if existing and [existing.get("cluster"), existing.get("user")] != [context, context]:
         raise TenancyError(
-            f"{path} has a context {context} already, which leads to the cluster {existing.get('cluster')}, and stays as it is. "
+            f"{path} has a context {context} already, which leads to the cluster {shown(existing.get('cluster'))}, and stays as it is. "
             "Give another context_name."
         )
+    return config
+
+
+def read(content: bytes, path: str) -> Object | None:
+    """Return what a file of the form of a kubeconfig holds, or None when it is empty. Its values are ``verbatim.Scalar``.
+
+    :raises TenancyError: for a file of another form; without a part of it, which may be a key.
+    """
+    try:
+        config = verbatim.load(content)
+    except Unreadable as exc:
+        raise TenancyError(f"{path} is no kubeconfig, and stays as it is: {exc}.") from exc
+    if config is None:
+        return None
+    if not isinstance(config, dict) or not all(_well_formed(config, kind) for kind in ENTRIES):
+        raise TenancyError(f"{path} is no kubeconfig, and stays as it is.")
     return config
 
 
 def _well_formed(config: Object, kind: str) -> bool:
     entries = config.get(kind) or []
     return isinstance(entries, list) and all(
-        isinstance(item, dict) and "name" in item and isinstance(item.get(ENTRIES[kind]) or {}, dict) for item in entries
+        isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get(ENTRIES[kind]) or {}, dict)
+        for item in entries
     )
 
 
@@ -76,9 +86,10 @@ def merge(existing: Object | None, new: Object, make_current: bool) -> Object:
             # kubectl keeps the chosen namespace in the context.
             added = added | {key: entry(existing, kind, context) | added[key]}
         entries = existing.get(kind) or []
-        merged[kind] = [added if item["name"] == context else item for item in entries]
-        if added not in merged[kind]:
-            merged[kind].append(added)
+        place = next((place for place, item in enumerate(entries) if item["name"] == context), len(entries))
+        # One in place of all of that name: clients refuse a name that is there twice.
+        others = [item for item in entries[place:] if item["name"] != context]
+        merged[kind] = [*entries[:place], added, *others]
     return merged | ({"current-context": context} if make_current else {})
 
 
@@ -100,9 +111,9 @@ def summary(config: Object | None, context: str) -> Object:
     cluster = entry(config, "clusters", context)
     values = {
         "context": context if holds(config, context) else None,
-        "server": cluster.get("server"),
-        "proxy_url": without_password(cluster.get("proxy-url") or ""),
-        "current_context": (config or {}).get("current-context"),
+        "server": shown(cluster.get("server")),
+        "proxy_url": without_password(shown(cluster.get("proxy-url"))),
+        "current_context": shown((config or {}).get("current-context")),
     }
     return {key: value for key, value in values.items() if value}
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import base64
 import datetime
-import json
+import math
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number
 
 try:
     from cryptography import x509
@@ -42,7 +44,8 @@ def server_address(service: Object | None, pods: list[Object], ingress: Object |
     kind = service["spec"].get("type", "ClusterIP")
     if kind == "LoadBalancer":
         for entry in service.get("status", {}).get("loadBalancer", {}).get("ingress") or []:
-            return _https(entry.get("ip") or entry["hostname"], 443), ""
+            if address := entry.get("ip") or entry.get("hostname"):
+                return _https(address, 443), ""
         return None, "its LoadBalancer has no address yet"
     if kind == "NodePort":
         return _node_address(service, pods)
@@ -53,7 +56,7 @@ def server_address(service: Object | None, pods: list[Object], ingress: Object |
 
 
 def _node_address(service: Object, pods: list[Object]) -> tuple[str | None, str]:
-    port = next((port["nodePort"] for port in service["spec"]["ports"] if port.get("port") == 443), None)
+    port = next((port.get("nodePort") for port in service["spec"].get("ports") or [] if port.get("port") == 443), None)
     if port is None:
         return None, "its Service has no port 443"
     for pod in pods:
@@ -94,11 +97,14 @@ def kubeconfig(secret: Object, context: str, server: str, proxy_url: str | None 
 
 
 def secret_user(secret: Object) -> Object:
-    """Return the user of the Secret ``vc-<name>`` as a kubeconfig holds it, as far as the Secret has one."""
+    """Return the user of the Secret ``vc-<name>`` as a kubeconfig holds it, as far as the Secret has one that can be read."""
     data = secret.get("data") or {}
     if data.get("client-certificate"):
         return {"client-certificate-data": data["client-certificate"], "client-key-data": data.get("client-key")}
-    return {"token": base64.b64decode(data.get("token") or "").decode()}
+    try:
+        return {"token": base64.b64decode(data.get("token") or "").decode()}
+    except (ValueError, TypeError):
+        return {"token": ""}
 
 
 def with_token(config: Object, token: str) -> Object:
@@ -112,16 +118,16 @@ def with_token(config: Object, token: str) -> Object:
 def expiry(user: Object) -> datetime.datetime | None:
     """Return when a user's token or client certificate ends; None where that is not known."""
     if user.get("token"):
-        ends = _claims(user["token"]).get("exp")
-        return datetime.datetime.fromtimestamp(ends, datetime.timezone.utc) if ends else None
+        return _moment(_claims(user["token"]).get("exp"))
     if x509 is None or not user.get("client-certificate-data"):
         return None
     try:
         certificate = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
-    except ValueError:
+        # The first is new in cryptography 42, the second is deprecated there.
+        ends_at = getattr(certificate, "not_valid_after_utc", None)
+        return ends_at or certificate.not_valid_after.replace(tzinfo=datetime.timezone.utc)
+    except (ValueError, TypeError, x509.InvalidVersion):
         return None
-    # The first is new in cryptography 42, the second is deprecated there.
-    return getattr(certificate, "not_valid_after_utc", None) or certificate.not_valid_after.replace(tzinfo=datetime.timezone.utc)
 
 
 def iso(moment: datetime.datetime | None) -> str | None:
@@ -135,14 +141,22 @@ def expired(secret: Object, now: datetime.datetime) -> str | None:
     return iso(ends) if ends and ends <= now else None
 
 
-def _claims(token: str) -> Object:
+def _claims(token: t.Any) -> Object:
     """Return the claims of a token; none where it is no JSON Web Token."""
     try:
-        payload = token.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        payload = (token if isinstance(token, str) else "").split(".")[1]
+        claims = parse_json(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     except (IndexError, ValueError):
         return {}
     return claims if isinstance(claims, dict) else {}
+
+
+def _moment(claim: t.Any) -> datetime.datetime | None:
+    """Return the moment that a token states in seconds since 1970; None where no calendar has it."""
+    try:
+        return datetime.datetime.fromtimestamp(math.floor(number(claim)), datetime.timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 # --- service accounts --------------------------------------------------------------------------------------------
@@ -177,9 +191,8 @@ def shown(item: Object | None) -> str | None:
 def serves(token: str, name: str, namespace: str, seconds: int, now: datetime.datetime) -> bool:
     """Tell whether a token is the service account's, was asked for as long as ``seconds``, and has a third of that left."""
     claims = _claims(token)
-    ends = claims.get("exp", 0)
-    return bool(
-        claims.get("sub") == f"system:serviceaccount:{namespace}:{name}"
-        and ends - claims.get("iat", 0) <= seconds
-        and ends - now.timestamp() > seconds / 3
-    )
+    issued, ends = _moment(claims.get("iat", 0)), _moment(claims.get("exp"))
+    if issued is None or ends is None or claims.get("sub") != f"system:serviceaccount:{namespace}:{name}":
+        return False
+    wanted = datetime.timedelta(seconds=seconds)
+    return ends - issued <= wanted and ends - now > wanted / 3

@@ -15,6 +15,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
     annotations_of,
     labels_of,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
@@ -36,7 +37,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts imp
     SERVICE_MONITOR,
     SHARED,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_FROM_LABEL, TENANT_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 
 # The pods of a tenant's own KAI Scheduler, as the syncer labels them on the host cluster.
 _KAI_PODS = {SYNCED_FROM_LABEL: NAMESPACE}

@@ -7,13 +7,11 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Data, Problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.forms import is_namespace, label_problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Data, Problems, said
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import ANNOTATIONS, READER
-
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def reader(given: t.Any, path: str, problems: Problems) -> Data:
@@ -25,10 +23,9 @@ def reader(given: t.Any, path: str, problems: Problems) -> Data:
         return {}
     found = problems.mapping(given, READER, path)
     namespace, labels = found.get("namespace"), found.setdefault("labels", {})
-    if namespace is not None and not _NAMESPACE.fullmatch(namespace):
-        problems.add(f"{path}.namespace", f"{namespace!r} is no name of a namespace, such as monitoring.")
+    if namespace is not None and not is_namespace(namespace):
+        problems.add(f"{path}.namespace", f"{said(namespace)} is no name of a namespace, such as monitoring.")
     if labels and found.get("provider") == ANNOTATIONS:
         problems.add(f"{path}.labels", "are those of ServiceMonitors, of which there are none with annotations.")
-    for key, value in labels.items():
-        problems.typed(value, str, f"{path}.labels.{key}")
+    problems.extend(label_problems(labels, f"{path}.labels"))
     return found

@@ -13,12 +13,14 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import last_write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import reason
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEVICE_PLUGINS_FOLDER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
     assign,
+    by_node,
     ownership,
     plain,
     relabel,
@@ -33,6 +35,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status impo
     readers,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CONFIG_SECRET
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim
 
@@ -56,8 +59,11 @@ def live_claims(kube: Kube, nodes: list[Data], tenants: t.Sequence[Tenant]) -> d
     names = {owner for node in nodes for owner in owners(node["labels"])} - staying
     if not names:
         return {}
-    live = {name.partition("/")[2]: config for name, config in configs(kube).items()}
-    return {name: claim(name, live[name]) for name in names if name in live}
+    found = configs(kube)
+    live = {name.partition("/")[2]: claim(name.partition("/")[2], config) for name, config in found.read.items()}
+    # One whose configuration cannot be read may take all of them.
+    unread = {one.what.rpartition("/")[2].removeprefix(CONFIG_SECRET) for one in found.unread}
+    return {name: live.get(name) or Claim(name, own_scheduler=True) for name in names if name in live or name in unread}
 
 
 def read_devices(
@@ -74,8 +80,9 @@ def read_devices(
             return f"{name}: no device plugin runs there that mounts {DEVICE_PLUGINS_FOLDER}"
         try:
             return assigned(kube.read_file(**by_node[name]._asdict()))
-        except (TenancyError, ValueError) as exc:
-            return f"{name}: {exc}"
+        except Exception as exc:
+            # What is read there is a program's answer on that node alone.
+            return f"{name}: {reason(exc)}"
 
     names = sorted(node["metadata"]["name"] for node in nodes if has_devices(node))
     answers = dict(zip(names, concurrently(read, names)))
@@ -128,7 +135,7 @@ class Assignment:
         self, run: Run, assigned: dict[str, list[str]], names: t.Container[str] | None, dedicated: t.Container[str] = ()
     ) -> None:
         self.run = run
-        self.assigned = assigned
+        self.whose = by_node(assigned)
         self.names = names
         self.dedicated = dedicated
 
@@ -147,11 +154,11 @@ class Assignment:
 
     def _after(self, node: Data) -> Data | None:
         """Return a node as it is to be, with None for each label that is to go; None where nothing changes."""
-        labels = relabel([node], self.assigned, self.names).get(node["name"])
-        taints = retaint([node], self.assigned, self.names, self.dedicated).get(node["name"])
-        if labels is None and taints is None:
+        whose = self.whose.get(node["name"], [])
+        labels, taints = relabel(node, whose, self.names), retaint(node, whose, self.names, self.dedicated)
+        if not labels and taints is None:
             return None
-        return node | {"labels": node["labels"] | (labels or {}), "taints": node["taints"] if taints is None else taints}
+        return node | {"labels": node["labels"] | labels, "taints": node["taints"] if taints is None else taints}
 
     def _give(self, node: Data, after: Data) -> None:
         """Write a node; ``after`` is then as it was written, which differs where somebody else changed the node meanwhile."""

@@ -11,8 +11,12 @@ resource) and ``metadata`` (who wrote what of it).
 
 from __future__ import annotations
 
+import collections
+import itertools
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
@@ -29,6 +33,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation 
 
 Data = dict[str, t.Any]
 
+# Names that a refusal lists.
+_MOST_TOLD = 50
+
 WAY_OUT = "`ansible-playbook kubegpu.tenancy.cleanup -e kubegpu_only={}` removes it, or list it again."
 
 
@@ -36,12 +43,20 @@ REMOVAL = "a run that acts on it removes it, or says why it cannot."
 
 
 def plain(node: Data) -> Data:
-    """Return what an assignment needs to know of a Node. Capacity counts, because allocatable drops while a GPU is unhealthy."""
+    """Return what an assignment needs to know of a Node. Capacity counts, because allocatable drops while a GPU is unhealthy.
+
+    :raises TenancyError: where its number of GPUs cannot be read, by which it is decided who may share the node.
+    """
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    try:
+        gpus = devices(capacity.get(GPU_RESOURCE, 0))
+    except ValueError as exc:
+        raise TenancyError(f"node {node['metadata']['name']}: its capacity of {GPU_RESOURCE} cannot be read: {exc}") from exc
     return {
         "name": node["metadata"]["name"],
-        "gpus": int(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)),
+        "gpus": gpus,
         "labels": node["metadata"].get("labels") or {},
-        "taints": node["spec"].get("taints") or [],
+        "taints": (node.get("spec") or {}).get("taints") or [],
         "version": node["metadata"].get("resourceVersion"),
         "metadata": {"managedFields": node["metadata"].get("managedFields")},
     }
@@ -87,8 +102,9 @@ def assign(tenants: t.Sequence[Tenant], nodes: list[Data], unlisted: t.Mapping[s
         for name, node in by_name.items()
         if has_gpus(node)
     }
+    by_label = _by_label(claims, by_name)
     for path, tenant in present.items():
-        for name in _fixed(tenant, by_name, list(claims), f"{path}.gpu_nodes", problems):
+        for name in _fixed(tenant, by_name, claims, by_label, f"{path}.gpu_nodes", problems):
             claims[name].append(tenant.name)
     _count(present, by_name, claims, absent, problems)
     known = dict(unlisted or {}) | {tenant.name: _claim(tenant) for tenant in present.values()}
@@ -96,24 +112,33 @@ def assign(tenants: t.Sequence[Tenant], nodes: list[Data], unlisted: t.Mapping[s
         if why := _refusal([known.get(claimant, Claim(claimant, own_scheduler=True)) for claimant in claimants], by_name[name]):
             way_out = _way_out(set(claimants) - listed, absent)
             problems.add(TENANTS, f"node {name} would belong to {' and '.join(claimants)}: {why}.{way_out}")
-    assigned = {tenant.name: _assigned(tenant, path, by_name, claims, problems) for path, tenant in present.items()}
+    assigned = _assigned(present, by_name, claims, problems)
     problems.raise_if_any("the assignment of nodes")
     return assigned
 
 
-def _assigned(tenant: Tenant, path: str, nodes: dict[str, Data], claims: dict[str, list[str]], problems: Problems) -> list[str]:
-    """Return the nodes that a tenant gets by the claims, and check its queues against their GPUs."""
-    if not tenant.gpu_nodes:
-        theirs = _without_gpus(nodes)
-        if not theirs:
+def _assigned(
+    tenants: dict[str, Tenant], nodes: dict[str, Data], claims: dict[str, list[str]], problems: Problems
+) -> dict[str, list[str]]:
+    """Return the nodes that each tenant gets by the claims, and check its queues against their GPUs.
+
+    :arg tenants: by their paths in the desired state.
+    """
+    claimed: dict[str, list[str]] = collections.defaultdict(list)
+    for name, claimants in claims.items():
+        for claimant in dict.fromkeys(claimants):
+            claimed[claimant].append(name)
+    without_gpus = _without_gpus(nodes)
+    assigned: dict[str, list[str]] = {}
+    for path, tenant in tenants.items():
+        theirs = assigned[tenant.name] = list(claimed[tenant.name] if tenant.gpu_nodes else without_gpus)
+        if tenant.gpu_nodes:
+            gpus = [nodes[name]["gpus"] for name in theirs]
+            # Before the device plugin runs nobody knows how many there are.
+            problems.extend(quota_problems(tenant, sum(gpus), path) if all(gpus) else [])
+        elif not theirs:
             problems.add(path, f"{tenant.name} has no gpu_nodes, and the cluster has no node without GPUs.")
-        return theirs
-    theirs = [name for name, claimants in claims.items() if tenant.name in claimants]
-    gpus = [nodes[name]["gpus"] for name in theirs]
-    # Before the device plugin runs nobody knows how many there are.
-    if all(gpus):
-        problems.extend(quota_problems(tenant, sum(gpus), path))
-    return theirs
+    return assigned
 
 
 def _claim(tenant: Tenant) -> Claim:
@@ -148,43 +173,78 @@ def _count(
     :arg tenants: by their paths in the desired state.
     """
     counted = {path: tenant for path, tenant in tenants.items() if tenant.gpu_nodes.count}
-    kept: dict[str, list[str]] = {}
+    held: dict[str, list[str]] = collections.defaultdict(list)
+    for name in claims:
+        for owner in owners(nodes[name]["labels"]):
+            held[owner].append(name)
+    kept: dict[str, int] = {}
     for path, tenant in counted.items():
-        held = [name for name in claims if tenant.name in owners(nodes[name]["labels"])]
         # Undisputed ones first.
-        kept[path] = sorted(held, key=lambda name: bool(claims[name]))[: tenant.gpu_nodes.count]
-        for name in kept[path]:
+        theirs = sorted(held.get(tenant.name, []), key=lambda name: bool(claims[name]))[: tenant.gpu_nodes.count]
+        kept[path] = len(theirs)
+        for name in theirs:
             claims[name].append(tenant.name)
-    listed = {tenant.name for tenant in tenants.values()}
+    free = [name for name, claimants in claims.items() if not claimants]
+    others = sorted(held.keys() - {tenant.name for tenant in tenants.values()})
+    given = 0
     for path, tenant in counted.items():
-        free = [name for name, claimants in claims.items() if not claimants]
-        missing = (tenant.gpu_nodes.count or 0) - len(kept[path])
-        for name in free[:missing]:
+        missing, left = (tenant.gpu_nodes.count or 0) - kept[path], len(free) - given
+        for name in free[given : given + missing]:
             claims[name].append(tenant.name)
-        if missing > len(free):
-            others = {owner for name in claims for owner in owners(nodes[name]["labels"])} - listed
-            held_by = f" Nodes are held by {', '.join(sorted(others))}.{_way_out(others, absent)}" if others else ""
+        given += min(missing, left)
+        if missing > left:
+            held_by = f" Nodes are held by {_some(others)}.{_way_out(others[:_MOST_TOLD], absent)}" if others else ""
             problems.add(
                 f"{path}.gpu_nodes.count",
-                f"{tenant.name} needs {tenant.gpu_nodes.count} nodes with GPUs; {len(kept[path])} are its own, "
-                f"{len(free)} of all {len(claims)} are free.{held_by}",
+                f"{tenant.name} needs {tenant.gpu_nodes.count} nodes with GPUs; {kept[path]} are its own, "
+                f"{left} of all {len(claims)} are free.{held_by}",
             )
 
 
-def _fixed(tenant: Tenant, nodes: dict[str, Data], with_gpus: list[str], path: str, problems: Problems) -> list[str]:
-    """Return the nodes a tenant asks for by their names or labels."""
+def _by_label(names: t.Iterable[str], nodes: dict[str, Data]) -> dict[tuple[str, t.Any], dict[str, None]]:
+    """Return, for each label with its value, the nodes that have it, in order."""
+    found: dict[tuple[str, t.Any], dict[str, None]] = collections.defaultdict(dict)
+    for name in names:
+        for label in nodes[name]["labels"].items():
+            found[label][name] = None
+    return found
+
+
+def _fixed(
+    tenant: Tenant,
+    nodes: dict[str, Data],
+    with_gpus: t.Collection[str],
+    by_label: t.Mapping[tuple[str, t.Any], dict[str, None]],
+    path: str,
+    problems: Problems,
+) -> list[str]:
+    """Return the nodes a tenant asks for by their names or labels.
+
+    :arg by_label: as ``_by_label`` returns it of those with GPUs.
+    """
     chosen = tenant.gpu_nodes
-    have = f"The cluster's nodes with GPUs: {', '.join(with_gpus) or 'none'}."
     if chosen.labels:
-        live = [name for name in with_gpus if chosen.labels.items() <= nodes[name]["labels"].items()]
+        # The fewest are looked through.
+        first, *more = sorted((by_label.get(label, {}) for label in chosen.labels.items()), key=len)
+        live = [name for name in first if all(name in others for others in more)]
         if not live:
-            problems.add(f"{path}.labels", f"no node with GPUs has them all. {have}")
+            problems.add(f"{path}.labels", f"no node with GPUs has them all. {_have(with_gpus)}")
         return live
     for index, name in enumerate(chosen.names):
         if name not in with_gpus:
             what = "has no GPUs" if name in nodes else "is not a node of the cluster"
-            problems.add(f"{path}.names[{index}]", f"{name} {what}. {have}")
+            problems.add(f"{path}.names[{index}]", f"{name} {what}. {_have(with_gpus)}")
     return [name for name in chosen.names if name in with_gpus]
+
+
+def _have(with_gpus: t.Collection[str]) -> str:
+    return f"The cluster's nodes with GPUs: {_some(with_gpus) or 'none'}."
+
+
+def _some(names: t.Collection[str]) -> str:
+    """Return names as text, the first ones where there are many."""
+    told = ", ".join(itertools.islice(names, _MOST_TOLD))
+    return f"{told} and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else told
 
 
 def _without_gpus(nodes: dict[str, Data]) -> list[str]:
@@ -197,44 +257,45 @@ def _without_gpus(nodes: dict[str, Data]) -> list[str]:
 # --- changes -----------------------------------------------------------------------------------------------------
 
 
-def relabel(
-    nodes: list[Data], assigned: dict[str, list[str]], tenants: t.Container[str] | None
-) -> dict[str, dict[str, str | None]]:
-    """Return, by node, the labels that have to change for ``tenants`` to have what is assigned; None removes a label.
+def by_node(assigned: t.Mapping[str, t.Iterable[str]]) -> dict[str, list[str]]:
+    """Return the tenants that each node is assigned to, in the order of the tenants.
 
+    :arg assigned: names of nodes by tenant.
+    """
+    whose: dict[str, list[str]] = {}
+    for tenant, names in assigned.items():
+        for name in names:
+            whose.setdefault(name, []).append(tenant)
+    return whose
+
+
+def relabel(node: Data, whose: t.Iterable[str], tenants: t.Container[str] | None) -> dict[str, str | None]:
+    """Return the labels of a node that have to change for it to belong to some tenants; None removes a label.
+
+    :arg whose: names of the tenants that it is assigned to.
     :arg tenants: whose labels may be removed; None for everybody's.
     """
-    changes: dict[str, dict[str, str | None]] = {}
-    for node in nodes:
-        wanted = {NODE_LABEL + tenant: "true" for tenant, theirs in assigned.items() if node["name"] in theirs}
-        present = {
-            label: value
-            for label, value in node["labels"].items()
-            if label.startswith(NODE_LABEL) and (tenants is None or label.removeprefix(NODE_LABEL) in tenants)
-        }
-        if present != wanted:
-            changes[node["name"]] = dict.fromkeys(present.keys() - wanted.keys()) | wanted
-    return changes
+    wanted = {NODE_LABEL + tenant: "true" for tenant in whose}
+    present = {
+        label: value
+        for label, value in node["labels"].items()
+        if label.startswith(NODE_LABEL) and (tenants is None or label.removeprefix(NODE_LABEL) in tenants)
+    }
+    return dict.fromkeys(present.keys() - wanted.keys()) | wanted if present != wanted else {}
 
 
 def retaint(
-    nodes: list[Data], assigned: dict[str, list[str]], tenants: t.Container[str] | None, dedicated: t.Container[str]
-) -> dict[str, list[Data]]:
-    """Return, by node, all of its taints, where they have to change to keep others' pods off the nodes of ``dedicated`` tenants.
+    node: Data, whose: t.Iterable[str], tenants: t.Container[str] | None, dedicated: t.Container[str]
+) -> list[Data] | None:
+    """Return all taints of a node, where they have to change to keep others' pods off the nodes of ``dedicated`` tenants; None where not.
 
-    :arg tenants: whose taints may be removed; None for everybody's.
+    :arg whose: as of ``relabel``, and ``tenants``, whose taints may be removed.
     """
-    changes: dict[str, list[Data]] = {}
-    for node in nodes:
-        taints = node["taints"]
-        wanted = [
-            {"key": DEDICATED_TAINT, "value": tenant, "effect": "NoSchedule"}
-            for tenant, theirs in assigned.items()
-            if tenant in dedicated and node["name"] in theirs
-        ]
-        present = [
-            taint for taint in taints if taint["key"] == DEDICATED_TAINT and (tenants is None or taint.get("value") in tenants)
-        ]
-        if [{key: taint.get(key) for key in ("key", "value", "effect")} for taint in present] != wanted:
-            changes[node["name"]] = [taint for taint in taints if taint not in present] + wanted
-    return changes
+    taints = node["taints"]
+    wanted = [{"key": DEDICATED_TAINT, "value": tenant, "effect": "NoSchedule"} for tenant in whose if tenant in dedicated]
+    present = [
+        taint for taint in taints if taint["key"] == DEDICATED_TAINT and (tenants is None or taint.get("value") in tenants)
+    ]
+    if [{key: taint.get(key) for key in ("key", "value", "effect")} for taint in present] == wanted:
+        return None
+    return [taint for taint in taints if taint not in present] + wanted

@@ -7,17 +7,29 @@
 
 A virtual cluster's own API never subtracts what other tenants use of a node's GPUs; the host cluster's pods show it. Which of a node's
 GPUs a pod has, only the node's kubelet knows.
+
+Labels and annotations of tenants' pods are the tenants' words. They decide nothing about how many GPUs a pod holds, nor for whom: its spec
+and its namespace on the host cluster do.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import decimal
 import itertools
-import json
+import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_synced, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import held_by, is_ended
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices as devices_in
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number, plain
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
     CHECKPOINT,
     DEVICE_PLUGINS_FOLDER,
@@ -25,23 +37,27 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
     GPU_GROUP_LABEL,
     GPU_MEMORY_LABEL,
     GPU_RESOURCE,
+    GPU_UUID,
     MEMORY_NOTE,
     NODE_LABEL,
     RESERVATION_APP,
     RESERVED_GPU_NOTE,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import conflict
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import virtual_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim, uses
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL, TENANT_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim, selected, uses
 
 Object = dict[str, t.Any]
+# Where a GPU group is known, and its name: groups of a tenant's own KAI Scheduler are known in its namespace alone.
+Group = tuple[str, str]
 
-# Phases of pods that hold nothing any more.
-ENDED = ("Succeeded", "Failed")
 # What names of NVIDIA's extended resources begin with.
 VENDOR = "nvidia.com/"
 NONE, WHOLE = decimal.Decimal(0), decimal.Decimal(1)
+# GPUs of one node that are told apart at most. A node has a few, or some hundred replicas of them; a pod may ask for any number.
+_MOST_TOLD = 2000
+# Where the GPU groups of the host cluster's own KAI Scheduler are known; no namespace has an empty name.
+_HOST = ""
 
 
 def node_selector(tenant: str) -> dict[str, str]:
@@ -59,25 +75,187 @@ def owners(labels: t.Mapping[str, str]) -> list[str]:
     return sorted(key.removeprefix(NODE_LABEL) for key, value in labels.items() if key.startswith(NODE_LABEL) and value == "true")
 
 
+# --- what is read, each object by itself ---------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """What a node offers.
+
+    :ivar owners: names of the tenants whose node it is.
+    :ivar gpus: GPU devices; ``others``, what else of NVIDIA, such as MIG slices, by resource.
+    :ivar memory: MiB of a GPU as its label says; empty without one.
+    """
+
+    node: str
+    owners: list[str]
+    gpus: int
+    others: t.Mapping[str, int]
+    memory: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Holding:
     """GPUs that a pod keeps from others.
 
-    :ivar pod: as "namespace/name"; ``node``, empty without one.
-    :ivar gpus: devices.
-    :ivar parts: whose they are: the part of each of these GPUs, by tenant; empty for pods of no tenant.
+    :ivar pod: as "namespace/name"; ``node``, empty without one; ``tenant``, empty for pods of none.
+    :ivar gpus: devices; ``others``, what else of NVIDIA, by resource.
+    :ivar parts: whose they are: the part of each of these GPUs, by tenant.
     :ivar reserved: they are held for pods that share a GPU.
     """
 
     pod: str
     node: str
+    tenant: str
     gpus: int
+    others: t.Mapping[str, int]
     parts: t.Mapping[str, decimal.Decimal]
     reserved: bool = False
 
     @property
     def tenants(self) -> list[str]:
         return sorted(filter(None, self.parts))
+
+
+class Owners:
+    """Whose the namespaces of a host cluster are, and where the GPU groups of the pods in them are known."""
+
+    def __init__(self, namespaces: t.Iterable[Object]) -> None:
+        self._tenants: dict[str, str] = {}
+        self._apart: set[str] = set()
+        for item in namespaces:
+            name, labels = item["metadata"]["name"], labels_of(item)
+            self._tenants[name] = labels.get(TENANT_LABEL, "")
+            # Its pods never meet the host cluster's KAI Scheduler, whatever they are labelled with.
+            if TENANT_LABEL in labels and HOST_SCHEDULER_LABEL not in labels:
+                self._apart.add(name)
+
+    def names(self) -> set[str]:
+        """Return the names of all tenants."""
+        return set(filter(None, self._tenants.values()))
+
+    def of(self, item: Object) -> str:
+        """Return the tenant of an object by its namespace; empty where it is no tenant's."""
+        return self._tenants.get(item["metadata"]["namespace"], "")
+
+    def groups(self, pod: Object) -> set[Group]:
+        """Return the GPU groups of a pod, with each place where they may be known."""
+        namespace = pod["metadata"]["namespace"]
+        known_in = {namespace} if namespace in self._apart else {namespace, _HOST}
+        if is_reservation(pod):
+            known_in = {namespace} if is_synced(pod) else {_HOST}
+        return {(place, group) for place in known_in for group in gpu_groups(pod)}
+
+
+def is_reservation(pod: Object) -> bool:
+    """Tell whether KAI Scheduler made a pod to hold a GPU for pods that share it: only in the namespace where it keeps them."""
+    namespace = synced_from(pod) if is_synced(pod) else pod["metadata"]["namespace"]
+    return labels_of(pod).get("app") == RESERVATION_APP and namespace == RESERVATION_NAMESPACE
+
+
+def _reserves(pod: Object, resource: str) -> bool:
+    """Tell whether a pod holds a GPU for others: KAI Scheduler reserves one GPU by each such pod."""
+    return is_reservation(pod) and held(pod, resource) == 1
+
+
+def gpu_groups(pod: Object) -> set[str]:
+    """Return the GPU groups of a pod that shares GPUs, or of one that reserves a GPU for such pods."""
+    return {value for key, value in labels_of(pod).items() if key.partition("/")[0] == GPU_GROUP_LABEL}
+
+
+def part_of_gpu(pod: Object, size: str) -> decimal.Decimal:
+    """Return the part of each GPU that a pod asks KAI Scheduler for, from 0 to 1; 0 where that is not known.
+
+    :arg size: MiB of a GPU of its node.
+    """
+    notes = annotations_of(pod)
+    try:
+        if MEMORY_NOTE in notes:
+            memory = number(size or "0")
+            part = number(notes[MEMORY_NOTE]) / memory if memory else NONE
+            return min(part, WHOLE)
+        part = number(notes.get(FRACTION_NOTE, "0"))
+    except ValueError:
+        return NONE
+    return part if part <= WHOLE else NONE
+
+
+def offered(node: Object, resource: str = GPU_RESOURCE) -> int:
+    """Return the GPUs that a node offers to pods, each as often as it has replicas.
+
+    :raises ValueError: where the node's amount cannot be read.
+    """
+    return devices_in(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0))
+
+
+def has_devices(node: Object) -> bool:
+    """Tell whether a node offers any device of NVIDIA, GPUs or slices of them."""
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    return any(key.startswith(VENDOR) and amount != "0" for key, amount in allocatable.items())
+
+
+def held(pod: Object, resource: str = GPU_RESOURCE) -> int:
+    """Return the GPU devices that a pod keeps from others; none once it has ended.
+
+    :raises ValueError: where the pod's amounts cannot be read.
+    """
+    return 0 if is_ended(pod) else gpus_of(pod["spec"], resource)
+
+
+def gpus_of(spec: dict[str, t.Any], resource: str = GPU_RESOURCE) -> int:
+    """Return the whole GPU devices that Kubernetes books for a pod.
+
+    :raises ValueError: where its amounts cannot be read.
+    """
+    return devices_in(held_by(spec, resource))
+
+
+def pod_name(pod: Object) -> str:
+    """Return how a pod of the host cluster is named in notes."""
+    return f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def _offer(node: Object, resource: str) -> Offer:
+    metadata, allocatable = node["metadata"], (node.get("status") or {}).get("allocatable") or {}
+    others = {key: devices_in(allocatable[key]) for key in sorted(allocatable) if key.startswith(VENDOR) and key != resource}
+    labels = labels_of(node)
+    return Offer(metadata["name"], owners(labels), offered(node, resource), others, labels.get(GPU_MEMORY_LABEL, ""))
+
+
+def _sharers(pods: list[Object], whose: Owners, sizes: t.Mapping[str, str]) -> dict[Group, dict[str, decimal.Decimal]]:
+    """Return the part of a GPU that each tenant's pods have, by GPU group; pods of no tenant count as those of an empty name.
+
+    :arg sizes: MiB of a GPU, by node, as its label says; empty where it has none.
+    """
+    sharers: dict[Group, dict[str, decimal.Decimal]] = {}
+    for pod in pods:
+        if is_reservation(pod):
+            continue
+        tenant = whose.of(pod)
+        for group in whose.groups(pod):
+            parts = sharers.setdefault(group, {})
+            part = part_of_gpu(pod, sizes.get(pod["spec"].get("nodeName", ""), ""))
+            parts[tenant] = parts.get(tenant, NONE) + part
+    return sharers
+
+
+def _holding(
+    pod: Object, whose: Owners, sharers: t.Mapping[Group, t.Mapping[str, decimal.Decimal]], resource: str, others: t.Iterable[str]
+) -> Holding:
+    tenant, gpus, reserved = whose.of(pod), held(pod, resource), _reserves(pod, resource)
+    parts: dict[str, decimal.Decimal] = {}
+    for group in whose.groups(pod) if reserved else ():
+        parts |= sharers.get(group, {})
+    # One of a tenant's that nobody shares keeps the GPU from others as any pod does.
+    own = {tenant: NONE if reserved and not tenant else WHOLE}
+    held_others = {name: amount for name in others if (amount := held(pod, name))}
+    where = pod["spec"].get("nodeName", "")
+    return Holding(
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", where, tenant, gpus, held_others, parts or own, reserved
+    )
+
+
+# --- the ledger ----------------------------------------------------------------------------------------------------
 
 
 def ledger(
@@ -94,151 +272,109 @@ def ledger(
     :arg nodes: Node objects of the host cluster; pods, namespaces, quotas (ResourceQuota) and claims (ResourceClaim) alike. Finished pods
         hold nothing.
     :arg clusters: configuration of each virtual cluster, by "namespace/name".
-    :returns: ``nodes`` and ``tenants``, one row each in name order, ``overlaps``, sentences about GPUs with more than one owner, and
-        ``picture``, a line of text for each node with GPUs.
+    :returns: ``nodes`` and ``tenants``, one row each in name order, ``overlaps``, sentences about GPUs with more than one owner,
+        ``picture``, a line of text for each node with GPUs, and ``unread``, sentences about what could not be read and is in no row.
     """
-    tenant_of = tenants_of(namespaces)
-    owned_by = {node["metadata"]["name"]: owners(labels_of(node)) for node in nodes}
-    sizes = {node["metadata"]["name"]: labels_of(node).get(GPU_MEMORY_LABEL, "") for node in nodes}
-    sharers = _sharers(pods, tenant_of, sizes)
-    holdings = [holding for pod in pods if (holding := _holding(pod, tenant_of, sharers, resource)).gpus]
-    by_node = [
-        _node_row(node, owned_by, holdings, resource) | {"others": _others(node, pods, resource)}
-        for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
+    whose = Owners(namespaces)
+    offers, unread = each(nodes, lambda node: f"node {node['metadata']['name']}", lambda node: _offer(node, resource))
+    offers.sort(key=lambda offer: offer.node)
+    alive = [pod for pod in pods if not is_ended(pod)]
+    others = sorted({name for offer in offers for name in offer.others})
+    sharers = _sharers([pod for pod in alive if gpu_groups(pod)], whose, {offer.node: offer.memory for offer in offers})
+    holdings, more = each(alive, pod_name, lambda pod: _holding(pod, whose, sharers, resource, others))
+    holdings = [holding for holding in holdings if holding.gpus or holding.others]
+    bounds, unbound = _bounds(quotas, whose, resource)
+    claimed, unclaimed = _claimed(claims, whose)
+    rows = _node_rows(offers, holdings)
+    overlaps = [
+        *_trespasses(holdings, {offer.node: offer.owners for offer in offers}),
+        *_shared_by_several(holdings),
+        *_overbooked(rows),
+        *_claimed_twice(claimed),
     ]
-    bounds = _bounds(quotas, tenant_of, resource)
-    names = sorted({*filter(None, tenant_of.values()), *itertools.chain.from_iterable(owned_by.values())})
-    claimed = _claimed(claims, tenant_of)
-    overlaps = [*_trespasses(holdings, owned_by), *_shared_by_several(holdings), *_overbooked(by_node), *_claimed_twice(claimed)]
     return {
-        "nodes": by_node,
-        "tenants": [
-            _tenant_row(name, by_node, [one for one in holdings if name in one.parts], bounds.get(name))
-            | {"others": _others_of(name, pods, tenant_of, by_node), "claimed": sum(name in whose for whose in claimed.values())}
-            for name in names
-        ],
+        "nodes": rows,
+        "tenants": _tenant_rows(rows, holdings, whose.names(), bounds, claimed),
         "overlaps": [*collisions(nodes, clusters, resource), *overlaps],
-        "picture": [f"{row['node']} {drawn(row['gpus'])}" for row in by_node if row["gpus"]],
+        "picture": [f"{row['node']} {drawn(row['gpus'])}" for row in rows if row["gpus"]],
+        "unread": [one.sentence for one in [*unread, *more, *unbound, *unclaimed]],
     }
 
 
-def tenants_of(namespaces: t.Iterable[Object]) -> dict[str, str]:
-    """Return the tenant of each namespace of the host cluster, an empty name where it is no tenant's."""
-    return {item["metadata"]["name"]: labels_of(item).get(TENANT_LABEL, "") for item in namespaces}
+def _node_rows(offers: t.Sequence[Offer], holdings: t.Iterable[Holding]) -> list[Object]:
+    """Return the row of each node."""
+    placed: dict[str, list[Holding]] = collections.defaultdict(list)
+    for holding in holdings:
+        placed[holding.node].append(holding)
+    return [_node_row(offer, placed[offer.node]) for offer in offers]
 
 
-def _sharers(
-    pods: list[Object], tenant_of: t.Mapping[str, str], sizes: t.Mapping[str, str]
-) -> dict[str, dict[str, decimal.Decimal]]:
-    """Return the part of a GPU that each tenant's pods have, by GPU group; pods of no tenant count as those of an empty name.
-
-    :arg sizes: MiB of a GPU, by node, as its label says; empty where it has none.
-    """
-    sharers: dict[str, dict[str, decimal.Decimal]] = {}
-    for pod in pods:
-        if labels_of(pod).get("app") == RESERVATION_APP or pod.get("status", {}).get("phase") in ENDED:
-            continue
-        tenant = tenant_of.get(pod["metadata"]["namespace"], "")
-        for group in gpu_groups(pod):
-            parts = sharers.setdefault(group, {})
-            parts[tenant] = parts.get(tenant, NONE) + part_of_gpu(pod, sizes.get(pod["spec"].get("nodeName", ""), ""))
-    return sharers
-
-
-def gpu_groups(pod: Object) -> set[str]:
-    """Return the GPU groups of a pod that shares GPUs, or of one that reserves a GPU for such pods."""
-    return {value for key, value in labels_of(pod).items() if key.partition("/")[0] == GPU_GROUP_LABEL}
-
-
-def part_of_gpu(pod: Object, size: str) -> decimal.Decimal:
-    """Return the part of each GPU that a pod asks KAI Scheduler for; 0 where that is not known.
-
-    :arg size: MiB of a GPU of its node.
-    """
-    notes = annotations_of(pod)
-    try:
-        if MEMORY_NOTE in notes:
-            return decimal.Decimal(notes[MEMORY_NOTE]) / decimal.Decimal(size or "Infinity")
-        return decimal.Decimal(notes.get(FRACTION_NOTE, "0"))
-    except decimal.InvalidOperation:
-        return NONE
-
-
-def _holding(
-    pod: Object, tenant_of: t.Mapping[str, str], sharers: t.Mapping[str, t.Mapping[str, decimal.Decimal]], resource: str
-) -> Holding:
-    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-    reserved = labels_of(pod).get("app") == RESERVATION_APP
-    tenant = tenant_of.get(namespace, "")
-    parts: dict[str, decimal.Decimal] = {} if reserved else {tenant: WHOLE}
-    for group in gpu_groups(pod) if reserved else ():
-        parts |= sharers.get(group, {})
-    # Of a group that nobody is in any more, the pod's own namespace tells.
-    return Holding(f"{namespace}/{name}", pod["spec"].get("nodeName", ""), held(pod, resource), parts or {tenant: NONE}, reserved)
-
-
-def _node_row(node: Object, owned_by: t.Mapping[str, list[str]], holdings: list[Holding], resource: str) -> Object:
-    name = node["metadata"]["name"]
-    here = [holding for holding in holdings if holding.node == name]
-    gpus = [{tenant: float(part) for tenant, part in one.parts.items()} for one in here for _gpu in range(one.gpus)]
+def _node_row(offer: Offer, here: t.Sequence[Holding]) -> Object:
+    in_use = sum(holding.gpus for holding in here)
+    told = ({tenant: plain(part) * 1.0 for tenant, part in one.parts.items()} for one in here for _gpu in range(one.gpus))
+    gpus: list[t.Mapping[str, float]] = list(itertools.islice(told, _MOST_TOLD))
+    free = min(offer.gpus - in_use, _MOST_TOLD - len(gpus))
     return {
-        "node": name,
-        "tenants": owned_by[name],
-        "allocatable": offered(node, resource),
-        "in_use": len(gpus),
-        "gpus": gpus + [{}] * (offered(node, resource) - len(gpus)),
+        "node": offer.node,
+        "tenants": offer.owners,
+        "allocatable": offer.gpus,
+        "in_use": in_use,
+        "gpus": gpus + [{}] * max(0, free),
+        "others": {
+            name: {"allocatable": amount, "in_use": sum(holding.others.get(name, 0) for holding in here)}
+            for name, amount in offer.others.items()
+        },
     }
 
 
-def _others(node: Object, pods: list[Object], gpus: str) -> Object:
-    """Return what else of NVIDIA a node offers, such as MIG slices, and how much of it pods hold, by resource."""
-    name, allocatable = node["metadata"]["name"], node.get("status", {}).get("allocatable") or {}
-    names = sorted(key for key in allocatable if key.startswith(VENDOR) and key != gpus)
-    # Few nodes have any, and a cluster many pods.
-    here = [pod for pod in pods if pod["spec"].get("nodeName") == name] if names else []
-    return {key: {"allocatable": int(allocatable[key]), "in_use": sum(held(pod, key) for pod in here)} for key in names}
-
-
-def _others_of(name: str, pods: list[Object], tenant_of: t.Mapping[str, str], by_node: list[Object]) -> dict[str, int]:
-    """Return how much of such resources the placed pods of a tenant hold."""
-    nodes = {row["node"] for row in by_node}
-    theirs = [pod for pod in pods if tenant_of.get(pod["metadata"]["namespace"]) == name and pod["spec"].get("nodeName") in nodes]
-    names = sorted({key for row in by_node for key in row["others"]})
-    return {key: amount for key in names if (amount := sum(held(pod, key) for pod in theirs))}
-
-
-def _claimed(claims: t.Iterable[Object], tenant_of: t.Mapping[str, str]) -> dict[tuple[str, str, str], set[str]]:
-    """Return whose claims have a device of Dynamic Resource Allocation, by driver, pool and device; tenants, or an empty name.
-
-    Access for administration, and a share of a device that is given out in parts, keep it from nobody.
-    """
-    claimed: dict[tuple[str, str, str], set[str]] = {}
-    for item in claims:
-        tenant = tenant_of.get(item["metadata"]["namespace"], "")
-        allocation = (item.get("status") or {}).get("allocation") or {}
-        for one in (allocation.get("devices") or {}).get("results") or []:
-            if not one.get("adminAccess") and not one.get("shareID"):
-                claimed.setdefault((one["driver"], one["pool"], one["device"]), set()).add(tenant)
-    return claimed
-
-
-def _claimed_twice(claimed: t.Mapping[tuple[str, str, str], set[str]]) -> list[str]:
+def _tenant_rows(
+    rows: t.Iterable[Object],
+    holdings: t.Iterable[Holding],
+    names: set[str],
+    bounds: t.Mapping[str, int],
+    claimed: t.Mapping[tuple[str, str, str], set[str]],
+) -> list[Object]:
+    """Return the row of each tenant, in the order of their names."""
+    nodes_of: dict[str, list[Object]] = collections.defaultdict(list)
+    existing = set()
+    for row in rows:
+        existing.add(row["node"])
+        for owner in row["tenants"]:
+            nodes_of[owner].append(row)
+    holdings_of: dict[str, list[Holding]] = collections.defaultdict(list)
+    for holding in holdings:
+        # Slices are of the pod's own tenant, whoever shares a GPU with it.
+        for tenant in {*holding.parts, *([holding.tenant] if holding.others else [])}:
+            holdings_of[tenant].append(holding)
+    claims = collections.Counter(tenant for tenants in claimed.values() for tenant in tenants)
     return [
-        f"device {device} of pool {pool} ({driver}) is allocated to claims of {' and '.join(name or 'no tenant' for name in sorted(whose))}"
-        for (driver, pool, device), whose in sorted(claimed.items())
-        if len(whose) > 1
+        _tenant_row(name, nodes_of[name], existing, holdings_of[name], bounds.get(name)) | {"claimed": claims[name]}
+        for name in sorted(names | nodes_of.keys())
     ]
 
 
-def offered(node: Object, resource: str = GPU_RESOURCE) -> int:
-    """Return the GPUs that a node offers to pods, each as often as it has replicas."""
-    return int(node.get("status", {}).get("allocatable", {}).get(resource, 0))
-
-
-def has_devices(node: Object) -> bool:
-    """Tell whether a node offers any device of NVIDIA, GPUs or slices of them."""
-    allocatable = node.get("status", {}).get("allocatable") or {}
-    return any(key.startswith(VENDOR) and amount != "0" for key, amount in allocatable.items())
+def _tenant_row(
+    name: str, theirs: t.Sequence[Object], existing: t.Container[str], holdings: t.Sequence[Holding], quota: int | None
+) -> Object:
+    """Return a tenant's row. A pod that is not placed, or on a node that is gone, asks for GPUs and holds none."""
+    sharing = [holding for holding in holdings if name in holding.parts]
+    placed = [holding for holding in sharing if holding.node in existing]
+    others: collections.Counter[str] = collections.Counter()
+    for holding in holdings:
+        if holding.tenant == name and holding.node in existing:
+            others.update(holding.others)
+    return {
+        "tenant": name,
+        "nodes": [row["node"] for row in theirs],
+        "promised": sum(row["allocatable"] for row in theirs),
+        "quota": quota,
+        "requested": sum(holding.gpus for holding in sharing),
+        "reserved": sum(holding.gpus for holding in placed if holding.reserved),
+        "in_use": sum(holding.gpus for holding in placed),
+        "shares": plain(sum((holding.gpus * holding.parts[name] for holding in placed), NONE)) * 1.0,
+        "shared_with": sorted({other for holding in placed for other in holding.tenants} - {name}),
+        "others": dict(sorted(others.items())),
+    }
 
 
 def drawn(gpus: t.Iterable[t.Mapping[str, float]]) -> str:
@@ -254,34 +390,19 @@ def shown_holders(parts: t.Mapping[str, float]) -> str:
     )
 
 
-def _tenant_row(name: str, by_node: list[Object], holdings: list[Holding], quota: int | None) -> Object:
-    """Return a tenant's row. A pod that is not placed, or on a node that is gone, asks for GPUs and holds none."""
-    theirs = [row for row in by_node if name in row["tenants"]]
-    existing = {row["node"] for row in by_node}
-    placed = [holding for holding in holdings if holding.node in existing]
-    return {
-        "tenant": name,
-        "nodes": [row["node"] for row in theirs],
-        "promised": sum(row["allocatable"] for row in theirs),
-        "quota": quota,
-        "requested": sum(holding.gpus for holding in holdings),
-        "reserved": sum(holding.gpus for holding in placed if holding.reserved),
-        "in_use": sum(holding.gpus for holding in placed),
-        "shares": float(sum(holding.gpus * holding.parts[name] for holding in placed)),
-        "shared_with": sorted({other for holding in placed for other in holding.tenants} - {name}),
-    }
+# --- more than one owner -------------------------------------------------------------------------------------------
 
 
 def _trespasses(holdings: list[Holding], owned_by: t.Mapping[str, list[str]]) -> list[str]:
     """Return a sentence for each pod that holds GPUs of others' nodes."""
     sentences = []
     for holding in holdings:
-        whose = owned_by.get(holding.node)
-        if whose and not set(holding.parts) <= set(whose):
+        owners_here = owned_by.get(holding.node)
+        if owners_here and holding.gpus and not set(holding.parts) <= set(owners_here):
             tenants = [f"tenant {tenant}" if tenant else "no tenant" for tenant in sorted(holding.parts)]
             sentences.append(
                 f"pod {holding.pod} of {' and '.join(tenants)} holds {holding.gpus} GPUs of node {holding.node}, which is "
-                f"{' and '.join(whose)}'s"
+                f"{' and '.join(owners_here)}'s"
             )
     return sentences
 
@@ -307,47 +428,81 @@ def _overbooked(by_node: list[Object]) -> list[str]:
     ]
 
 
-def held(pod: Object, resource: str = GPU_RESOURCE) -> int:
-    """Return the GPU devices that a pod keeps from others; none once it has ended."""
-    return 0 if pod.get("status", {}).get("phase") in ENDED else gpus_of(pod["spec"], resource)
+def _claimed(claims: t.Iterable[Object], whose: Owners) -> tuple[dict[tuple[str, str, str], set[str]], list[Unread]]:
+    """Return whose claims have a device of Dynamic Resource Allocation, by driver, pool and device; tenants, or an empty name.
+
+    Access for administration, and a share of a device that is given out in parts, keep it from nobody.
+    """
+
+    def taken(item: Object) -> list[tuple[tuple[str, str, str], str]]:
+        allocation = (item.get("status") or {}).get("allocation") or {}
+        return [
+            ((one["driver"], one["pool"], one["device"]), whose.of(item))
+            for one in (allocation.get("devices") or {}).get("results") or []
+            if not one.get("adminAccess") and not one.get("shareID")
+        ]
+
+    found, unread = each(claims, lambda item: f"ResourceClaim {item['metadata']['namespace']}/{item['metadata']['name']}", taken)
+    claimed: dict[tuple[str, str, str], set[str]] = {}
+    for device, tenant in itertools.chain.from_iterable(found):
+        claimed.setdefault(device, set()).add(tenant)
+    return claimed, unread
 
 
-def collisions(nodes: list[Object], clusters: dict[str, Object], resource: str = GPU_RESOURCE) -> list[str]:
+def _claimed_twice(claimed: t.Mapping[tuple[str, str, str], set[str]]) -> list[str]:
+    return [
+        f"device {device} of pool {pool} ({driver}) is allocated to claims of {' and '.join(name or 'no tenant' for name in sorted(whose))}"
+        for (driver, pool, device), whose in sorted(claimed.items())
+        if len(whose) > 1
+    ]
+
+
+def collisions(
+    nodes: list[Object], clusters: t.Mapping[str, Object], resource: str = GPU_RESOURCE, only: str | None = None
+) -> list[str]:
     """Return a sentence for each node whose GPUs two virtual clusters would book, each without seeing the other.
 
     :arg clusters: values or configuration of each, by the name that the sentences give it.
+    :arg only: name of the one that the sentences are about; None for all.
     """
+    by_label: dict[tuple[str, str], list[Object]] = collections.defaultdict(list)
+    for node in nodes:
+        for pair in labels_of(node).items():
+            by_label[pair].append(node)
+    claims: dict[str, list[str]] = collections.defaultdict(list)
+    for name, config in sorted(clusters.items()):
+        # The fewest nodes that have one of the labels by which the virtual cluster chooses its own.
+        candidates = min((by_label.get(pair, []) for pair in selected(config).items()), key=len, default=nodes)
+        for node in candidates:
+            if uses(config, labels_of(node)):
+                claims[node["metadata"]["name"]].append(name)
     sentences = []
     for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
-        gpus = offered(node, resource)
-        claims = [claim(name, config) for name, config in sorted(clusters.items()) if uses(config, labels_of(node))]
-        if why := conflict(gpus, claims):
+        names = claims[node["metadata"]["name"]]
+        if len(names) < 2 or (only is not None and only not in names):
+            continue
+        try:
+            gpus = offered(node, resource)
+        except ValueError:
+            # The ledger names such a node; that two claim it, it says all the same.
+            gpus = 1
+        if why := conflict(gpus, [claim(name, clusters[name]) for name in names]):
             sentences.append(f"node {node['metadata']['name']} with {gpus} GPUs: {why}")
     return sentences
 
 
-def _bounds(quotas: list[Object], tenant_of: dict[str, str], resource: str) -> dict[str, int]:
+def _bounds(quotas: list[Object], whose: Owners, resource: str) -> tuple[dict[str, int], list[Unread]]:
     """Return the GPU devices that tenants' pods may ask for at most, by tenant, where a quota of the host cluster says so."""
+
+    def bound(quota: Object) -> tuple[str, int]:
+        return whose.of(quota), devices_in(quota["spec"]["hard"][f"requests.{resource}"])
+
+    bounding = [one for one in quotas if whose.of(one) and f"requests.{resource}" in ((one.get("spec") or {}).get("hard") or {})]
+    found, unread = each(bounding, lambda one: f"ResourceQuota in {one['metadata']['namespace']}", bound)
     bounds: dict[str, int] = {}
-    for quota in quotas:
-        tenant, hard = tenant_of.get(quota["metadata"]["namespace"], ""), quota.get("spec", {}).get("hard") or {}
-        if tenant and f"requests.{resource}" in hard:
-            bound = int(hard[f"requests.{resource}"])
-            bounds[tenant] = min(bound, bounds.get(tenant, bound))
-    return bounds
-
-
-def gpus_of(spec: dict[str, t.Any], resource: str = GPU_RESOURCE) -> int:
-    """Return the whole GPU devices that a pod holds: its containers' sum, or one init container's need where that is larger."""
-
-    def limit(container: dict[str, t.Any]) -> int:
-        return int((container.get("resources") or {}).get("limits", {}).get(resource, 0))
-
-    return max(
-        sum(limit(container) for container in spec.get("containers", [])),
-        *(limit(container) for container in spec.get("initContainers") or []),
-        0,
-    )
+    for tenant, most in found:
+        bounds[tenant] = min(most, bounds.get(tenant, most))
+    return bounds, unread
 
 
 # --- down to pods and devices ------------------------------------------------------------------------------------
@@ -379,11 +534,11 @@ def readers(pods: t.Iterable[Object], namespaces: t.Iterable[Object]) -> dict[st
 
     Pods of tenants do not count: what they answer would be what the tenant likes.
     """
-    tenant_of = tenants_of(namespaces)
+    whose = Owners(namespaces)
     found: dict[str, Reader] = {}
     for pod in pods:
         spec, metadata = pod["spec"], pod["metadata"]
-        if pod.get("status", {}).get("phase") != "Running" or tenant_of.get(metadata["namespace"]):
+        if (pod.get("status") or {}).get("phase") != "Running" or is_synced(pod) or whose.of(pod):
             continue
         folders = {
             volume["name"]
@@ -404,7 +559,7 @@ def assigned(checkpoint: str) -> Assigned:
     :raises ValueError: where it is not of the form that is known.
     """
     try:
-        data = json.loads(checkpoint)["Data"]
+        data = parse_json(checkpoint)["Data"]
         registered = {one for name, ids in (data["RegisteredDevices"] or {}).items() if name.startswith(VENDOR) for one in ids}
         pods: dict[str, set[str]] = {}
         for entry in data["PodDeviceEntries"] or []:
@@ -428,45 +583,62 @@ def devices(
     :arg known: what kubelet knows, by node; of other nodes, only what KAI Scheduler noted of shared GPUs is known.
     :returns: as module gpu_ledger_info documents them.
     """
-    tenant_of = tenants_of(namespaces)
-    placed: dict[str, list[Object]] = {}
+    whose = Owners(namespaces)
+    placed: dict[str, list[Object]] = collections.defaultdict(list)
     for pod in pods:
-        if pod.get("status", {}).get("phase") not in ENDED:
-            placed.setdefault(pod["spec"].get("nodeName", ""), []).append(pod)
+        if not is_ended(pod):
+            placed[pod["spec"].get("nodeName", "")].append(pod)
+    offers, _unread = each(nodes, lambda node: str(node["metadata"]["name"]), lambda node: _offer(node, resource))
     rows = []
-    for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"])):
-        name, size = node["metadata"]["name"], labels_of(node).get(GPU_MEMORY_LABEL, "")
-        here, seen = placed.get(name, []), known.get(name)
-        taken = [
-            {"node": name, "device": device, "tenant": tenant_of.get(holder["metadata"]["namespace"], "")}
-            | {"pod": virtual_name(holder), "part": float(part)}
-            for pod in here
-            for device in _devices_of(pod, seen, resource)
-            for holder, part in _holders(pod, here, size)
-        ]
+    for offer in sorted(offers, key=lambda offer: offer.node):
+        here, seen = placed[offer.node], known.get(offer.node)
+        taken = _taken(offer, here, seen, whose, resource)
         used = {row["device"] for row in taken}
-        free = (
-            sorted(seen.devices - used) if seen else [None] * (offered(node, resource) - sum(held(pod, resource) for pod in here))
-        )
+        # Of a pod whose amounts cannot be read, the ledger says so.
+        amounts, _unread = each(here, pod_name, lambda pod: held(pod, resource))
+        free = sorted(seen.devices - used) if seen else [None] * min(offer.gpus - sum(amounts), _MOST_TOLD)
         rows += sorted(
-            [*taken, *({"node": name, "device": one, "tenant": "", "pod": "", "part": 0.0} for one in free)],
+            [*taken, *({"node": offer.node, "device": one, "tenant": "", "pod": "", "part": 0.0} for one in free)],
             key=lambda row: (row["device"] is None, row["device"] or "", not row["pod"], row["pod"]),
         )
     return rows
 
 
+def _taken(offer: Offer, here: list[Object], seen: Assigned | None, whose: Owners, resource: str) -> list[Object]:
+    """Return a row for each device of a node and pod that has it or a part of it."""
+    sharing: dict[Group, list[Object]] = collections.defaultdict(list)
+    for pod in here:
+        if not is_reservation(pod):
+            for group in whose.groups(pod):
+                sharing[group].append(pod)
+
+    def rows(pod: Object) -> list[Object]:
+        holders = _holders(pod, sharing, whose, offer.memory) if _reserves(pod, resource) else [(pod, WHOLE)]
+        return [
+            {"node": offer.node, "device": device, "tenant": whose.of(holder)}
+            | {"pod": shown(virtual_name(holder)), "part": plain(part) * 1.0}
+            for device in _devices_of(pod, seen, resource)
+            for holder, part in holders
+        ]
+
+    found, _unread = each(here, pod_name, rows)
+    return list(itertools.chain.from_iterable(found))
+
+
 def _devices_of(pod: Object, seen: Assigned | None, resource: str) -> list[str | None]:
     """Return the IDs of the devices that a pod keeps from others; None for each whose ID is not known."""
+    gpus = held(pod, resource)
     ids = sorted(seen.pods.get(pod["metadata"].get("uid", ""), ())) if seen else []
-    if not ids and RESERVED_GPU_NOTE in annotations_of(pod):
-        ids = [annotations_of(pod)[RESERVED_GPU_NOTE]]
-    return [*ids, *[None] * (held(pod, resource) - len(ids))]
+    noted = annotations_of(pod).get(RESERVED_GPU_NOTE, "")
+    # What a tenant's pod says of itself counts for nothing.
+    if not ids and _reserves(pod, resource) and not is_synced(pod) and re.fullmatch(GPU_UUID, noted):
+        ids = [noted]
+    return [*ids, *[None] * min(gpus - len(ids), _MOST_TOLD)]
 
 
-def _holders(pod: Object, here: t.Iterable[Object], size: str) -> list[tuple[Object, decimal.Decimal]]:
-    """Return who has a pod's devices, and which part of them: the pod itself, or those for which it reserves a GPU."""
-    if labels_of(pod).get("app") != RESERVATION_APP:
-        return [(pod, WHOLE)]
-    groups = gpu_groups(pod)
-    sharing = [one for one in here if labels_of(one).get("app") != RESERVATION_APP and groups & gpu_groups(one)]
-    return [(one, part_of_gpu(one, size)) for one in sharing] or [(pod, NONE)]
+def _holders(
+    pod: Object, sharing: t.Mapping[Group, list[Object]], whose: Owners, size: str
+) -> list[tuple[Object, decimal.Decimal]]:
+    """Return the pods for which a pod reserves a GPU, and which part of it each has; the pod itself where there are none."""
+    found = {id(one): one for group in whose.groups(pod) for one in sharing.get(group, ())}
+    return [(one, part_of_gpu(one, size)) for one in found.values()] or [(pod, NONE)]

@@ -14,6 +14,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
+
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
@@ -58,3 +60,13 @@ def conflict(gpus: int, claims: t.Sequence[Claim]) -> str:
 
 def _and(names: t.Sequence[str]) -> str:
     return " and ".join(names)
+
+
+def tolerates_others(key: t.Any, operator: t.Any, value: t.Any, tenant: str = "") -> bool:
+    """Tell whether a toleration lets pods onto nodes that are dedicated to a tenant of trust zero.
+
+    :arg key: of a taint; empty for all taints. ``operator`` and ``value`` as Kubernetes has them.
+    :arg tenant: whose own nodes do not count; empty for nobody's.
+    """
+    own = bool(tenant) and operator != "Exists" and value == tenant
+    return not key or (key == DEDICATED_TAINT and not own)

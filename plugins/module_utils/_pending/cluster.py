@@ -14,14 +14,16 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import each
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SCHEDULERS, Version
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduling_reasons
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, held, is_reservation, offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, children_of, leaves
 
 Object = dict[str, t.Any]
 # Namespace and name.
@@ -29,9 +31,7 @@ Key = tuple[str, str]
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
-# How much of what others write is shown.
-_LONGEST = 400
-_IMAGE_VERSION = re.compile(r":v?(\d+)\.(\d+)\.(\d+)(?:@|$)")
+_IMAGE_VERSION = re.compile(r":v?(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:@|$)", re.ASCII)
 # A pod's own message (pkg/scheduler/cache/status_updater): node pool and reason in front where there are any.
 _TOLD = re.compile(r"(?:Node-Pool '[^']*': )?(?:([A-Z][A-Za-z]+): )?(.*)")
 
@@ -76,6 +76,8 @@ class Cluster:
     requests: dict[Key, Object]
     events: dict[str, list[Object]]
     trouble: Answer | None = None
+    # Of groups of which a pod was judged already: a group may have thousands of pods.
+    gangs: dict[Key, Answer | None] = dataclasses.field(default_factory=dict, compare=False)
 
     @functools.cached_property
     def schedulers(self) -> list[Object]:
@@ -86,9 +88,9 @@ class Cluster:
     @functools.cached_property
     def version(self) -> Version | None:
         """KAI's version, by its scheduler's image; None where that does not say."""
-        images = [container["image"] for pod in self.schedulers for container in pod["spec"]["containers"]]
+        images = [str(container.get("image", "")) for pod in self.schedulers for container in pod["spec"]["containers"]]
         found = next(filter(None, map(_IMAGE_VERSION.search, images)), None)
-        return (int(found[1]), int(found[2]), int(found[3])) if found else None
+        return (whole(found[1]), whole(found[2]), whole(found[3])) if found else None
 
     @functools.cached_property
     def members(self) -> dict[Key, list[Object]]:
@@ -102,16 +104,46 @@ class Cluster:
     @functools.cached_property
     def most_gpus(self) -> int:
         """The GPUs of the node that offers most."""
-        return max((_offered(node) for node in self.nodes), default=0)
+        return max(self._offers.values(), default=0)
+
+    @functools.cached_property
+    def _offers(self) -> dict[str, int]:
+        """GPUs of each node; one of which that cannot be read offers none that is known."""
+        found, _unread = each(self.nodes, key_name, lambda node: (node["metadata"]["name"], offered(node)))
+        return dict(found)
 
     @functools.cached_property
     def most_free_gpus(self) -> int:
         """The GPUs that no pod holds on the node that takes pods and has most of them."""
         taken: collections.Counter[str] = collections.Counter()
-        for pod in self.pods:
-            taken[pod["spec"].get("nodeName", "")] += held(pod)
-        usable = (node for node in self.nodes if not node["spec"].get("unschedulable"))
-        return max((_offered(node) - taken[node["metadata"]["name"]] for node in usable), default=0)
+        for node, gpus in each(self.pods, key_name, lambda pod: (pod["spec"].get("nodeName", ""), held(pod)))[0]:
+            taken[node] += gpus
+        usable = (node["metadata"]["name"] for node in self.nodes if not (node.get("spec") or {}).get("unschedulable"))
+        return max((self._offers.get(name, 0) - taken[name] for name in usable), default=0)
+
+    @functools.cached_property
+    def placed_groups(self) -> set[Key]:
+        """The PodGroups of which a pod that counts has a node."""
+        return {key for key, members in self.members.items() if any(member["spec"].get("nodeName") for member in members)}
+
+    @functools.cached_property
+    def leaf_queues(self) -> list[str]:
+        """Names of the queues that work is submitted to, sorted."""
+        return sorted(queue.name for queue in leaves(self.queues))
+
+    @functools.cached_property
+    def child_queues(self) -> dict[str | None, list[str]]:
+        """Names of the queues below each queue, sorted."""
+        return {parent: sorted(queue.name for queue in below) for parent, below in children_of(self.queues).items()}
+
+    @functools.cached_property
+    def reservations(self) -> dict[str, list[Object]]:
+        """The pods by which KAI Scheduler holds a GPU for pods that share it, by their group."""
+        found = collections.defaultdict(list)
+        for pod in filter(is_reservation, self.pods):
+            for group in gpu_groups(pod):
+                found[group].append(pod)
+        return found
 
     def group_of(self, pod: Object) -> Object | None:
         """Return a pod's PodGroup, or None."""
@@ -151,7 +183,7 @@ class Cluster:
         """Return what KAI Scheduler says of a pod; an empty list where it has said nothing."""
         group = self.group_of(pod)
         # While one of its pods is placed, a group keeps an older condition (markPodGroupUnschedulable in status_updater).
-        if group and not any(member["spec"].get("nodeName") for member in self.members[group_key(pod)]):
+        if group and group_key(pod) not in self.placed_groups:
             reasons = [_told(reason) for reason in scheduling_reasons(group)]
             if reasons:
                 return reasons
@@ -188,10 +220,11 @@ def conditions_of(pod: Object) -> list[Object]:
     return pod["status"].get("conditions") or []
 
 
-def _offered(node: Object) -> int:
-    return int((node["status"].get("allocatable") or {}).get(GPU_RESOURCE, 0))
+def key_name(item: Object) -> str:
+    """Return how an object is named in notes."""
+    return "/".join(filter(None, key_of(item)))
 
 
 def line(text: object) -> str:
-    """Return what others wrote as one line, without the full stop at its end."""
-    return " ".join(str(text or "").split())[:_LONGEST].rstrip(" .")
+    """Return what others wrote as one printable line, without the full stop at its end."""
+    return shown(text or "").rstrip(" .")

@@ -13,19 +13,23 @@ import datetime
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each, reason
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import event_time
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
     Answer,
     Cluster,
+    Key,
     Object,
+    key_name,
     key_of,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import last_error, report
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, readable
 
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
@@ -38,7 +42,7 @@ _PODS = "status.phase!=Succeeded"
 def pending(run: Run) -> Result:
     """Return why the chosen pods of a cluster wait, and which run past KAI Scheduler, as the options of kai_pending_info say."""
     kube, params = run.kube, run.params
-    cluster = read(kube, params["scheduler_name"])
+    cluster, unread = read(kube, params["scheduler_name"])
     chosen = cluster.pods
     if params["label_selector"]:
         labelled = {key_of(pod) for pod in kube.list("v1", "Pod", None, params["label_selector"], _PODS)}
@@ -46,33 +50,61 @@ def pending(run: Run) -> Result:
     if params["namespaces"]:
         chosen = [pod for pod in chosen if key_of(pod)[0] in params["namespaces"]]
     now = datetime.datetime.now(datetime.timezone.utc)
-    rows = report(chosen, cluster, now)
+    rows, unjudged = report(chosen, cluster, now)
     if any(row["reason"] == facts.UNKNOWN for row in rows):
-        rows = report(chosen, dataclasses.replace(cluster, trouble=_trouble(run, cluster)), now)
-    return {"changed": False, "pods": rows}
+        rows, unjudged = report(chosen, dataclasses.replace(cluster, trouble=_trouble(run, cluster)), now)
+    return {"changed": False, "pods": rows, "unread": [one.sentence for one in [*unread, *unjudged]]}
 
 
-def read(kube: Kube, scheduler: str) -> Cluster:
+def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     """Read a cluster, with one list of each kind; kinds that it does not have count as empty.
 
     :arg scheduler: the name by which pods ask for KAI Scheduler.
+    :returns: the cluster, and the objects of KAI Scheduler that have not the form of their kind.
     """
-    requests = kube.list(*facts.BIND_REQUEST)
-    return Cluster(
+    requests, odd_requests = each(kube.list(*facts.BIND_REQUEST), lambda item: f"BindRequest {key_name(item)}", _request)
+    queues, odd_queues = readable(kube.list(API_VERSION, KIND))
+    groups, odd_groups = each(kube.list(*POD_GROUP), lambda item: f"PodGroup {key_name(item)}", _group)
+    cluster = Cluster(
         scheduler=scheduler,
         pods=kube.list("v1", "Pod", field_selector=_PODS),
         nodes=kube.list("v1", "Node"),
-        groups={key_of(group): group for group in kube.list(*POD_GROUP)},
-        queues=from_live(kube.list(API_VERSION, KIND)),
-        requests={(key_of(request)[0], request["spec"].get("podName", "")): request for request in requests},
+        groups=dict(groups),
+        queues=from_live(queues),
+        requests=dict(requests),
         events=_by_pod(kube.list("v1", "Event", field_selector="involvedObject.kind=Pod")),
     )
+    return cluster, [*odd_requests, *odd_queues, *odd_groups]
+
+
+def _request(item: Object) -> tuple[Key, Object]:
+    """Return a BindRequest by its pod.
+
+    :raises Exception: where it has not the form of one.
+    """
+    groups = item["spec"].get("selectedGPUGroups") or []
+    return (key_of(item)[0], str(item["spec"].get("podName", ""))), item | {
+        "spec": item["spec"] | {"selectedGPUGroups": [str(group) for group in groups]},
+        "status": dict(item.get("status") or {}),
+    }
+
+
+def _group(item: Object) -> tuple[Key, Object]:
+    """Return a PodGroup by its name.
+
+    :raises Exception: where it has not the form of one.
+    """
+    spec = dict(item.get("spec") or {})
+    parts = [{"name": str(part["name"]), "minMember": whole(part.get("minMember") or 0)} for part in spec.get("subGroups") or []]
+    spec |= {"minMember": whole(spec.get("minMember") or 0), "subGroups": parts}
+    spec |= {"queue": str(spec["queue"])} if spec.get("queue") else {}
+    return key_of(item), item | {"spec": spec}
 
 
 def _by_pod(events: list[Object]) -> dict[str, list[Object]]:
     grouped: dict[str, list[Object]] = collections.defaultdict(list)
     for event in sorted(events, key=event_time):
-        grouped[event["involvedObject"].get("uid", "")].append(event)
+        grouped[str((event.get("involvedObject") or {}).get("uid", ""))].append(event)
     return grouped
 
 
@@ -84,5 +116,5 @@ def _trouble(run: Run, cluster: Cluster) -> Answer | None:
         try:
             logs[name] = run.kube.logs(name, NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
         except TenancyError as exc:
-            run.warn(f"Why pods wait may be in the log of pod {name} in {NAMESPACE}, which cannot be read: {exc.message}")
+            run.warn(f"Why pods wait may be in the log of pod {name} in {NAMESPACE}, which cannot be read: {reason(exc)}")
     return last_error(logs)

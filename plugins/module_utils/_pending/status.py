@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
+import math
 import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
     container_statuses,
     event_time,
@@ -23,17 +26,16 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods impor
     pod_state,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE, dotted, facts_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
     FRACTION_NOTE,
-    GPU_GROUP_LABEL,
     MEMORY_NOTE,
-    RESERVATION_APP,
     RESERVED_GPU_NOTE,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, held
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, held, is_reservation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
     Answer,
@@ -42,13 +44,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster i
     Told,
     conditions_of,
     group_key,
+    key_name,
     key_of,
     line,
     scheduler_of,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import OVER_LIMIT, POD_GROUP_NOTE, SUB_GROUP_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, leaves
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors
 
 # pkg/scheduler/api/unschedule_info.go, alike from v0.7.11 to v0.17.0.
 _LIMIT = re.compile(
@@ -153,7 +156,7 @@ def _queue_missing(pod: Object, cluster: Cluster) -> Answer | None:
     # Without a scheduler here, the host cluster's has its own queues.
     if name in cluster.queues or not (cluster.schedulers or cluster.said(pod, facts.QUEUE_MISSING)):
         return None
-    known = ", ".join(sorted(queue.name for queue in leaves(cluster.queues))[:9])
+    known = ", ".join(cluster.leaf_queues[:9])
     existing = f"one of the leaf queues {known}" if known else "an existing leaf queue"
     advice = f"Name {existing} in the label {QUEUE_LABEL} of its workload, or create the queue (kai_queues)."
     if name == DEFAULT_QUEUE and QUEUE_LABEL not in labels_of(pod):
@@ -177,8 +180,8 @@ def _queue_without_parent(pod: Object, cluster: Cluster) -> Answer | None:
 
 def _parent_queue(pod: Object, cluster: Cluster) -> Answer | None:
     name = cluster.queue_of(pod)
-    children = ", ".join(sorted(queue.name for queue in cluster.queues.values() if queue.parent == name))
-    if not children:
+    children = ", ".join(cluster.child_queues.get(name, [])[:9])
+    if name is None or not children:
         return None
     message = f"Its queue {name} has the children {children}, and KAI Scheduler places pods of leaf queues only."
     return Answer("parent_queue", message, f"Name one of its leaf queues in the label {QUEUE_LABEL} of its workload.")
@@ -207,7 +210,8 @@ def _binding(pod: Object, cluster: Cluster) -> Answer | None:
     # The number of failed attempts stays at 1: the status is written only when the phase changes (bindrequest_controller.go).
     failure = line(status.get("reason")) if status.get("phase") == facts.BIND_FAILED else ""
     if groups := spec.get("selectedGPUGroups"):
-        waiting = [one for one in _reservations(cluster, groups) if RESERVED_GPU_NOTE not in annotations_of(one)]
+        reservations = (one for group in groups for one in cluster.reservations.get(str(group), ()))
+        waiting = [one for one in reservations if RESERVED_GPU_NOTE not in annotations_of(one)]
         failure = line(pod_state(waiting[0])) if waiting else failure
     if not failure:
         advice = "Wait; if it stays, see whether the pod of KAI Scheduler's binder runs."
@@ -219,11 +223,6 @@ def _binding(pod: Object, cluster: Cluster) -> Answer | None:
     )
 
 
-def _reservations(cluster: Cluster, groups: t.Container[str]) -> list[Object]:
-    inside = (pod for pod in cluster.pods if key_of(pod)[0] == RESERVATION_NAMESPACE)
-    return [pod for pod in inside if labels_of(pod).get(GPU_GROUP_LABEL) in groups]
-
-
 def _unreserved(message: str) -> Answer:
     advice = (
         f"See why the pods in {RESERVATION_NAMESPACE} do not run or see no GPU: image, quota, driver, and the RuntimeClass, "
@@ -233,6 +232,13 @@ def _unreserved(message: str) -> Answer:
 
 
 def _gang(pod: Object, cluster: Cluster) -> Answer | None:
+    key = group_key(pod)
+    if key not in cluster.gangs:
+        cluster.gangs[key] = _short_gang(pod, cluster)
+    return cluster.gangs[key]
+
+
+def _short_gang(pod: Object, cluster: Cluster) -> Answer | None:
     group = cluster.group_of(pod) or {}
     spec = group.get("spec") or {}
     needs = {"": spec.get("minMember") or 0}
@@ -326,7 +332,7 @@ def _scheduler_error(_pod: Object, cluster: Cluster) -> Answer | None:
 def _last_known(pod: Object, cluster: Cluster) -> Answer:
     """Return what was last written of a pod."""
     known = [
-        (event_time(event), event["reason"], line(event.get("message")))
+        (event_time(event), line(event.get("reason")), line(event.get("message")))
         for event in cluster.events_of(pod)
         if event.get("reason") != facts.BOUND_EVENT
     ]
@@ -350,8 +356,7 @@ def _last_known(pod: Object, cluster: Cluster) -> Answer:
 
 def _past_queues(pod: Object, cluster: Cluster) -> Answer | None:
     node, gpus = pod["spec"].get("nodeName"), held(pod)
-    reserves = labels_of(pod).get("app") == RESERVATION_APP
-    if not (cluster.schedulers and node and gpus) or reserves or cluster.is_kais(pod):
+    if not (cluster.schedulers and node and gpus) or is_reservation(pod) or cluster.is_kais(pod):
         return None
     message = f"{scheduler_of(pod)} placed it: it holds {gpus} GPUs of node {node} that count in no queue of KAI Scheduler."
     return Answer(
@@ -408,19 +413,22 @@ RULES: tuple[Rule, ...] = (
 PAST_RULES: tuple[Rule, ...] = (_past_queues, _no_runtime_class)
 
 
-def report(chosen: t.Iterable[Object], cluster: Cluster, now: datetime.datetime) -> list[Object]:
-    """Return a row for each pod that waits, and for each reason why one runs past KAI Scheduler, oldest first.
+def report(chosen: t.Iterable[Object], cluster: Cluster, now: datetime.datetime) -> tuple[list[Object], list[Unread]]:
+    """Return a row for each pod that waits, and for each reason why one runs past KAI Scheduler, oldest first; and pods without a row.
 
     :arg chosen: the pods to judge, out of the cluster's.
     """
+    rows, unread = each(chosen, lambda pod: f"pod {key_name(pod)}", lambda pod: _rows(pod, cluster, now))
+    return sorted(itertools.chain(*rows), key=lambda row: (row["since"], row["namespace"], row["name"])), unread
+
+
+def _rows(pod: Object, cluster: Cluster, now: datetime.datetime) -> list[Object]:
     rows = []
-    for pod in chosen:
-        if pod["status"].get("phase") == "Pending":
-            answer = next(filter(None, (rule(pod, cluster) for rule in RULES)))
-            rows.append(_row(pod, cluster, facts.PENDING, answer, now))
-        answers = filter(None, (rule(pod, cluster) for rule in PAST_RULES))
-        rows += [_row(pod, cluster, facts.PAST_KAI, answer, now) for answer in answers]
-    return sorted(rows, key=lambda row: (row["since"], row["namespace"], row["name"]))
+    if pod["status"].get("phase") == "Pending":
+        answer = next(filter(None, (rule(pod, cluster) for rule in RULES)))
+        rows.append(_row(pod, cluster, facts.PENDING, answer, now))
+    answers = filter(None, (rule(pod, cluster) for rule in PAST_RULES))
+    return rows + [_row(pod, cluster, facts.PAST_KAI, answer, now) for answer in answers]
 
 
 def _row(pod: Object, cluster: Cluster, state: str, answer: Answer, now: datetime.datetime) -> Object:
@@ -430,11 +438,11 @@ def _row(pod: Object, cluster: Cluster, state: str, answer: Answer, now: datetim
     return {
         "namespace": namespace,
         "name": name,
-        "queue": cluster.queue_of(pod),
+        "queue": None if (queue := cluster.queue_of(pod)) is None else shown(queue),
         "state": state,
-        **answer._asdict(),
+        **{key: shown(text, LONGEST_LINE) for key, text in answer._asdict().items()},
         "since": since,
-        "seconds": max(0, int((now - moment(since)).total_seconds())),
+        "seconds": max(0, math.floor((now - moment(since)).total_seconds())),
     }
 
 

@@ -11,10 +11,12 @@ import dataclasses
 import datetime
 import functools
 import json
+import math
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     NAMESPACE,
@@ -150,7 +152,9 @@ class Probe:
         self.running: dict[Check, Trial] = {}
         self.logs: dict[str, str] = {}
         self.unreadable: dict[str, str] = {}
-        self.devices = {node["metadata"]["name"]: int(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)) for node in nodes}
+        self.devices = {
+            node["metadata"]["name"]: devices(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)) for node in nodes
+        }
         self.others = frozenset(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
 
     def _nodes(self) -> list[Object]:
@@ -184,7 +188,7 @@ class Probe:
         for pod in self.kube.list("v1", "Pod", NAMESPACE, f"app in ({', '.join(apps)})"):
             name = pod["metadata"]["name"]
             try:
-                logs[name] = self.kube.logs(name, NAMESPACE, lines=10_000, seconds=int(seconds))
+                logs[name] = self.kube.logs(name, NAMESPACE, lines=10_000, seconds=math.ceil(seconds))
             except TenancyError as exc:
                 unreadable[name] = exc.message
         return logs, unreadable

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+import math
+import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity, whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
     FRACTION_NOTE,
@@ -25,7 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
     GPU_RESOURCE,
     MEMORY_NOTE,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
     BURST,
     CHECKS,
@@ -177,16 +179,17 @@ def allocated(queues: t.Iterable[Object], gpu_resource: str) -> dict[str, Amount
 def free_gpus(nodes: t.Iterable[Object], pods: t.Iterable[Object], gpu_resource: str) -> int:
     """Return how many whole GPUs on schedulable nodes no pod holds."""
     usable = {node["metadata"]["name"]: node for node in nodes if not node["spec"].get("unschedulable")}
-    allocatable = sum(int(node["status"].get("allocatable", {}).get(gpu_resource, 0)) for node in usable.values())
+    allocatable = sum(offered(node, gpu_resource) for node in usable.values())
     return allocatable - sum(held(pod, gpu_resource) for pod in pods if pod["spec"].get("nodeName") in usable)
 
 
 def gpu_memory(nodes: t.Iterable[Object], pods: t.Sequence[Object], gpu_resource: str) -> int:
     """Return the MiB of a GPU that KAI gives out, of the smallest GPU on a node with a label and a free one; 0 without any."""
     sizes = [
-        int(size)
+        whole(size)
         for node in nodes
-        if (size := labels_of(node).get(GPU_MEMORY_LABEL, "")).isdecimal() and free_gpus([node], pods, gpu_resource) > 0
+        if re.fullmatch(r"[0-9]{1,15}", size := labels_of(node).get(GPU_MEMORY_LABEL, ""))
+        and free_gpus([node], pods, gpu_resource) > 0
     ]
     return min(sizes, default=0) // MEMORY_STEP * MEMORY_STEP
 
@@ -219,7 +222,7 @@ def plan(
             if name == "over_limit" and limit == UNLIMITED:
                 results.append(result(name, leaf, NOT_TRIED, "the queue has no limit of GPUs"))
             else:
-                checks.append(_check(name, leaf, settings, _NEVER if limit == UNLIMITED else int(limit) + 1))
+                checks.append(_check(name, leaf, settings, _NEVER if limit == UNLIMITED else math.floor(limit) + 1))
     return checks, results
 
 
@@ -239,10 +242,10 @@ def _check(name: str, leaf: str, settings: Settings, too_many: int) -> Check:
 
 def _sharing(name: str, leaf: str, capacity: Capacity, settings: Settings) -> Check:
     """Return a check whose pods fill one GPU; those of the burst several, as many as are free."""
-    usable = int(min(capacity.headroom(leaf), Amount(capacity.free)))
+    usable = math.floor(min(capacity.headroom(leaf), Amount(capacity.free)))
     burst = _HALVES * max(_LEAST, min(usable, _MOST))
     portions = {"fraction": _MIXED, "quarters": _QUARTERS, GPU_MEMORY: _HALVES, BURST: burst}[name]
-    gpus = int(sum(portions))
+    gpus = math.floor(sum(portions))
     memory = {MEMORY_NOTE: str(capacity.gpu_memory // len(_HALVES))}
     pods = [
         make_pod(

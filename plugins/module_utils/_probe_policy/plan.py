@@ -15,8 +15,9 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, MEMORY_NOTE, RESERVED_GPU_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import ENDED, held, offered
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE, SUB_GROUP_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import STAY, Settings, make_pod
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import (
@@ -111,7 +112,7 @@ def room(nodes: t.Sequence[Object], pods: t.Sequence[Object], settings: Settings
             free[place] -= gpus
         notes = annotations_of(pod)
         asks = gpus or notes.keys() & {FRACTION_NOTE, MEMORY_NOTE, RESERVED_GPU_NOTE}
-        ended = pod.get("status", {}).get("phase") in ENDED
+        ended = is_ended(pod)
         if asks and not ended and pod["spec"].get("schedulerName") == settings.scheduler_name and place in {None, *free}:
             busy.append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
     return Room({name: count for name, count in free.items() if count > 0}, tuple(sorted(busy)))

@@ -13,11 +13,11 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, GPU_UUID, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, PASSED, POD_GROUP_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import DEVICES, FRACTION, QUEUE, Check
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_NAME, SYNCED_NAMESPACE
 
 Object = dict[str, t.Any]
 Verdict: t.TypeAlias = "tuple[str | None, str]"
@@ -48,9 +48,9 @@ def synced(pods: t.Iterable[Object], namespace: str, home: str) -> dict[str, Obj
     :arg home: the tenant's namespace on the host.
     """
     return {
-        annotations_of(pod).get(SYNCED_NAME, ""): pod
+        virtual_name(pod).partition("/")[2]: pod
         for pod in pods
-        if pod["metadata"]["namespace"] == home and annotations_of(pod).get(SYNCED_NAMESPACE) == namespace
+        if pod["metadata"]["namespace"] == home and synced_from(pod) == namespace
     }
 
 

@@ -18,13 +18,15 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
     labels_of,
     last_write,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL, Object
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
     Queue,
-    ancestors,
     fields,
     from_live,
+    levels,
     manifest,
     path_of,
     spec_of,
@@ -60,18 +62,20 @@ def plan(wanted: dict[str, Queue], live: t.Iterable[Object], state: str, remove_
     :raises TenancyError: when a queue to delete has children that would stay.
     """
     current = {item["metadata"]["name"]: item for item in live}
-    writes = [_write(queue, current.get(queue.name), len(ancestors(wanted, queue.name))) for queue in wanted.values()]
+    wanted_levels = levels(wanted)
+    writes = [_write(queue, current.get(queue.name), wanted_levels[queue.name]) for queue in wanted.values()]
     if state == "exact":
         doomed = {name for name, item in current.items() if name not in wanted and (remove_foreign or is_owned(item))}
     else:
         doomed = wanted.keys() & current.keys() if state == "absent" else set()
     before = from_live(current.values())
+    live_levels = levels(before)
     for queue in before.values():
         parent = wanted[queue.name].parent if queue.name in wanted else queue.parent
         if parent in doomed and queue.name not in doomed:
             raise TenancyError(f"queues.{parent}: its child {queue.name} is not to be removed, and would be cut off.")
     deletions = [
-        Change("delete", name, _shown(current[name]), {}, {}, len(ancestors(before, name)), last_write(current[name], ("spec",)))
+        Change("delete", name, _shown(current[name]), {}, {}, live_levels[name], last_write(current[name], ("spec",)))
         for name in doomed
     ]
     leaves_first = sorted(deletions, key=lambda change: (-change.level, change.name))
@@ -90,7 +94,7 @@ def _write(queue: Queue, live: Object | None, level: int) -> Change | None:
         return None
     # A merge patch removes what is None.
     patch = {"metadata": {"labels": dict(OWNED_LABELS)}, "spec": queue.spec}
-    old, new = ({key: side[key] for key in differing} for side in (before, after))
+    old, new = (_legible({key: side[key] for key in differing}) for side in (before, after))
     return Change("update", queue.name, old, new, patch, level, last_write(live, *map(_path, differing)))
 
 
@@ -100,7 +104,12 @@ def _path(key: str) -> tuple[str, ...]:
 
 
 def _shown(live: Object) -> Object:
-    return _without_none(fields(spec_of(live)))
+    return _legible(_without_none(fields(spec_of(live))))
+
+
+def _legible(values: Object) -> Object:
+    """Return what a queue says as others may read it: in a virtual cluster its administrator writes any text."""
+    return {key: shown(value) if isinstance(value, str) else value for key, value in values.items()}
 
 
 def _without_none(values: Object) -> Object:
@@ -116,6 +125,6 @@ def pods_in_use(names: t.Collection[str], pods: t.Iterable[Object], scheduler: s
     for pod in pods:
         default = DEFAULT_QUEUE if pod["spec"].get("schedulerName") == scheduler else ""
         queue = labels_of(pod).get(QUEUE_LABEL, default)
-        if queue in names and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
+        if queue in names and not is_ended(pod):
             by_queue.setdefault(queue, []).append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
     return by_queue

@@ -12,63 +12,97 @@ import decimal
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST, quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import AMOUNTS, RESOURCES, TEXTS, Object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import fields, spec_of, used_to_users
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
+    fields,
+    from_live,
+    levels,
+    readable,
+    spec_of,
+    used_to_users,
+)
 
 # Keys of the overview, and the status' names for them.
 _USES = {"allocated": "allocated", "allocated_non_preemptible": "allocatedNonPreemptible", "requested": "requested"}
 
 
-def counted(objects: t.Iterable[Object], pod_groups: t.Iterable[Object]) -> list[Object]:
-    """Return live queues with what the pod groups in them and below them use as their status.
+# Levels below a root that are shown below it; KAI Scheduler has two, or any number. What is deeper stands beside the roots, with its parent.
+_DEEPEST = 20
+
+
+def counted(objects: t.Iterable[Object], pod_groups: t.Iterable[Object]) -> tuple[list[Object], list[Unread]]:
+    """Return live queues with what the pod groups in them and below them use as their status, and what could not be read.
 
     The status that KAI Scheduler writes leaves out pod groups without a label for the queue, such as those of Deployments with v0.12.0, though
     they count for quotas and limits (seen on 2026-11-25).
     """
-    queues = list(objects)
-    parents = {item["metadata"]["name"]: spec_of(item).get("parentQueue") for item in queues}
+    queues, unread = readable(objects)
+    groups, more = each(pod_groups, _group_name, _use)
+    tree = from_live(queues)
     use: dict[str, dict[str, dict[str, decimal.Decimal]]] = {
-        name: {field: collections.defaultdict(decimal.Decimal) for field in _USES.values()} for name in parents
+        name: {field: collections.defaultdict(decimal.Decimal) for field in _USES.values()} for name in tree
     }
-    for group in pod_groups:
-        of_group = (group.get("status") or {}).get("resourcesStatus") or {}
-        for name in _with_those_above(spec_of(group).get("queue"), parents):
-            for field, amounts in use[name].items():
-                for resource, amount in (of_group.get(field) or {}).items():
-                    amounts[resource] += quantity(amount)
-    return [item | {"status": use[item["metadata"]["name"]]} for item in queues]
+    for queue, amounts in groups:
+        if queue in use:
+            _add(use[queue], amounts)
+    # From the leaves up: each queue hands all of its own to its parent, once.
+    order = levels(tree)
+    for name in sorted(tree, key=lambda name: -order[name]):
+        parent = tree[name].parent
+        if parent is not None and parent in tree and order[parent] < order[name]:
+            _add(use[parent], use[name])
+    return [item | {"status": use[item["metadata"]["name"]]} for item in queues], [*unread, *more]
 
 
-def _with_those_above(name: str | None, parents: t.Mapping[str, str | None]) -> t.Iterator[str]:
-    seen: set[str] = set()
-    while name is not None and name in parents and name not in seen:
-        yield name
-        seen.add(name)
-        name = parents[name]
+def _group_name(group: Object) -> str:
+    return f"pod group {group['metadata'].get('namespace', '')}/{group['metadata']['name']}"
+
+
+def _use(group: Object) -> tuple[str, dict[str, dict[str, decimal.Decimal]]]:
+    """Return a pod group's queue, and what it uses of it.
+
+    :raises ValueError: and others, where it has not the form of a PodGroup.
+    """
+    amounts = (group.get("status") or {}).get("resourcesStatus") or {}
+    return str((group.get("spec") or {}).get("queue") or ""), {
+        field: {str(resource): quantity(amount) for resource, amount in (amounts.get(field) or {}).items()}
+        for field in _USES.values()
+    }
+
+
+def _add(to: t.Mapping[str, dict[str, decimal.Decimal]], amounts: t.Mapping[str, t.Mapping[str, decimal.Decimal]]) -> None:
+    for field, of_resource in amounts.items():
+        for resource, amount in of_resource.items():
+            to[field][resource] = min(to[field][resource] + amount, decimal.Decimal(MOST))
 
 
 def overview(objects: t.Iterable[Object], gpu_resource: str) -> list[Object]:
-    """Return the live queues as a tree like the one users write, with their use in the same units.
+    """Return live queues as a tree like the one users write, with their use in the same units.
 
+    :arg objects: as ``counted`` or ``readable`` returned them.
     :arg gpu_resource: the extended resource that counts as gpu.
     """
     live = {item["metadata"]["name"]: item for item in objects}
+    order = levels(from_live(live.values()))
     rows = {name: _row(item, gpu_resource) for name, item in sorted(live.items())}
     roots: list[Object] = []
     for name, row in rows.items():
-        parent = spec_of(live[name]).get("parentQueue")
-        # The scheduler ignores a queue whose parent does not exist; it is shown all the same.
-        (rows[parent]["children"] if parent in rows else roots).append(row)
+        parent = str(spec_of(live[name]).get("parentQueue") or "")
+        # The scheduler ignores a queue whose parent does not exist, or that is above itself; it is shown all the same.
+        below = parent in rows and order[parent] < order[name] and (order[name] - 1) % _DEEPEST
+        (rows[parent]["children"] if below else roots).append(row)
     return roots
 
 
 def _row(item: Object, gpu_resource: str) -> Object:
-    shown, status = fields(spec_of(item)), item.get("status") or {}
-    row: Object = {"name": item["metadata"]["name"], "owned": is_owned(item)}
-    row |= {key: shown[key] for key in ("parent", "priority", *TEXTS)}
+    said, status = fields(spec_of(item)), item.get("status") or {}
+    row: Object = {"name": shown(item["metadata"]["name"]), "owned": is_owned(item), "priority": said["priority"]}
+    row |= {key: None if said[key] is None else shown(said[key]) for key in ("parent", *TEXTS)}
     for resource in RESOURCES:
-        row[resource] = {key: shown[f"{resource}.{key}"] for key in AMOUNTS}
+        row[resource] = {key: said[f"{resource}.{key}"] for key in AMOUNTS}
         counted = gpu_resource if resource == "gpu" else resource
         for use, field in _USES.items():
             row[resource][use] = used_to_users(resource, (status.get(field) or {}).get(counted, 0))

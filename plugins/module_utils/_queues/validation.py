@@ -10,7 +10,11 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import DEEPEST, depth
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import named, said
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import (
     AMOUNTS,
     DEFAULT_PRIORITY,
@@ -22,16 +26,16 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts impo
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
     Queue,
-    ancestors,
     children_of,
     leaves,
     to_api,
     to_users,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import levels as levels_of
 
 # A queue's name is also the value of the label kai.scheduler/queue on pods, so it is as short as one.
 _NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_DURATION = re.compile(r"0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))+")
+_DURATION = re.compile(r"0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))+", re.ASCII)
 
 
 def parse(data: t.Any, levels: int | None = None, version: str = "this release") -> dict[str, Queue]:
@@ -42,12 +46,15 @@ def parse(data: t.Any, levels: int | None = None, version: str = "this release")
     :arg version: of that release, for messages.
     :raises TenancyError: with everything that is wrong, one line each, also as the list ``problems`` in its details.
     """
+    if depth(data) > DEEPEST:
+        refuse([f"queues: are nested more than {DEEPEST} deep, or hold themselves."])
     problems: list[str] = []
     queues: dict[str, Queue] = {}
     _collect(data, None, "queues", queues, problems)
     for queue in queues.values():
         if queue.parent is not None and queue.parent not in queues:
-            problems.append(f"queues.{queue.name}.parent: there is no queue {queue.parent} here. Parents have to be listed too.")
+            here = f"queues.{named(queue.name)}.parent"
+            problems.append(f"{here}: there is no queue {named(queue.parent)} here. Parents have to be listed too.")
     refuse(problems)
     ordered = _parents_first(queues)
     if levels is not None:
@@ -58,19 +65,20 @@ def parse(data: t.Any, levels: int | None = None, version: str = "this release")
 def _collect(data: t.Any, parent: str | None, path: str, queues: dict[str, Queue], problems: list[str]) -> None:
     """Add the queues of a list, and those below them, to ``queues``, and what is wrong to ``problems``."""
     if not isinstance(data, list):
-        problems.append(f"{path}: must be a list of queues, not {data!r}.")
+        problems.append(f"{path}: must be a list of queues, not {said(data)}.")
         return
     for index, item in enumerate(data):
         name = item.get("name") if isinstance(item, dict) else None
         if not isinstance(name, str):
-            problems.append(f"{path}[{index}]: must be a dictionary with a name, not {item!r}.")
+            problems.append(f"{path}[{index}]: must be a dictionary with a name, not {said(item)}.")
             continue
-        here = f"{path.removesuffix('.children')}.{name}"
+        here = f"{path.removesuffix('.children')}.{named(name)}"
         if not _NAME.fullmatch(name):
-            problems.append(f"{here}: {name!r} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9, '-' and '.'.")
+            problems.append(f"{here}: {said(name)} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9, '-' and '.'.")
         if name in queues:
             problems.append(f"{here}: there are two queues {name}. Names are unique in a cluster, wherever in the tree.")
-        problems += [f"{here}.{key}: unknown key. Allowed: {', '.join(KEYS)}." for key in item.keys() - set(KEYS)]
+        unknown = sorted(named(key) for key in item.keys() - set(KEYS))
+        problems += [f"{here}.{key}: unknown key. Allowed: {', '.join(KEYS)}." for key in unknown]
         own = item.get("parent")
         if own is not None and (parent is not None or not isinstance(own, str)):
             problems.append(f"{here}.parent: must be the name of a queue, and only outside of another queue's children.")
@@ -82,58 +90,68 @@ def _collect(data: t.Any, parent: str | None, path: str, queues: dict[str, Queue
 
 def _spec(item: Object, parent: str | None, path: str, problems: list[str]) -> Object:
     spec: Object = {"parentQueue": parent, "priority": item.get("priority", DEFAULT_PRIORITY)}
-    if isinstance(spec["priority"], bool) or not isinstance(spec["priority"], int) or spec["priority"] < 0:
-        problems.append(f"{path}.priority: must be a whole number from 0, not {spec['priority']!r}.")
+    if isinstance(spec["priority"], bool) or not isinstance(spec["priority"], int) or not 0 <= spec["priority"] < MOST:
+        problems.append(f"{path}.priority: must be a whole number from 0, below 2^63, not {said(spec['priority'])}.")
     for key, field in TEXTS.items():
         spec[field] = value = item.get(key)
         if value is not None and not isinstance(value, str):
-            problems.append(f"{path}.{key}: must be a string, not {value!r}; quote it.")
+            problems.append(f"{path}.{key}: must be a string, not {said(value)}; quote it.")
         elif value is not None and key.endswith("_runtime") and not _DURATION.fullmatch(value):
-            problems.append(f"{path}.{key}: {value!r} is not a duration such as 30s, 5m or 1h30m.")
+            problems.append(f"{path}.{key}: {said(value)} is not a duration such as 30s, 5m or 1h30m.")
     spec["resources"] = {name: _resource(name, item.get(name, {}), f"{path}.{name}", problems) for name in RESOURCES}
     return spec
 
 
 def _resource(resource: str, given: t.Any, path: str, problems: list[str]) -> Object:
     if not isinstance(given, dict):
-        problems.append(f"{path}: must be a dictionary of {', '.join(AMOUNTS)}, not {given!r}.")
+        problems.append(f"{path}: must be a dictionary of {', '.join(AMOUNTS)}, not {said(given)}.")
         given = {}
-    problems += [f"{path}.{key}: unknown key. Allowed: {', '.join(AMOUNTS)}." for key in given.keys() - AMOUNTS.keys()]
+    unknown = sorted(named(key) for key in given.keys() - AMOUNTS.keys())
+    problems += [f"{path}.{key}: unknown key. Allowed: {', '.join(AMOUNTS)}." for key in unknown]
     amounts: Object = {}
     for key, field in AMOUNTS.items():
         amounts[field] = DEFAULTS[key]
         try:
             if key in given:
-                amounts[field] = to_api("" if key == "over_quota_weight" else resource, given[key])
+                amounts[field] = _amount("" if key == "over_quota_weight" else resource, given[key])
         except ValueError as exc:
-            problems.append(f"{path}.{key}: {exc}")
+            problems.append(f"{path}.{key}: {shown(exc)}")
     if amounts["limit"] != -1 and not 0 <= amounts["quota"] <= amounts["limit"]:
         quota, limit = (to_users(resource, amounts[key]) for key in ("quota", "limit"))
         problems.append(f"{path}.limit: {limit} is below the quota, {quota}, which could never be used up.")
     return amounts
 
 
+def _amount(resource: str, given: t.Any) -> int | float:
+    """Return an amount that a user wrote in the API's unit.
+
+    :raises ValueError: where it is none, or more of that unit than Kubernetes counts.
+    """
+    amount = to_api(resource, given)
+    if amount > MOST:
+        raise ValueError(f"{said(given)} is more than Kubernetes counts, 2^63.")
+    return amount
+
+
 def _parents_first(queues: dict[str, Queue]) -> dict[str, Queue]:
     """Order queues level by level; refuse those that no root leads to."""
     children = children_of(queues)
-    ordered: list[str] = []
     reached = list(children.get(None, []))
-    while reached:
-        name = reached.pop(0).name
-        ordered.append(name)
-        reached += children.get(name, [])
-    circles = queues.keys() - set(ordered)
-    refuse(f"queues.{name}.parent: its parents lead in a circle, never to a root." for name in sorted(circles))
-    return {name: queues[name] for name in ordered}
+    for queue in reached:
+        # They are looked at in turn as well.
+        reached += children.get(queue.name, [])
+    circles = queues.keys() - {queue.name for queue in reached}
+    refuse(f"queues.{named(name)}.parent: its parents lead in a circle, never to a root." for name in sorted(circles))
+    return {queue.name: queue for queue in reached}
 
 
 def _wrong_levels(queues: dict[str, Queue], levels: int, version: str) -> list[str]:
-    problems = []
+    problems, found = [], levels_of(queues)
     for queue in leaves(queues):
-        depth = len(ancestors(queues, queue.name))
-        if depth > levels:
-            problems.append(f"queues.{queue.name}: is on level {depth}, but KAI Scheduler {version} knows {levels} levels only.")
-        elif depth < levels:
+        level = found[queue.name]
+        if level > levels:
+            problems.append(f"queues.{queue.name}: is on level {level}, but KAI Scheduler {version} knows {levels} levels only.")
+        elif level < levels:
             problems.append(
                 f"queues.{queue.name}: has no child, but KAI Scheduler {version} schedules only in queues on level {levels}. "
                 "Add a child, and submit work there."

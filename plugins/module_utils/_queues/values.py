@@ -17,7 +17,8 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST, number, plain, quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import (
     AMOUNTS,
     API_VERSION,
@@ -61,12 +62,28 @@ def leaves(queues: t.Mapping[str, Queue]) -> list[Queue]:
 
 def ancestors(queues: t.Mapping[str, Queue], name: str) -> list[Queue]:
     """Return the queue itself, its parent, and so on to the root; their number is the queue's level."""
-    path: list[Queue] = []
+    path: dict[str, Queue] = {}
     current = queues.get(name)
-    while current is not None and current not in path:
-        path.append(current)
+    while current is not None and current.name not in path:
+        path[current.name] = current
         current = queues.get(current.parent or "")
-    return path
+    return list(path.values())
+
+
+def levels(queues: t.Mapping[str, Queue]) -> dict[str, int]:
+    """Return the level of each queue: 1 for a root and for one whose parent does not exist; in a circle, 1 for where it is entered."""
+    found: dict[str, int] = {}
+    for name in queues:
+        path: dict[str, None] = {}
+        current: str | None = name
+        while current is not None and current in queues and current not in found and current not in path:
+            path[current] = None
+            current = queues[current].parent
+        level = found.get(current or "", 0)
+        for one in reversed(path):
+            level += 1
+            found[one] = level
+    return found
 
 
 def children_of(queues: t.Mapping[str, Queue]) -> dict[str | None, list[Queue]]:
@@ -80,6 +97,43 @@ def children_of(queues: t.Mapping[str, Queue]) -> dict[str | None, list[Queue]]:
 # --- objects of the API --------------------------------------------------------------------------------------------
 
 
+def readable(objects: t.Iterable[Object]) -> tuple[list[Object], list[Unread]]:
+    """Return the objects that have the form of a Queue, and why the others have not.
+
+    In a virtual cluster its administrator decides what the API serves as a Queue.
+    """
+    return each(objects, lambda item: f"queue {item['metadata']['name']}", _checked)
+
+
+def _checked(item: Object) -> Object:
+    """Return an object of the form of a Queue.
+
+    :raises ValueError: where it has another one.
+    """
+    spec = item.get("spec") or {}
+    _require(isinstance(spec, dict), "its spec is no mapping")
+    for key in ("parentQueue", *TEXTS.values()):
+        _require(isinstance(spec.get(key), (str, type(None))), f"its {key} is no text")
+    priority = spec.get("priority", DEFAULT_PRIORITY)
+    _require(isinstance(priority, int) and not isinstance(priority, bool), "its priority is no whole number")
+    resources = spec.get("resources") or {}
+    _require(isinstance(resources, dict), "its resources are no mapping")
+    for resource in RESOURCES:
+        amounts = resources.get(resource) or {}
+        _require(isinstance(amounts, dict), f"its {resource} is no mapping")
+        for field in AMOUNTS.values():
+            amount = amounts.get(field)
+            _require(isinstance(amount, (int, float, type(None))), f"its {field} of {resource} is no number")
+            if amount not in (None, -1):
+                number(amount)
+    return item | {"spec": spec}
+
+
+def _require(right: bool, otherwise: str) -> None:
+    if not right:
+        raise ValueError(otherwise)
+
+
 def from_live(objects: t.Iterable[Object]) -> dict[str, Queue]:
     """Return objects of the API as queues, by name."""
     queues = (Queue(item["metadata"]["name"], spec_of(item).get("parentQueue") or None, spec_of(item)) for item in objects)
@@ -88,7 +142,7 @@ def from_live(objects: t.Iterable[Object]) -> dict[str, Queue]:
 
 def spec_of(item: Object) -> Object:
     """Return an object's spec; empty where it has none."""
-    return t.cast(Object, item.get("spec", {}))
+    return item.get("spec") or {}
 
 
 def manifest(queue: Queue) -> Object:
@@ -99,15 +153,15 @@ def manifest(queue: Queue) -> Object:
 
 def fields(spec: Object) -> Object:
     """Return what a spec says by the keys and in the units that users write, as ``gpu.limit``; None for what is omitted."""
-    shown: Object = {"parent": spec.get("parentQueue"), "priority": spec.get("priority", DEFAULT_PRIORITY)}
-    shown |= {key: spec.get(field) for key, field in TEXTS.items()}
+    said: Object = {"parent": spec.get("parentQueue"), "priority": spec.get("priority", DEFAULT_PRIORITY)}
+    said |= {key: spec.get(field) for key, field in TEXTS.items()}
     for resource in RESOURCES:
-        amounts = spec.get("resources", {}).get(resource, {})
+        amounts = (spec.get("resources") or {}).get(resource) or {}
         for key, field in AMOUNTS.items():
             unit = "" if key == "over_quota_weight" else resource
-            shown[f"{resource}.{key}"] = to_users(unit, amounts.get(field))
+            said[f"{resource}.{key}"] = to_users(unit, amounts.get(field))
     # An empty text says as little as none.
-    return {key: None if value == "" else value for key, value in shown.items()}
+    return {key: None if value == "" else value for key, value in said.items()}
 
 
 def path_of(key: str) -> tuple[str, ...]:
@@ -150,11 +204,11 @@ def to_api(resource: str, value: t.Any) -> int | float:
     if resource == "memory":
         return _megabytes(text, value)
     if found := _CORES.fullmatch(text):
-        amount = decimal.Decimal(found[1])
+        amount = number(found[1])
         if resource == "cpu":
-            return _number(amount if found[2] else amount * 1000)
+            return plain(amount if found[2] else amount * 1000)
         if not found[2]:
-            return _number(amount)
+            return plain(amount)
     raise ValueError(
         f"{value!r} is not an amount of CPU such as 8, 0.5 or 500m (or {UNLIMITED})."
         if resource == "cpu"
@@ -164,7 +218,7 @@ def to_api(resource: str, value: t.Any) -> int | float:
 
 def _megabytes(text: str, value: t.Any) -> int | float:
     if found := _BYTES.fullmatch(text):
-        return _number(decimal.Decimal(found[1]) * _UNITS[found[2]] / _MEGABYTE)
+        return plain(number(found[1]) * _UNITS[found[2]] / _MEGABYTE)
     if text == "0":
         return 0
     raise ValueError(f"{value!r} is not an amount of memory such as 64Gi, 512Mi or 10G (or {UNLIMITED}).")
@@ -176,14 +230,14 @@ def to_users(resource: str, value: int | float | None) -> t.Any:
         return 0
     if value < 0:
         return UNLIMITED
-    amount = decimal.Decimal(str(value))
+    amount = number(value)
     if resource == "cpu":
-        return _number(amount / 1000) if amount % 1000 == 0 else f"{amount.normalize():f}m"
+        return plain(amount / 1000) if amount % 1000 == 0 else f"{amount.normalize():f}m"
     if resource == "memory":
         size = round(amount * _MEGABYTE)
         unit = next((unit for unit in ("Pi", "Ti", "Gi", "Mi", "P", "T", "G", "M", "Ki") if size % _UNITS[unit] == 0), "k")
-        return f"{_number(decimal.Decimal(size) / _UNITS[unit])}{unit}"
-    return _number(amount)
+        return f"{plain(number(size) / _UNITS[unit])}{unit}"
+    return plain(amount)
 
 
 def used_to_users(resource: str, amount: str | int) -> t.Any:
@@ -192,8 +246,4 @@ def used_to_users(resource: str, amount: str | int) -> t.Any:
     The status counts in cores and bytes, where the spec counts in milli-CPU and megabytes.
     """
     per_unit = {"cpu": decimal.Decimal(1000), "memory": 1 / decimal.Decimal(_MEGABYTE)}.get(resource, decimal.Decimal(1))
-    return to_users(resource, _number(quantity(amount) * per_unit))
-
-
-def _number(value: decimal.Decimal) -> int | float:
-    return int(value) if value == value.to_integral_value() else float(value)
+    return to_users(resource, plain(min(quantity(amount) * per_unit, decimal.Decimal(MOST))))

@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digested
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change as Difference
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge, differences
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
@@ -37,7 +38,7 @@ Data = dict[str, t.Any]
 class Configuration:
     """KAI Scheduler as a rehearsal is about it.
 
-    :ivar values: all that its chart is given.
+    :ivar values: all that its chart is given, as digests: a verdict is kept in git and shown, and values may be secret.
     :ivar queues: by name, each as the module kai_queues takes it, without what is as by default.
     """
 
@@ -87,7 +88,7 @@ def wanted(given: t.Any, path: str, queues: t.Sequence[Data]) -> Configuration:
     sharing = found.get("gpu_sharing", SCHEDULER["gpu_sharing"].default)
     values = deep_merge(chart_values(known, sharing), found.get("values", {}))
     rows = {name: written(queue) for name, queue in tree.items()}
-    return Configuration(known.version, without_migration(values), rows)
+    return Configuration(known.version, digested(without_migration(values)), rows)
 
 
 def live(version: str, values: Values, queues: t.Iterable[Data]) -> Configuration:
@@ -96,7 +97,7 @@ def live(version: str, values: Values, queues: t.Iterable[Data]) -> Configuratio
     :arg queues: Queue objects of the cluster.
     """
     rows = {name: written(queue) for name, queue in from_live(queues).items()}
-    return Configuration(version, without_migration(values), rows)
+    return Configuration(version, digested(without_migration(values)), rows)
 
 
 def kept(queues: t.Iterable[Data]) -> dict[str, Data]:

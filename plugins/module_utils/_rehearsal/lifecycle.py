@@ -11,6 +11,7 @@ import collections
 import contextlib
 import datetime
 import functools
+import math
 import typing as t
 import uuid
 
@@ -23,6 +24,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE as KAI_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULERS
@@ -62,6 +64,8 @@ INTERVAL, SETTLE = 1.0, 30.0
 TAKEOVER = 3 * INTERVAL
 # Of each of KAI Scheduler's pods, at most.
 LOG_LINES = 10_000
+# Objects that cannot be read of which each has a warning.
+_MOST_WARNINGS = 20
 # Length of the trace of a moment.
 LEAST_SPAN = datetime.timedelta(seconds=60)
 
@@ -99,7 +103,12 @@ def record(
     nodes, queues = run.kube.list("v1", "Node"), run.kube.list(API_VERSION, KIND)
     classes = run.kube.list(*plan.PRIORITY_CLASS)
     topologies = run.kube.list(*TOPOLOGY)
-    return recorder.trace(start, max(end, start + LEAST_SPAN), nodes, queues, classes, topologies)
+    trace = recorder.trace(start, max(end, start + LEAST_SPAN), nodes, queues, classes, topologies)
+    for one in recorder.unread[:_MOST_WARNINGS]:
+        run.warn(f"{shown(one.sentence)}. It is not in the trace.")
+    if len(recorder.unread) > _MOST_WARNINGS:
+        run.warn(f"{len(recorder.unread) - _MOST_WARNINGS} more objects cannot be read, and are not in the trace.")
+    return trace
 
 
 def have_cluster(run: Run, trace: Trace, image: str) -> None:
@@ -275,8 +284,14 @@ class _Play:
     def _log_errors(self, pods: t.Iterable[Object], seconds: float) -> float:
         """Return how many kinds of errors KAI Scheduler's own pods logged in the last seconds: retries repeat them."""
         names = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["namespace"] == KAI_NAMESPACE]
-        logs = [self._run.kube.logs(name, KAI_NAMESPACE, lines=LOG_LINES, seconds=int(seconds)) for name in names]
-        return float(len({without_names(line) for log in logs for line in plain_lines(log) if is_error(line)}))
+        logs = []
+        for name in names:
+            try:
+                logs.append(self._run.kube.logs(name, KAI_NAMESPACE, lines=LOG_LINES, seconds=math.ceil(seconds)))
+            except TenancyError as exc:
+                # One log of many, of a pod that may have been replaced meanwhile.
+                self._run.warn(exc.message)
+        return len({without_names(line) for log in logs for line in plain_lines(log) if is_error(line)})
 
     def _submit(self, at: float) -> None:
         """Create the pods of all workloads that have arrived."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import each
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number, plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import percentile
 
 # Where the scheduler serves them: --listen-address (cmd/scheduler/app/options/options.go).
@@ -33,8 +35,8 @@ class Meter:
     def observe(self, at: float, text: str) -> None:
         """Take in its metrics, in Prometheus' text format, as they are ``at`` seconds after the round began."""
         for pattern, values in ((_CYCLE, self._cycles), (_MEMORY, self._memory)):
-            values += [float(value) for value in pattern.findall(text)]
-        self._cpu += [(at, float(value)) for value in _CPU.findall(text)]
+            values.extend(_numbers(pattern, text))
+        self._cpu += [(at, value) for value in _numbers(_CPU, text)]
 
     def measures(self) -> dict[str, float]:
         """Return what was measured: only what the scheduler reported."""
@@ -47,6 +49,12 @@ class Meter:
         if spent is not None:
             found["scheduler_cpu"] = spent
         return found
+
+
+def _numbers(pattern: re.Pattern[str], text: str) -> list[float]:
+    """Return the numbers that a text has in some places; NaN and infinite ones, which the format knows, say nothing."""
+    found, _unread = each(pattern.findall(text), str, number)
+    return [plain(amount) for amount in found]
 
 
 def _spent(readings: t.Sequence[tuple[float, float]]) -> float | None:

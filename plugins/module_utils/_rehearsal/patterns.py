@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import typing as t
 
@@ -60,7 +61,7 @@ def _arrivals(chance: random.Random, span: float, each: float) -> t.Iterator[flo
     """Return moments of a Poisson process, in seconds, one each so many seconds on average."""
     moment = chance.expovariate(1 / each)
     while moment < span:
-        yield int(moment * 10) / 10
+        yield math.floor(moment * 10) / 10
         moment += chance.expovariate(1 / each)
 
 
@@ -155,7 +156,7 @@ def _reclaim(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[
 def _nearly_full(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
     """A cluster that is nearly full, in which jobs of all sizes take what is left, and large ones wait for a node."""
     seconds = cluster.span / 10
-    full = max(1, int(cluster.gpus * 0.7))
+    full = max(1, math.floor(cluster.gpus * 0.7))
     filling = [workload(f"long-{n}", "long", gpus=1) for n in range(full)]
     sizes = [size for size in (1, 2, 4, 8) if size <= cluster.a_node]
     jobs = [

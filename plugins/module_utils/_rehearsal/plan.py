@@ -12,6 +12,7 @@ templates are documented at kwok.sigs.k8s.io/docs/user/stages-configuration; the
 from __future__ import annotations
 
 import json
+import math
 import types
 import typing as t
 
@@ -294,7 +295,7 @@ def pods(workload: Workload, together: int, scheduler: str, speed: float = 1) ->
     elif 0 < workload.gpus < 1:
         notes[FRACTION_NOTE] = str(workload.gpus)
     elif workload.gpus:
-        limits[GPU_RESOURCE] = str(int(workload.gpus))
+        limits[GPU_RESOURCE] = str(math.floor(workload.gpus))
     spec = {
         "schedulerName": scheduler,
         "restartPolicy": "Never",

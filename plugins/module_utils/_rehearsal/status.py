@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduling_reasons
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
     GPU_MEMORY_LABEL,
@@ -181,7 +183,7 @@ class Watch:
         ]
         ordered = sorted(waits.values())
         measures = {f"bind_p{part}": percentile(ordered, part) for part in (50, 95, 99) if ordered}
-        measures |= {"unbound": float(len(unbound)), "evicted": float(sum(pod.evicted for pod in self._pods.values()))}
+        measures |= {"unbound": 1.0 * len(unbound), "evicted": 1.0 * sum(pod.evicted for pod in self._pods.values())}
         measures |= {"idle_gpus": self._mean(1), "fragmented_gpus": self._mean(2)}
         measures["unfairness"] = sum(self._unfair) / len(self._unfair) if self._unfair else 0.0
         return Round(tuple(violations), measures | dict(more or {}), tuple(self._samples), waits, unbound)
@@ -250,7 +252,7 @@ class Watch:
         for pod in placed:
             node = pod["spec"]["nodeName"]
             for group in gpu_groups(pod):
-                shares[node, group][pod["metadata"]["name"]] = float(part_of_gpu(pod, self._gpu_memory(node)))
+                shares[node, group][pod["metadata"]["name"]] = plain(part_of_gpu(pod, self._gpu_memory(node)))
         return shares
 
     def _gpu_memory(self, node: str) -> str:
@@ -330,8 +332,8 @@ class Watch:
         for node, _group in self._shares(placed):
             taken[node] += 1
         free = {name: gpus - taken[name] for name, gpus in self._gpus.items()}
-        idle = float(sum(free.values())) if waiting else 0.0
-        self._idle.append((at, idle, float(sum(gpus for name, gpus in free.items() if taken[name] > 0))))
+        idle = 1.0 * sum(free.values()) if waiting else 0.0
+        self._idle.append((at, idle, 1.0 * sum(gpus for name, gpus in free.items() if taken[name] > 0)))
         asked: dict[str, float] = collections.defaultdict(float)
         for pod in [*placed, *waiting]:
             workload = self._workloads[labels_of(pod)[WORKLOAD_LABEL]]
@@ -388,9 +390,9 @@ def _divide(queues: t.Sequence[Queue], demand: t.Mapping[str, float], amount: fl
     most = {}
     for queue in queues:
         limit = _amount(queue, "limit", -1.0)
-        most[queue.name] = min(demand[queue.name], limit if limit >= 0 else float("inf"))
+        most[queue.name] = min(demand[queue.name], limit if limit >= 0 else math.inf)
     quotas = {queue.name: _amount(queue, "quota", 0.0) for queue in queues}
-    shares = {name: min(most[name], quota if quota >= 0 else float("inf")) for name, quota in quotas.items()}
+    shares = {name: min(most[name], quota if quota >= 0 else math.inf) for name, quota in quotas.items()}
     left = amount - sum(shares.values())
     weights = {queue.name: max(0.0, _amount(queue, "overQuotaWeight", 1.0)) for queue in queues}
     while left > 1e-9:
@@ -407,12 +409,12 @@ def _divide(queues: t.Sequence[Queue], demand: t.Mapping[str, float], amount: fl
 
 def _amount(queue: Queue, key: str, default: float) -> float:
     value = ((queue.spec.get("resources") or {}).get("gpu") or {}).get(key)
-    return default if value is None else float(value)
+    return default if value is None else value * 1.0
 
 
 def _gpus(pod: Object, gpu_memory: str) -> float:
     """Return the GPU devices that a pod asks for, with parts."""
-    return float(gpus_of(pod["spec"])) + float(part_of_gpu(pod, gpu_memory))
+    return plain(gpus_of(pod["spec"]) + part_of_gpu(pod, gpu_memory))
 
 
 def percentile(ordered: t.Sequence[float], part: int) -> float:

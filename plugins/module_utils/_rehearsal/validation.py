@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import typing as t
 
@@ -56,7 +57,7 @@ def parse(given: t.Any) -> model.Trace:
         problems.add("trace.span", "must be more than 0 seconds.")
     problems.raise_if_any("the trace")
     return model.Trace(
-        float(trace["span"]),
+        trace["span"],
         tuple(shape for shape in shapes if shape),
         trace["queues"],
         classes,
@@ -115,7 +116,7 @@ def _workload(item: t.Any, path: str, known: set[str] | None, problems: Problems
         )
     _check_amounts(given, path, problems)
     gpus = given.get("gpus", 0)
-    if gpus > 1 and gpus != int(gpus):
+    if gpus > 1 and gpus != math.floor(gpus):
         problems.add(f"{path}.gpus", f"{gpus} is neither a number of whole GPUs nor part of one.")
     if gpus and given.get("gpu_memory"):
         problems.add(f"{path}.gpu_memory", "is given in place of gpus, not beside it.")

@@ -7,14 +7,18 @@
 
 from __future__ import annotations
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import NOT_SYNCED
+
 # ConfigMap in the tenant's namespace: what was verified, and what that rests on.
 RECORD = "kubegpu-verified"
 RECORD_LABEL = "kubegpu.tenancy/record"
-RECORD_SELECTOR = f"{RECORD_LABEL}=verified"
+RECORD_SELECTOR = f"{RECORD_LABEL}=verified,{NOT_SYNCED}"
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 # What there may be to do for a tenant.
 CHANGE, VERIFY = "change", "verify"
 
 # Labels of the Secret in which vCluster keeps a virtual cluster's kubeconfig (pkg/util/kubeconfig of vCluster).
-KUBECONFIG_SECRETS = "app=vcluster,vcluster-name"
+KUBECONFIG_SECRETS = f"app=vcluster,vcluster-name,{NOT_SYNCED}"
+# State of a tenant of which the host cluster could not be read; no virtual cluster is in it.
+NOT_READ = "not read"

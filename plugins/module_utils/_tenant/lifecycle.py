@@ -7,13 +7,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import API_VERSION as ADMISSION
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import BINDING, POLICY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, OWNED_SELECTOR, is_owned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
+    MARKER_LABEL,
+    OWNED_LABELS,
+    OWNED_SELECTOR,
+    annotations_of,
+    is_owned,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
@@ -31,16 +41,21 @@ if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 
 Object = dict[str, t.Any]
-Ask = t.Callable[[Object, str], Object]
+Ask = t.Callable[[Object, str], list[Object]]
 
 QUEUES_PATH = f"/apis/{API_VERSION}/queues"
 POD_GROUPS_PATH = f"/apis/{POD_GROUP[0]}/podgroups"
+# Of what differs in a tenant's queues, as much is named as people read.
+_MOST_REASONS = 10
 
 
 def read_all(kube: Kube) -> dict[str, Live]:
-    """Read every tenant that this collection made on a host cluster, by name: fourteen LISTs, however many there are."""
+    """Read every tenant that this collection made on a host cluster, by name: fourteen LISTs, however many there are.
+
+    :raises TenancyError: where the host cluster does not answer.
+    """
     workloads = [item for kind in ("StatefulSet", "Deployment") for item in kube.list("apps/v1", kind, None, vc.CONTROL_PLANE)]
-    of_kai = f"{vc.SYNCED_FROM_LABEL}={kai.NAMESPACE}"
+    of_kai = f"{MARKER_LABEL},{SYNCED_FROM_LABEL}={kai.NAMESPACE}"
     return status.gather(
         kube.list("v1", "Namespace", None, OWNED_SELECTOR),
         workloads,
@@ -76,19 +91,35 @@ def leads_there(config: Object | None, secret: Object | None) -> bool:
 
 
 def compare_queues(tenant: Tenant, config: Object, ask: Ask) -> tuple[Due, list[Object] | None]:
-    """Compare the queues inside a tenant with those that are wanted, by two requests to its virtual cluster.
+    """Compare the queues inside a tenant with those that are wanted, by a few requests to its virtual cluster.
 
+    Its administrator decides what that answers: whatever it is, it is a reason of this tenant's.
+
+    :arg ask: returns the items of a list at a path.
     :returns: what there is to do for them, and the queues with what uses them; None where that cannot be read.
     """
+    answers, unread = attempt("", lambda: [ask(config, path) for path in (QUEUES_PATH, POD_GROUPS_PATH)])
+    if answers is None:
+        return _queues_due(f"its queues cannot be read: {unread.why if unread else ''}"), None
+    live, groups = answers
+    queues, unread_parts = counted(live, groups)
+    reasons = [shown(one.sentence) for one in unread_parts[:_MOST_REASONS]]
     try:
-        live, groups = (ask(config, path)["items"] for path in (QUEUES_PATH, POD_GROUPS_PATH))
+        names = sorted(change.name for change in plan(parse(list(tenant.queues)), queues, "exact"))
+        reasons += [f"its queues differ: {_some(names)}"] if names else []
     except TenancyError as exc:
-        return Due((facts.CHANGE, facts.VERIFY), (f"its queues cannot be read: {exc.message}",)), None
-    try:
-        differing = ", ".join(sorted(change.name for change in plan(parse(list(tenant.queues)), live, "exact")))
-    except TenancyError as exc:
-        differing = exc.message
-    return Due((facts.CHANGE, facts.VERIFY), (f"its queues differ: {differing}",)) if differing else Due(), counted(live, groups)
+        reasons.append(f"its queues differ: {shown(exc.message)}")
+    return _queues_due(*reasons) if reasons else Due(), queues
+
+
+def _queues_due(*reasons: str) -> Due:
+    return Due((facts.CHANGE, facts.VERIFY), tuple(reasons))
+
+
+def _some(names: t.Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = f" and {len(names) - _MOST_REASONS} more" if len(names) > _MOST_REASONS else ""
+    return ", ".join(shown(name, 63) for name in names[:_MOST_REASONS]) + more
 
 
 def queues_of(tenant: Tenant, live: list[Object]) -> list[Object]:
@@ -97,18 +128,31 @@ def queues_of(tenant: Tenant, live: list[Object]) -> list[Object]:
     return [item for item in live if item["metadata"]["name"] in names]
 
 
-def record(kube: Kube, name: str, wanted: str, results: list[Object], now: datetime.datetime, check_mode: bool = False) -> None:
+def record(
+    kube: Kube,
+    name: str,
+    wanted: str,
+    results: list[Object],
+    now: datetime.datetime,
+    check_mode: bool = False,
+    scheduler_version: str = "",
+) -> None:
     """Record what was verified of a tenant, with everything that it rests on, in its namespace on the host cluster.
 
     :arg wanted: digest of everything that was wanted of it.
+    :arg scheduler_version: of the KAI Scheduler of its own that is installed; empty without one.
     :raises TenancyError: when there is no such tenant.
     """
     live = read_one(kube, name)
     if live.namespace is None:
         raise TenancyError(f"name: there is no tenant {name} on this cluster. Make it first.")
+    where = live.namespace["metadata"]["name"]
+    if annotations_of(live.namespace).get(vc.SCHEDULER_ANNOTATION, "") != scheduler_version and not check_mode:
+        noted = {"metadata": {"annotations": {vc.SCHEDULER_ANNOTATION: scheduler_version or None}}}
+        live = dataclasses.replace(live, namespace=kube.patch("v1", "Namespace", where, noted))
     metadata = {
         "name": facts.RECORD,
-        "namespace": live.namespace["metadata"]["name"],
+        "namespace": where,
         "labels": OWNED_LABELS | {facts.RECORD_LABEL: "verified"},
     }
     data = Verified(wanted, status.fingerprint(live), now, tuple(results)).data()

@@ -17,20 +17,25 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, image_tag
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of, own
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, image_tag, is_ended
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import shown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import shown as shown_object
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, TIME, VERIFY
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, TIME, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import is_paused, judge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import control_plane_pods, is_paused, judge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import expiry
 
 Object = dict[str, t.Any]
 
 _OWN_KEYS = "kubegpu.tenancy/"
+# Images of one tenant that are named at most: those of a control plane, and of a KAI Scheduler, which has about a dozen.
+_MOST_IMAGES = 40
 
 
 # --- what was verified -------------------------------------------------------------------------------------------
@@ -65,7 +70,7 @@ def verified(record: Object | None) -> Verified | None:
     data = (record or {}).get("data") or {}
     try:
         at = datetime.datetime.strptime(data["at"], TIME).replace(tzinfo=datetime.timezone.utc)
-        results = tuple(dict(result, verdict=result["verdict"]) for result in json.loads(data["results"]))
+        results = tuple({key: result[key] for key in ("name", "verdict")} | result for result in parse_json(data["results"]))
         return Verified(data["wanted"], data["fingerprint"], at, results)
     except (KeyError, TypeError, ValueError):
         return None
@@ -125,11 +130,15 @@ class Live:
 
     @property
     def scheduler_version(self) -> str | None:
-        """Version of the KAI Scheduler that places its pods, its own or the host cluster's; None where none runs."""
-        for pod in [*_of_kai(self), *self.host_scheduler]:
+        """Version of the KAI Scheduler that places its pods; None where none is known.
+
+        Of its own one, the version that this collection installed: what its pods say, its administrator can write. Of the host
+        cluster's, what its pods run.
+        """
+        for pod in self.host_scheduler:
             if labels_of(pod).get("app") in kai.SCHEDULERS:
-                return image_tag(pod["spec"]["containers"][0]["image"]) or None
-        return None
+                return image_tag(str(pod["spec"]["containers"][0].get("image", ""))) or None
+        return annotations_of(self.namespace).get(vc.SCHEDULER_ANNOTATION)
 
     @property
     def created(self) -> str | None:
@@ -138,27 +147,25 @@ class Live:
 
     @property
     def images(self) -> dict[str, str]:
-        """What its control plane and the KAI Scheduler that places its pods run: the nodes' digest of each image, by its name."""
+        """What its control plane and the KAI Scheduler that places its pods run: the nodes' digest of each image, by its name.
+
+        Its administrator may start any pod beside its own KAI Scheduler's, so no more are named than a release has.
+        """
         statuses = [status for pod in _parts(self) if _stays(pod) for status in container_statuses(pod)]
-        return {str(one["image"]): str(one["imageID"]).rpartition("@")[2] for one in statuses if one.get("imageID")}
+        found = {shown(one["image"]): shown(str(one["imageID"]).rpartition("@")[2]) for one in statuses if one.get("imageID")}
+        return dict(list(found.items())[:_MOST_IMAGES])
 
 
 def control_plane(live: Live) -> list[Object]:
-    """Return the pods of a tenant's control plane; those that are synced may carry any label."""
-    name = live.workload["metadata"]["name"] if live.workload else None
-    return [
-        pod
-        for pod in live.pods
-        if {"app": "vcluster", "release": name}.items() <= labels_of(pod).items() and not _synced_from(pod)
-    ]
-
-
-def _synced_from(pod: Object) -> str | None:
-    return labels_of(pod).get(vc.SYNCED_FROM_LABEL)
+    """Return the pods of a tenant's control plane."""
+    return control_plane_pods(live.workload["metadata"]["name"] if live.workload else None, live.pods)
 
 
 def _of_kai(live: Live) -> list[Object]:
-    return [pod for pod in live.pods if _synced_from(pod) == kai.NAMESPACE]
+    """Return the pods of the KAI Scheduler that was installed for a tenant, by the namespace that only its administrator writes to."""
+    if vc.SCHEDULER_ANNOTATION not in annotations_of(live.namespace):
+        return []
+    return [pod for pod in live.pods if synced_from(pod) == kai.NAMESPACE]
 
 
 def _parts(live: Live) -> list[Object]:
@@ -188,7 +195,7 @@ def fingerprint(live: Live) -> str:
     """
     metadata = (live.workload or {}).get("metadata", {})
     ports = (live.service or {}).get("spec", {}).get("ports") or []
-    read_by = {item["kind"]: shown(item, item) for item in live.metrics}
+    read_by = {item["kind"]: shown_object(item, item) for item in live.metrics}
     return digest(
         {
             "control plane": [metadata.get("uid"), metadata.get("generation")],
@@ -206,7 +213,7 @@ def fingerprint(live: Live) -> str:
 
 def _stays(pod: Object) -> bool:
     """Tell whether a pod is neither ended, as those of finished Jobs, nor being deleted, as those just replaced."""
-    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed") and "deletionTimestamp" not in pod["metadata"]
+    return not is_ended(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
 def _restarts(pod: Object) -> int:
@@ -298,7 +305,7 @@ def gather(
     policies: t.Iterable[Object] = (),
     metrics: t.Iterable[Object] = (),
 ) -> dict[str, Live]:
-    """Sort what lies on a host cluster by tenant.
+    """Sort what lies on a host cluster by tenant. Objects that a tenant made are none but pods.
 
     :arg namespaces: those with the label of this collection.
     :arg secrets: those with the kubeconfigs of virtual clusters.
@@ -308,8 +315,8 @@ def gather(
     :arg metrics: what a Prometheus reads tenants' metrics by.
     :returns: by name, tenants of which only labels of nodes are left included.
     """
-    workload_in, service_in, secret_in = _by_name(workloads), _by_name(services), _by_name(secrets)
-    pods_in, records_in, metrics_in = _by_namespace(pods), _by_namespace(records), _by_namespace(metrics)
+    workload_in, service_in, secret_in = (_by_name(items) for items in (workloads, services, secrets))
+    pods_in, records_in, metrics_in = _by_namespace(pods), _by_name(records), _by_namespace(own(metrics))
     scheduler = tuple(host_scheduler)
     policies_of: dict[str | None, list[Object]] = {}
     for policy in policies:
@@ -329,7 +336,7 @@ def gather(
                 tuple(pods_in.get(where, ())),
                 tuple(nodes_of.get(name, ())),
                 secret_in.get((where, f"{vc.KUBECONFIG_SECRET}{name}")),
-                next(iter(records_in.get(where, ())), None),
+                records_in.get((where, RECORD)),
                 scheduler if vc.HOST_SCHEDULER_LABEL in labels_of(namespace) else (),
                 tuple(policies_of.get(name, ())),
                 tuple(metrics_in.get(where, ())),
@@ -338,7 +345,8 @@ def gather(
 
 
 def _by_name(items: t.Iterable[Object]) -> dict[tuple[str, str], Object]:
-    return {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in items}
+    """Return objects that no tenant made, by namespace and name."""
+    return {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in own(items)}
 
 
 def _by_namespace(items: t.Iterable[Object]) -> dict[str, list[Object]]:

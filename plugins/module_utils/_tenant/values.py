@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies, record_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
@@ -45,4 +45,4 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
     read_by = [kai_objects(tenant.name, namespace_of(tenant.name), metrics)] if scheduler is not None and metrics else []
     # The nodes themselves are part of what the host cluster shows.
     data = {key: value for key, value in tenant.data().items() if key != "gpu_nodes"}
-    return digest([data, values, scheduler, guards, chosen, *read_by])
+    return digest([data, values, scheduler, guards, record_policies(tenant.name), chosen, *read_by])

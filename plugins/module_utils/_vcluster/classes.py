@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_SELECTOR, labels_of, last_write
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_SELECTOR, labels_of, last_write, own
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CLASSES, LISTED_BASIC, LISTED_CLASS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import classes_to_list, is_zero_trust
 
@@ -31,7 +31,7 @@ class ListedClasses:
 
     def have_listed(self) -> None:
         """List the classes that every tenant of trust zero needs, once its namespace exists."""
-        missing = classes_to_list([item for kind in CLASSES for item in self.run.kube.list(*kind)])
+        missing = classes_to_list([item for kind in CLASSES for item in own(self.run.kube.list(*kind))])
         for item in missing:
             self.run.change(_name(item), None, LISTED_BASIC)
         if missing:

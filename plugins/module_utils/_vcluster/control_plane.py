@@ -11,12 +11,12 @@ import datetime
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kubeconfig
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
     CONTROL_PLANE,
     DNS_PATH,
     KUBECONFIG_SECRET,
-    MARKER_LABEL,
     READY_PATH,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import failure_lines, judge

@@ -10,10 +10,11 @@ Each row names its source, a file of loft-sh/vcluster unless it says otherwise.
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import NOT_SYNCED
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
 
 CHART = "vcluster"
@@ -34,24 +35,20 @@ PODS_ENDED_ANNOTATION = "kubegpu.tenancy/pods-ended"
 ENFORCED, UNENFORCED = "enforced", "unenforced"
 # Label of the namespace of a tenant whose pods a scheduler of the host cluster places, with that scheduler's name.
 HOST_SCHEDULER_LABEL = "kubegpu.tenancy/scheduler"
+# Annotation of a tenant's namespace: the version of its own KAI Scheduler that was installed last, and verified.
+SCHEDULER_ANNOTATION = "kubegpu.tenancy/scheduler-version"
 # Resource of a ResourceQuota that counts GPU devices.
 GPU_QUOTA = "requests.nvidia.com/gpu"
 
 # Label of every control plane (chart/templates/statefulset.yaml), of the Secret with its configuration
 # (chart/templates/config-secret.yaml) and of the one with its kubeconfig (pkg/util/kubeconfig), from 0.26 to 0.36 at least.
-CONTROL_PLANE = "app=vcluster"
+# Secrets, Services and pods that a tenant made may carry it as well, and are none of these.
+CONTROL_PLANE = f"app=vcluster,{NOT_SYNCED}"
 # Names of these Secrets, before the name of the virtual cluster.
 CONFIG_SECRET, KUBECONFIG_SECRET = "vc-config-", "vc-"
 
-# Label of the objects that the syncer writes to the host (pkg/util/translate/types.go): of those in its namespace with the
-# virtual cluster's name, of cluster-scoped ones with what marker() returns.
-MARKER_LABEL = "vcluster.loft.sh/managed-by"
-
-# Label of a synced pod: its namespace in the virtual cluster.
-SYNCED_FROM_LABEL = "vcluster.loft.sh/namespace"
-# Annotations of a synced pod: its namespace, its name and its ownerReferences as JSON in the virtual cluster, the last only
-# where it has some (pkg/controllers/resources/pods/translate/translator.go, 0.26 to 0.36).
-SYNCED_NAMESPACE, SYNCED_NAME = "vcluster.loft.sh/namespace", "vcluster.loft.sh/name"
+# Annotation of a synced pod: its ownerReferences as JSON in the virtual cluster, only where it has some, or what its tenant wrote there
+# (pkg/controllers/resources/pods/translate/translator.go, 0.26 to 0.36).
 SYNCED_OWNERS = "vcluster.loft.sh/owner-references"
 
 # Cluster-scoped kinds that it may write (chart/templates/clusterrole.yaml: the rules that create).
@@ -263,10 +260,10 @@ def parse_version(version: str) -> tuple[int, int, int]:
 
     :raises TenancyError: for what is no such version.
     """
-    parts = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)(-[-.0-9A-Za-z]+)?", version)
+    parts = re.fullmatch(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[-.0-9A-Za-z]+)?", version, re.ASCII)
     if not parts:
         raise TenancyError(f"version: {version!r} is not a vCluster version such as 0.36.1 (three numbers, no leading v).")
-    return int(parts[1]), int(parts[2]), int(parts[3])
+    return whole(parts[1]), whole(parts[2]), whole(parts[3])
 
 
 def namespace_of(name: str, given: str | None = None) -> str:
@@ -277,11 +274,3 @@ def namespace_of(name: str, given: str | None = None) -> str:
 def cluster_role_name(name: str, namespace: str) -> str:
     """Return the name of a virtual cluster's ClusterRole and ClusterRoleBinding (chart/templates/_rbac.tpl)."""
     return f"vc-{name}-v-{namespace}"[:63].removesuffix("-")
-
-
-def marker(name: str, namespace: str) -> str:
-    """Return the value of MARKER_LABEL on the cluster-scoped objects of a virtual cluster (pkg/util/translate)."""
-    full = f"{namespace}-x-{name}"
-    if len(full) <= 63:
-        return full
-    return f"{full[:52]}-{hashlib.sha256(full.encode()).hexdigest()[:10]}".replace(".-", "-")

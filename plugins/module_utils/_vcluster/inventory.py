@@ -3,7 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The virtual clusters of a host cluster, whoever made them, by six LISTs however many there are."""
+"""The virtual clusters of a host cluster, whoever made them, by six LISTs however many there are.
+
+What a tenant made is none of theirs: its syncer brings Secrets to the host cluster with any label and content.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ import collections
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import own
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kubeconfig
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
@@ -29,42 +34,75 @@ Object = dict[str, t.Any]
 Key = tuple[str, str]
 
 
-def find(kube: Kube) -> list[Object]:
-    """Return a record of each virtual cluster as module vcluster_info documents it, in order of namespace and name."""
+class Found(t.NamedTuple):
+    """Virtual clusters of a host cluster.
+
+    :ivar records: of each as module vcluster_info documents it, in order of namespace and name.
+    :ivar unread: what of them could not be read.
+    """
+
+    records: list[Object]
+    unread: list[Unread]
+
+
+class Configurations(t.NamedTuple):
+    """The whole configuration of each virtual cluster, by "namespace/name", and those that could not be read."""
+
+    read: dict[str, Values]
+    unread: list[Unread]
+
+
+def find(kube: Kube) -> Found:
+    """Read every virtual cluster of a host cluster."""
     secrets = _secrets(kube)
-    configs = _configs(secrets)
-    if not configs:
-        return []
+    configurations, unread = _read_configs(secrets)
+    if not configurations:
+        return Found([], unread)
     workloads = [item for kind in ("StatefulSet", "Deployment") for item in kube.list("apps/v1", kind, None, CONTROL_PLANE)]
     namespaces = {item["metadata"]["name"]: item for item in kube.list("v1", "Namespace")}
     pods, volumes = (_by_namespace(kube.list("v1", kind)) for kind in ("Pod", "PersistentVolumeClaim"))
-    records: dict[Key, Object] = {}
-    for item in workloads:
+
+    def record(item: Object) -> tuple[Key, Object]:
         namespace, name = key = _key(item)
-        # An etcd of its own carries the label of a control plane, but has no configuration.
-        if key in configs:
-            record = describe(item, namespaces.get(namespace), configs[key], pods[namespace], volumes[namespace])
-            user = kubeconfig.secret_user(secrets.get((namespace, f"{KUBECONFIG_SECRET}{name}"), {}))
-            records[key] = record | {"kubeconfig_expires": kubeconfig.iso(kubeconfig.expiry(user))}
-    return [records[key] for key in sorted(records)]
+        found = describe(item, namespaces.get(namespace), configurations[key], pods[namespace], own(volumes[namespace]))
+        user = kubeconfig.secret_user(secrets.get((namespace, f"{KUBECONFIG_SECRET}{name}"), {}))
+        return key, found | {"kubeconfig_expires": kubeconfig.iso(kubeconfig.expiry(user))}
+
+    # An etcd of its own carries the label of a control plane, but has no configuration.
+    known = [item for item in workloads if _key(item) in configurations]
+    records, more = each(known, lambda item: f"virtual cluster {'/'.join(_key(item))}", record)
+    return Found([found for _key, found in sorted(records, key=lambda pair: pair[0])], [*unread, *more])
 
 
-def configs(kube: Kube) -> dict[str, Values]:
-    """Return the whole configuration of each virtual cluster, by "namespace/name"; one LIST."""
-    return {"/".join(key): config for key, config in _configs(_secrets(kube)).items()}
+def configs(kube: Kube) -> Configurations:
+    """Read the configuration of each virtual cluster; one LIST."""
+    found, unread = _read_configs(_secrets(kube))
+    return Configurations({"/".join(key): config for key, config in found.items()}, unread)
 
 
 def _secrets(kube: Kube) -> dict[Key, Object]:
-    """Configurations and kubeconfigs, which carry the same label."""
+    """Return configurations and kubeconfigs, which carry the same label."""
     return {_key(item): item for item in kube.list("v1", "Secret", None, CONTROL_PLANE)}
 
 
-def _configs(secrets: dict[Key, Object]) -> dict[Key, Values]:
-    return {
-        (namespace, name.removeprefix(CONFIG_SECRET)): load_document(base64.b64decode(secret["data"]["config.yaml"])) or {}
-        for (namespace, name), secret in secrets.items()
-        if name.startswith(CONFIG_SECRET) and "config.yaml" in (secret.get("data") or {})
-    }
+def _read_configs(secrets: dict[Key, Object]) -> tuple[dict[Key, Values], list[Unread]]:
+    """Return the configurations among the Secrets, each read by itself."""
+    named = [
+        key for key, item in secrets.items() if key[1].startswith(CONFIG_SECRET) and "config.yaml" in (item.get("data") or {})
+    ]
+    found, unread = each(named, lambda key: f"Secret {'/'.join(key)}", lambda key: (key, _config(secrets[key])))
+    return {(namespace, name.removeprefix(CONFIG_SECRET)): config for (namespace, name), config in found}, unread
+
+
+def _config(secret: Object) -> Values:
+    """Return the configuration in a Secret.
+
+    :raises ValueError: where it holds none.
+    """
+    config = load_document(base64.b64decode(secret["data"]["config.yaml"])) or {}
+    if not isinstance(config, dict):
+        raise ValueError("its config.yaml is no mapping")
+    return config
 
 
 def _key(item: Object) -> Key:

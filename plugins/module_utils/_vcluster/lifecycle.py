@@ -11,10 +11,16 @@ import datetime
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import have_policies, remove_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import (
+    have_policies,
+    have_record_policies,
+    remove_policies,
+    remove_record_policies,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
+    MARKER_LABEL,
     annotations_of,
     is_owned,
     labels_of,
@@ -22,6 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import marker
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
@@ -43,7 +50,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     CONTROL_PLANE_POLICY,
     ENFORCED,
     LEAST_QUOTA,
-    MARKER_LABEL,
     NETWORK_ANNOTATION,
     NETWORK_POLICY,
     PODS_ENDED_ANNOTATION,
@@ -52,10 +58,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     TENANT_LABEL,
     UNENFORCED,
     cluster_role_name,
-    marker,
     namespace_of,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.records import Records
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import is_paused, is_zero_trust, judge, lost_pods
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
     Wanted,
@@ -105,6 +111,7 @@ class VirtualCluster:
         self.release = HelmRelease(run.kube, run.helm, self.name, self.namespace)
         self.plane = ControlPlane(run.kube, self.name, self.namespace)
         self.classes = ListedClasses(run)
+        self.records = Records(run, self.name, self.namespace, self._end_syncer)
         # Whether this run starts the control plane, or starts it again.
         self.starts = False
 
@@ -130,6 +137,8 @@ class VirtualCluster:
         asked = self._checked()
         live = self.own_namespace()
         usable = None if _is_terminating(live) else live
+        if usable:
+            self.records.guard()
         release = self.release.inspect() if usable else None
         if release and not is_described(self.run.params):
             asked = recorded(release, usable)
@@ -142,6 +151,8 @@ class VirtualCluster:
         network = self._network(asked, usable, bool(changes))
         ended = expired(self.plane.secret()) if release else None
         # That was the last check; everything below writes.
+        if not usable:
+            have_record_policies(self.run, self.name)
         bounds = self._policies(asked)
         if bounds:
             have_policies(self.run, self.name, bounds)
@@ -214,8 +225,8 @@ class VirtualCluster:
     def _refuse_shared_gpus(self, asked: Wanted) -> None:
         """Refuse GPUs that another virtual cluster books without seeing this one."""
         key = f"{self.namespace}/{self.name}"
-        clusters = configs(self.kube) | {key: asked.values}
-        overlaps = [line for line in collisions(self.kube.list("v1", "Node"), clusters) if key in line]
+        found = configs(self.kube)
+        overlaps = collisions(self.kube.list("v1", "Node"), found.read | {key: asked.values}, only=key)
         if overlaps:
             raise TenancyError(
                 "node_selector: " + "; ".join(overlaps) + ". Give them different nodes, or a gpu_quota each that fit together.",
@@ -374,6 +385,17 @@ class VirtualCluster:
             self._wait_for_rest()
         return self.run.result(namespace=self.namespace, lost_pods=lost)
 
+    def _end_syncer(self) -> None:
+        """End the control plane, with what writes to the host cluster for its tenant, and wait until it has ended."""
+        workload = self.plane.workload()
+        if workload is not None:
+            self._scale(workload, {"spec": {"replicas": 0}})
+
+        def ended() -> tuple[bool | None, str]:
+            return (None, "it still runs") if self.plane.pods() else (True, "")
+
+        wait_for(f"the end of virtual cluster {self.name}", ended, self.run.deadline.share(1 / 4))
+
     def _scale(self, workload: Object, patch: Object) -> None:
         self.kube.patch("apps/v1", workload["kind"], self.name, patch, self.namespace)
 
@@ -399,7 +421,10 @@ class VirtualCluster:
         """Remove it with all that it left on the host cluster, and wait until that is gone."""
         keep: bool = self.run.params["keep_volumes"]
         namespace = self.own_namespace()
-        release = self.release.inspect() if namespace and not _is_terminating(namespace) else None
+        usable = namespace is not None and not _is_terminating(namespace)
+        if usable:
+            self.records.clear()
+        release = self.release.inspect() if usable else None
         scoped = self._cluster_scoped()
         if release:
             self.run.change("release", f"{release.chart}-{release.chart_version}", None, self.release.write)
@@ -416,6 +441,7 @@ class VirtualCluster:
         if self.run.changes:
             self.run.take("remove what lies outside its namespace", "nothing else would", self._remove_cluster_scoped)
         remove_policies(self.run, self.name)
+        remove_record_policies(self.run, self.name)
         self.classes.remove_unneeded(leaving="" if keep else self.namespace)
         return self.run.result(namespace=self.namespace)
 

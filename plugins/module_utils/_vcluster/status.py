@@ -8,12 +8,19 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, pod_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of, own
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
+    container_statuses,
+    image_tag,
+    is_ended,
+    pod_state,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
@@ -22,14 +29,17 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     LISTED_CLASS,
     NETWORK_ANNOTATION,
     PAUSED,
-    SYNCED_FROM_LABEL,
-    SYNCED_NAME,
-    SYNCED_NAMESPACE,
+    SCHEDULER_ANNOTATION,
     SYNCED_OWNERS,
     TENANT_LABEL,
     TRUST_ANNOTATION,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import backing_store, has_own_scheduler, value_at
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
+    backing_store,
+    has_own_scheduler,
+    selected,
+    value_at,
+)
 
 Object = dict[str, t.Any]
 
@@ -79,6 +89,11 @@ def judge(workload: Object | None, pods: list[Object]) -> Verdict:
     return Verdict(False, "; ".join(map(pod_state, current)) or "the control plane has no pod yet")
 
 
+def control_plane_pods(name: str | None, pods: t.Iterable[Object]) -> list[Object]:
+    """Return the pods of a control plane among those of its namespace; pods that its tenant made may carry any other label."""
+    return [pod for pod in own(pods) if {"app": "vcluster", "release": name}.items() <= labels_of(pod).items()]
+
+
 def is_paused(workload: Object) -> bool:
     """Tell whether a control plane is scaled to nothing by a pause."""
     return annotations_of(workload).get(PAUSED) == "true" and workload["spec"].get("replicas") == 0
@@ -114,25 +129,18 @@ def lost_pods(pods: t.Iterable[Object]) -> list[str]:
         virtual_name(pod)
         for pod in pods
         if "deletionTimestamp" not in pod["metadata"]
-        and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-        and labels_of(pod).get(SYNCED_FROM_LABEL) not in _OF_KAI
+        and not is_ended(pod)
+        and synced_from(pod) not in _OF_KAI
         and not _has_controller(pod)
     )
 
 
 def _has_controller(pod: Object) -> bool:
     try:
-        owners = json.loads(annotations_of(pod).get(SYNCED_OWNERS, "[]"))
+        owners = parse_json(annotations_of(pod).get(SYNCED_OWNERS, "[]"))
     except ValueError:
         return False
-    return any(owner.get("controller") for owner in owners)
-
-
-def virtual_name(pod: Object) -> str:
-    """Return "namespace/name" of a pod as its tenant knows it; of one that no virtual cluster synced, as it is on the host cluster."""
-    annotations = annotations_of(pod)
-    namespace = annotations.get(SYNCED_NAMESPACE) or labels_of(pod).get(SYNCED_FROM_LABEL) or pod["metadata"]["namespace"]
-    return f"{namespace}/{annotations.get(SYNCED_NAME) or pod['metadata']['name']}"
+    return isinstance(owners, list) and any(isinstance(owner, dict) and owner.get("controller") for owner in owners)
 
 
 # --- classes of the host -----------------------------------------------------------------------------------------
@@ -173,7 +181,7 @@ def describe(workload: Object, namespace: Object | None, config: Values, pods: l
     metadata, name = workload["metadata"], workload["metadata"]["name"]
     spec = workload["spec"]["template"]["spec"]
     images = {container["name"]: container["image"] for container in [*(spec.get("initContainers") or []), *spec["containers"]]}
-    verdict = judge(workload, [pod for pod in pods if {"app": "vcluster", "release": name}.items() <= labels_of(pod).items()])
+    verdict = judge(workload, control_plane_pods(name, pods))
     state = _state(workload, verdict)
     return {
         "name": name,
@@ -184,8 +192,8 @@ def describe(workload: Object, namespace: Object | None, config: Values, pods: l
         "version": labels_of(workload).get("chart", "").removeprefix(f"{CHART}-"),
         "state": state,
         "reason": "" if is_paused(workload) else verdict.seen,
-        "kubernetes_version": next((tag for ref in images.values() if (tag := _tag(ref)).startswith("v1.")), None),
-        "scheduler": _scheduler(config, pods, state == "running"),
+        "kubernetes_version": next((tag for ref in images.values() if (tag := image_tag(ref)).startswith("v1.")), None),
+        "scheduler": _scheduler(config, namespace, pods, state),
         "nodes": _seen_nodes(config),
         "backing_store": backing_store(config),
         "volumes": {
@@ -204,25 +212,28 @@ def _state(workload: Object, verdict: Verdict) -> str:
     return "running" if verdict.ready else "crashing" if verdict.crashed else "starting"
 
 
-def _tag(ref: str) -> str:
-    return ref.partition("@")[0].rpartition("/")[2].partition(":")[2]
-
-
 def _seen_nodes(config: Values) -> Object | None:
     """Labels of the host's nodes that it sees; None where it sees none of the real ones."""
     if not value_at(config, "sync.fromHost.nodes.enabled"):
         return None
-    return value_at(config, "sync.fromHost.nodes.selector.labels") or {}
+    return selected(config)
 
 
-def _scheduler(config: Values, pods: list[Object], runs: bool) -> Object | None:
-    """The scheduler that runs in it: KAI Scheduler by its synced pod, else Kubernetes' own, or none but the host's.
+def _scheduler(config: Values, namespace: Object | None, pods: list[Object], state: str) -> Object | None:
+    """Return the scheduler in it: KAI Scheduler, else Kubernetes' own, or none but the host's.
 
-    None where it has one of its own whose pods are not there to tell which, because it does not run.
+    A tenant's KAI Scheduler is the one that this collection installed and verified. In a virtual cluster of others, its administrator's pods
+    say which there is.
+
+    :returns: None where it has one of its own and it is not known which, because it does not run, or was not verified yet.
     """
-    for pod in pods:
-        if labels_of(pod).get(SYNCED_FROM_LABEL) == kai.NAMESPACE and labels_of(pod).get("app") in kai.SCHEDULERS:
-            return {"name": "kai", "version": _tag(pod["spec"]["containers"][0]["image"])}
+    installed = annotations_of(namespace).get(SCHEDULER_ANNOTATION)
+    if installed and state != "paused":
+        return {"name": "kai", "version": installed}
     if not has_own_scheduler(config):
         return {}
-    return {"name": "kube-scheduler"} if runs else None
+    for pod in pods:
+        if synced_from(pod) == kai.NAMESPACE and labels_of(pod).get("app") in kai.SCHEDULERS:
+            said = shown(image_tag(str(pod["spec"]["containers"][0].get("image", ""))), 63) or None
+            return None if is_owned(namespace) else {"name": "kai", "version": said}
+    return {"name": "kube-scheduler"} if state == "running" else None

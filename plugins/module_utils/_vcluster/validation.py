@@ -13,7 +13,16 @@ import typing as t
 import urllib.parse
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.forms import (
+    LABEL,
+    NAMESPACE,
+    is_label_value,
+    is_namespace,
+    label_problems,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity, whole
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import named, said
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
     BAD_VERSIONS,
@@ -43,19 +52,15 @@ PROXY_SCHEMES = ("http", "https")
 
 # What the control plane cannot read, though the chart's schema takes it. The syntax is Kubernetes' own, except for tolerations
 # (pkg/util/toleration), mappings (pkg/config/validation.go) and services (pkg/controllers/register.go).
-_LABEL = r"[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?"
-_NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _OBJECT = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
-_LABEL_KEY = re.compile(rf"({_OBJECT}/)?{_LABEL}", re.ASCII)
-_LABEL_VALUE = re.compile(rf"({_LABEL})?", re.ASCII)
-_TOLERATION = re.compile(rf"\*|[^:=]*(=({_LABEL})?)?(:(NoSchedule|PreferNoSchedule|NoExecute)?)?", re.ASCII)
+_TOLERATION = re.compile(rf"\*|[^:=]*(=({LABEL})?)?(:(NoSchedule|PreferNoSchedule|NoExecute)?)?")
 # Both sides of a mapping from the host, with "=" between. Without a namespace on the left it is the tenant's own.
 _MAPPINGS = {
     "configMaps": re.compile(
-        rf"({_NAMESPACE})?/({_OBJECT})?={_NAMESPACE}/({_OBJECT}|\*)?|({_NAMESPACE})?/\*={_NAMESPACE}/\*"
-        rf"|={_NAMESPACE}(/({_OBJECT}|\*)?)?"
+        rf"({NAMESPACE})?/({_OBJECT})?={NAMESPACE}/({_OBJECT}|\*)?|({NAMESPACE})?/\*={NAMESPACE}/\*"
+        rf"|={NAMESPACE}(/({_OBJECT}|\*)?)?"
     ),
-    "gateways": re.compile(rf"{_NAMESPACE}/{_OBJECT}={_NAMESPACE}/{_OBJECT}|{_NAMESPACE}/\*={_NAMESPACE}/\*"),
+    "gateways": re.compile(rf"{NAMESPACE}/{_OBJECT}={NAMESPACE}/{_OBJECT}|{NAMESPACE}/\*={NAMESPACE}/\*"),
 }
 _MAPPINGS["secrets"] = _MAPPINGS["configMaps"]
 _SERVICES = {
@@ -86,7 +91,7 @@ def check_name(name: str) -> None:
 
 def check_namespace(namespace: str | None) -> None:
     """Refuse what is no name of a namespace; None, from which it follows from the tenant's name, is fine."""
-    if namespace and not re.fullmatch(_NAMESPACE, namespace):
+    if namespace and not is_namespace(namespace):
         raise TenancyError(
             f"namespace: {namespace!r} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9 and '-', no '-' at the ends."
         )
@@ -94,17 +99,7 @@ def check_namespace(namespace: str | None) -> None:
 
 def check_node_selector(labels: dict[str, t.Any]) -> None:
     """Refuse what is no set of labels."""
-
-    def problems() -> t.Iterator[str]:
-        for key, value in labels.items():
-            if not _LABEL_KEY.fullmatch(key):
-                yield f"node_selector.{key}: is not the name of a label."
-            if not isinstance(value, str):
-                yield f"node_selector.{key}: must be a string, not {value!r}; quote it."
-            elif not _LABEL_VALUE.fullmatch(value):
-                yield f"node_selector.{key}: {value!r} is not the value of a label."
-
-    refuse(problems())
+    refuse(label_problems(labels, "node_selector"))
 
 
 def check_expires(expires: str | None) -> None:
@@ -139,11 +134,6 @@ def check_proxy(option: str, url: str | None) -> None:
             "HTTP only to a proxy. Give the address of an HTTP proxy, http:// or https://."
         )
     check_url(option, url, PROXY_SCHEMES)
-
-
-def without_password(url: str) -> str:
-    """Return an address as it may be shown, without a user's name and password in it."""
-    return re.sub(r"//[^/]*@", "//", url)
 
 
 # --- versions ----------------------------------------------------------------------------------------------------
@@ -184,10 +174,11 @@ def check_skew(version: str, kubernetes_version: str | None, host_version: str) 
     :arg host_version: of the host cluster's API server.
     """
     _major, minor, patch = parse_version(version)
-    host = re.match(r"v1\.(\d+)", host_version)
-    tenant = int(kubernetes_version.split(".")[1]) if kubernetes_version else DEFAULT_KUBERNETES.get(minor)
+    host = re.match(r"v1\.(\d{1,9})", host_version)
+    asked = re.match(r"v1\.(\d{1,9})", kubernetes_version or "")
+    tenant = whole(asked[1]) if asked else DEFAULT_KUBERNETES.get(minor)
     fixed = minor > max(OLD_TENANT_FIX) or patch >= OLD_TENANT_FIX.get(minor, patch + 1)
-    if host and tenant and tenant <= 33 and int(host[1]) >= 34 and not fixed:
+    if host and tenant and tenant <= 33 and whole(host[1]) >= 34 and not fixed:
         raise TenancyError(
             f"kubernetes_version: with vCluster {version}, pods of a tenant with Kubernetes 1.{tenant} never become ready on a host "
             f"with {host_version} (loft-sh/vcluster#3578). Take v1.34 or later for the tenant, or vCluster 0.35.3, 0.36.1 or later."
@@ -245,10 +236,10 @@ def check_quota(quota: t.Mapping[str, t.Any]) -> None:
         for name, amount in quota.items():
             if name == GPU_QUOTA:
                 yield f"quota.{name}: GPUs are bounded by gpu_nodes.shared_gpus, or by gpu_quota of the module."
-            elif not _BOUND.fullmatch(name):
-                yield f"quota.{name}: a ResourceQuota knows no such bound.{did_you_mean(name, QUOTA)}"
+            elif not isinstance(name, str) or not _BOUND.fullmatch(name):
+                yield f"quota.{named(name)}: a ResourceQuota knows no such bound.{did_you_mean(name, QUOTA)}"
             elif _amount(amount) is None:
-                yield f"quota.{name}: {amount!r} is not an amount such as 16, 500m or 64Gi."
+                yield f"quota.{name}: {said(amount)} is not an amount such as 16, 500m or 64Gi."
 
     refuse(problems())
 
@@ -258,30 +249,36 @@ def check_network(network: t.Mapping[str, t.Any], trust: str, values: Values) ->
 
     :arg values: the user's for the chart.
     """
-    workload = value_at(values, "policies.networkPolicy.workload") or {}
 
     def problems() -> t.Iterator[str]:
         if trust == "high" and any(network.values()):
             yield "network: a tenant of trust high has no network policies: everything is let through."
         for direction, services in network.items():
-            if services and direction in workload:
+            if services and value_at(values, f"policies.networkPolicy.workload.{direction}") is not None:
                 yield f"network.{direction}: stands among the values, too, as policies.networkPolicy.workload.{direction}."
+            names: set[str] = set()
             for index, service in enumerate(services or []):
-                here = f"network.{direction}[{index}]"
-                if service["name"] in [other["name"] for other in services[:index]]:
-                    yield f"{here}.name: {service['name']} stands here twice."
-                if not re.fullmatch(_NAMESPACE, service["namespace"]):
-                    yield f"{here}.namespace: {service['namespace']!r} is no name of a namespace."
-                if not service["ports"]:
-                    yield f"{here}.ports: is empty."
-                for port in service["ports"]:
-                    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
-                        yield f"{here}.ports: {port!r} is no port from 1 to 65535."
-                for key, value in (service.get("labels") or {}).items():
-                    if not isinstance(value, str):
-                        yield f"{here}.labels.{key}: must be a string, not {value!r}; quote it."
+                yield from _service_problems(service, names, f"network.{direction}[{index}]")
+                names.add(service["name"])
 
     refuse(problems())
+
+
+def _service_problems(service: t.Mapping[str, t.Any], before: t.Container[str], path: str) -> t.Iterator[str]:
+    """List what is wrong with a service of the host cluster.
+
+    :arg before: names of those that stand before it.
+    """
+    if service["name"] in before:
+        yield f"{path}.name: {named(service['name'])} stands here twice."
+    if not is_namespace(service["namespace"]):
+        yield f"{path}.namespace: {said(service['namespace'])} is no name of a namespace."
+    if not service["ports"]:
+        yield f"{path}.ports: is empty."
+    for port in service["ports"]:
+        if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+            yield f"{path}.ports: {said(port)} is no port from 1 to 65535."
+    yield from label_problems(service.get("labels") or {}, f"{path}.labels")
 
 
 def check_room(values: Values, *needs: tuple[str, t.Mapping[str, str | int]]) -> None:
@@ -289,8 +286,10 @@ def check_room(values: Values, *needs: tuple[str, t.Mapping[str, str | int]]) ->
 
     :arg needs: pairs of who needs something, and what by the names of a ResourceQuota.
     """
-    given = value_at(values, "policies.resourceQuota") or {}
-    bounds = (given.get("quota") or {}) if given.get("enabled") in (True, "true") else {}
+    enabled = value_at(values, "policies.resourceQuota.enabled") in (True, "true")
+    found = value_at(values, "policies.resourceQuota.quota") if enabled else None
+    # The chart's schema refuses anything else.
+    bounds = found if isinstance(found, dict) else {}
 
     def problems() -> t.Iterator[str]:
         for name in {name: None for _who, need in needs for name in need}:
@@ -305,13 +304,12 @@ def check_room(values: Values, *needs: tuple[str, t.Mapping[str, str | int]]) ->
 
 def _amount(text: t.Any) -> decimal.Decimal | None:
     """Return a quantity of Kubernetes; None for what is none."""
-    if isinstance(text, bool) or not isinstance(text, (str, int)):
+    if not isinstance(text, (str, int)):
         return None
     try:
-        amount = quantity(text)
+        return quantity(text)
     except ValueError:
         return None
-    return amount if amount >= 0 else None
 
 
 def _licensed(values: Values) -> t.Iterator[str]:
@@ -394,7 +392,7 @@ def _bad_selector(values: Values, path: str) -> t.Iterator[str]:
             yield f"values.{path}.matchExpressions[{index}].values: In and NotIn need some, Exists and DoesNotExist take none."
     labels = value_at(values, f"{path}.matchLabels")
     for label, value in labels.items() if isinstance(labels, dict) else ():
-        if isinstance(value, str) and not _LABEL_VALUE.fullmatch(value):
+        if isinstance(value, str) and not is_label_value(value):
             yield f"values.{path}.matchLabels.{label}: {value!r} is not the value of a label."
 
 

@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices_or_none, whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge, moment
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
@@ -264,7 +265,7 @@ def new_namespace(tenant: str, namespace: str, metadata: Object) -> Object:
 def age(text: str) -> datetime.timedelta | None:
     """Return the time that a text such as 30m, 2h or 7d says; None where it says none."""
     found = _AGE.fullmatch(text)
-    return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+    return datetime.timedelta(**{_UNITS[found[2]]: whole(found[1])}) if found else None
 
 
 def expiry(namespace: Object | None) -> datetime.datetime | None:
@@ -284,7 +285,11 @@ def pause_patch(workload: Object, now: datetime.datetime) -> Object:
 
 def resume_patch(workload: Object) -> Object:
     """Return the patch that scales a paused workload to what it was before."""
-    replicas = int(annotations_of(workload).get(PAUSED_REPLICAS, "1"))
+    try:
+        replicas = whole(annotations_of(workload).get(PAUSED_REPLICAS, "1")) or 1
+    except ValueError:
+        # Others write this annotation as well; a control plane has one replica unless somebody chose another number.
+        replicas = 1
     return {
         "metadata": {"annotations": dict.fromkeys((PAUSED, PAUSED_REPLICAS, PAUSED_DATE))},
         "spec": {"replicas": replicas},
@@ -358,13 +363,22 @@ def backing_store(values: Values) -> str:
 
 def claim(tenant: str, config: Values) -> Claim:
     """Return what a virtual cluster with these values may take of the nodes that it uses."""
-    quota = value_at(config, "policies.resourceQuota") or {}
-    bound = (quota.get("quota") or {}).get(GPU_QUOTA) if quota.get("enabled") in (True, "true") else None
+    bounds = value_at(config, "policies.resourceQuota.quota")
+    enabled = value_at(config, "policies.resourceQuota.enabled") in (True, "true")
+    bound = bounds.get(GPU_QUOTA) if enabled and isinstance(bounds, dict) else None
     host_kai = value_at(config, "experimental.syncSettings.setOwner") is False
-    return Claim(tenant, has_own_scheduler(config), host_kai, None if bound is None else int(bound))
+    # What is no amount bounds nothing that is known.
+    return Claim(tenant, has_own_scheduler(config), host_kai, devices_or_none(bound))
+
+
+def selected(config: Values) -> dict[str, str]:
+    """Return the labels by which a virtual cluster with these values chooses the nodes that it knows; empty where it knows all, or none."""
+    labels = value_at(config, "sync.fromHost.nodes.selector.labels")
+    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
 
 
 def uses(config: Values, labels: dict[str, str]) -> bool:
     """Tell whether a virtual cluster with these values knows a node with these labels."""
-    nodes = value_at(config, "sync.fromHost.nodes") or {}
-    return bool(nodes.get("enabled")) and (value_at(nodes, "selector.labels") or {}).items() <= labels.items()
+    if not value_at(config, "sync.fromHost.nodes.enabled"):
+        return False
+    return all(labels.get(key) == value for key, value in selected(config).items())

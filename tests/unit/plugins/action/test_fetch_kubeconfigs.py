@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ansible.template import trust_as_template
 from ansible_collections.kubegpu.tenancy.plugins.action.fetch_kubeconfigs import ActionModule, command, via
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import untimed
 
@@ -35,10 +36,36 @@ def test_a_proxy_that_the_file_names_stays_unless_another_is_given():
     assert yaml.safe_load(via(named, PROXY, "/f"))["clusters"][0]["cluster"]["proxy-url"] == PROXY
 
 
-@pytest.mark.parametrize("text", [f"key: [{KEY}", f"- {KEY}", KEY, "clusters: {a: b}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"key: [{KEY}",
+        f"- {KEY}",
+        KEY,
+        "clusters: {a: b}",
+        "clusters: []",
+        f"{KEY}: 1",
+        f"clusters: [{{name: a, cluster: [{KEY}]}}]",
+        f"clusters: [{{name: a}}]\nx: {KEY}",
+        f"x: {'[' * 100_000}{KEY}",
+    ],
+    ids=lambda text: text[:30],
+)
 def test_what_is_no_kubeconfig_is_not_quoted(text):
-    with pytest.raises(TenancyError, match=r"^/f is no kubeconfig with clusters\.$"):
+    with pytest.raises(TenancyError, match=r"^/f is no kubeconfig") as failure:
         via(text, PROXY, "/f")
+    assert KEY not in str(failure.value)
+
+
+def test_with_a_proxy_all_else_stays_as_it_was():
+    others = "password: 12:34:56, answer: on, quoted: '12:34:56', exec: {command: login}"
+    text = f"clusters: [{{name: a, cluster: &a {{server: x}}}}, {{name: b, cluster: *a}}]\nusers: [{{name: a, user: {{{others}}}}}]\n"
+    changed = via(text, PROXY, "/f")
+    assert changed.count("proxy-url: http://127.0.0.1:28080") == 2
+    lines = {line.strip() for line in changed.splitlines()}
+    assert {"password: 12:34:56", "answer: on", "quoted: '12:34:56'", "command: login"} <= lines
+    assert "&" not in changed
+    assert "*" not in changed
 
 
 @pytest.fixture(name="host")
@@ -146,6 +173,55 @@ def test_a_tenant_is_wanted_or_not(host, tmp_path):
 def test_an_empty_one_is_no_kubeconfig(host, tmp_path):
     (host / "tenants/empty.yml").touch()
     assert "tenants/empty.yml is empty" in fetch(host, ["empty"], tmp_path / "here")["msg"]
+
+
+@pytest.mark.parametrize(
+    ("user", "named"),
+    [
+        ("exec: {command: sh}", "exec"),
+        ("auth-provider: {name: gcp}", "auth-provider"),
+        ("tokenFile: /root/.ssh/id_ed25519", "tokenFile"),
+        ("client-key: /root/.ssh/id_ed25519, token: a", "client-key"),
+        ("<<: {exec: {command: sh}}", "exec"),
+        ("? !!str exec\n    : {command: sh}", "exec"),
+    ],
+)
+def test_a_tenants_kubeconfig_runs_nothing_and_sends_no_file_of_the_controller(host, tmp_path, user, named):
+    text = f"clusters: []\nusers:\n- name: a\n  user: {{{user}}}\n"
+    (host / "tenants/team.yml").write_text(text)
+    answer = fetch(host, ["team", "it's"], tmp_path / "here")
+    assert (answer["failed"], answer["changed"]) == (True, True)
+    assert answer["msg"].startswith(f"{host}/tenants/team.yml is not brought here: its users have {named}, ")
+    # What is wrong with one is that one's, and the administrator's may need a program: those of clouds do.
+    assert listing(tmp_path / "here") == ["cluster.yml", "tenants/it's.yml"]
+    (host / "cluster.yml").write_text(text)
+    fetch(host, [], tmp_path / "here")
+    assert (tmp_path / "here/cluster.yml").read_text() == text
+
+
+@pytest.mark.parametrize("merged", ["<<: {user: {exec: {command: sh}}}", "<<: *base"])
+def test_a_user_that_is_merged_in_is_a_user(host, tmp_path, merged):
+    text = f"x: &base {{user: {{exec: {{command: sh}}}}}}\nusers:\n- name: a\n  {merged}\n"
+    (host / "tenants/team.yml").write_text(text)
+    assert "its users have exec" in fetch(host, ["team"], tmp_path / "here")["msg"]
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "users: x", "a: 1\na: 2\n", "\x00"], ids=lambda content: repr(content[:10]))
+def test_what_a_tenants_file_may_hold_has_to_be_known(host, tmp_path, content):
+    (host / "tenants/team.yml").write_text(content)
+    assert fetch(host, ["team"], tmp_path / "here")["msg"].startswith(f"{host}/tenants/team.yml is no kubeconfig")
+    assert listing(tmp_path / "here") == ["cluster.yml"]
+
+
+def test_one_that_is_too_large_is_no_kubeconfig(host, tmp_path):
+    (host / "cluster.yml").write_bytes(b"#" * (LARGEST + 3))
+    assert f"is larger than {LARGEST} bytes" in fetch(host, ["team"], tmp_path / "here")["msg"]
+    assert listing(tmp_path / "here") == ["tenants/team.yml"]
+
+
+def test_a_pipe_on_the_host_does_not_hold_it_up(host, tmp_path):
+    os.mkfifo(host / "tenants/pipe.yml")
+    assert "pipe.yml" in fetch(host, ["pipe"], tmp_path / "here")["msg"]
 
 
 def test_one_that_cannot_be_read_is_an_error(host, tmp_path):

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubeconfig_file
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Helm
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS as VARIABLE
@@ -465,7 +465,7 @@ ENTRANCES = {
 
 @pytest.mark.parametrize(("entrance", "given", "paths", "reasons"), ROWS)
 def test_refused_before_the_first_write(monkeypatch, tmp_path, entrance, given, paths, reasons):
-    monkeypatch.setattr(kubeconfig_file, "write_file", lambda *args: pytest.fail(f"wrote: {args}"))
+    monkeypatch.setattr(KubeconfigFile, "write", lambda *args: pytest.fail(f"wrote: {args}"))
     with pytest.raises(TenancyError) as caught:
         ENTRANCES[entrance](given, tmp_path)
     problems = caught.value.problems

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import json
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
@@ -84,8 +87,82 @@ def test_a_record_takes_as_long_as_it_is_to():
     assert (reads.count("Pod"), reads.count("Node")) == (4, 1)
 
 
+# Where texts of people stand, and by which words the documentation says that they are kept; of the last ones, nothing is.
+KEPT = {
+    "displayName": "C(displayName)",
+    "label-class": "C(priorityClassName)",
+    "selector-value": "C(kubernetes.io/hostname)",
+    "toleration-value": "tolerations and taints",
+    "taint-value": "tolerations and taints",
+    "nvidia-label": "C(nvidia.com/)",
+    "topology-name": "topologies",
+}
+NOT_KEPT = (
+    "pod-name",
+    "namespace-name",
+    "image-name",
+    "command-text",
+    "variable-text",
+    "pod-note",
+    "account-name",
+    "node-label",
+    "claim-name",
+)
+
+
+def test_what_a_record_keeps_of_what_people_wrote_is_documented():
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "pod-name",
+            "namespace": "namespace-name",
+            "uid": "1",
+            "creationTimestamp": "2026-11-23T10:00:00Z",
+            "labels": {"priorityClassName": "label-class", "kai.scheduler/queue": "training"},
+            "annotations": {"note": "pod-note"},
+        },
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "serviceAccountName": "account-name",
+            "nodeSelector": {"kubernetes.io/hostname": "selector-value"},
+            "tolerations": [{"key": "team", "value": "toleration-value"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "claim-name"}}],
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "image-name",
+                    "command": ["command-text"],
+                    "env": [{"name": "A", "value": "variable-text"}],
+                    "resources": {},
+                }
+            ],
+        },
+        "status": {"phase": "Pending"},
+    }
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "w1", "labels": {"nvidia.com/gpu.product": "nvidia-label", "other": "node-label"}},
+        "spec": {"taints": [{"key": "team", "value": "taint-value", "effect": "NoSchedule"}]},
+        "status": {"allocatable": {"nvidia.com/gpu": "4", "cpu": "8", "memory": "8Gi"}},
+    }
+    queue = {"metadata": {"name": "training"}, "spec": {"displayName": "displayName"}}
+    topology = {"metadata": {"name": "topology-name"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
+    kube = InMemoryApi([pod, node])
+    kube.put({"apiVersion": "scheduling.run.ai/v2", "kind": "Queue"} | queue)
+    kube.put({"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology"} | topology)
+    trace = json.dumps(record(make_run({}, kube), "kai-scheduler", 0, 15).data())
+    documented = " ".join(rehearsal_record.DOCUMENTATION.split())
+    assert [text for text in KEPT if text not in trace] == []
+    assert [words for words in KEPT.values() if words not in documented] == []
+    assert [text for text in NOT_KEPT if text in trace] == []
+
+
 def test_of_a_scheduler_that_tenants_share_only_their_pods_are_recorded():
-    kube = InMemoryApi()
+    kube = InMemoryApi(
+        [{"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "default-queue"}, "spec": {}}]
+    )
     for name in ("tenant-a", "tenant-b"):
         metadata = {"name": "work", "namespace": name, "uid": name, "creationTimestamp": "2026-11-23T10:00:00Z"}
         spec = {"schedulerName": "kai-scheduler", "containers": [{"name": "work", "resources": {}}]}
@@ -268,6 +345,23 @@ def test_a_change_that_was_ended_in_the_middle_may_be_finished():
     result = gate(cluster("v0.13.1"), verdicts=[promoted], queues=WIDER)
     assert result["differences"] == ["queues.research.gpu.limit"]
     assert result["steps"][0]["why"].startswith(promoted["change"]["name"])
+
+
+def test_charts_values_are_compared_by_digests():
+    """A verdict is committed, and values may be secret."""
+    asked = {"values": {"global": {"registry": "hunter2"}, "operator": {"qps": 7.0}}}
+    promoted = rehearsed(**asked)
+    assert "hunter2" not in json.dumps(promoted)
+    assert gate(cluster(), verdicts=[promoted], **asked)["change"] == promoted["change"]["name"]
+    # As Helm's record has it, to which a file's 7.0 is 7.
+    kube, helm = cluster("v0.13.1")
+    now = helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
+    stored = json.loads(json.dumps(asked["values"]).replace("7.0", "7"))
+    helm.record(dataclasses.replace(now, values=deep_merge(now.values, stored)))
+    assert gate((kube, helm), verdicts=[], **asked)["differences"] == []
+    with pytest.raises(TenancyError, match=r"differs in to.values.global.registry\.") as refused:
+        gate(cluster(), verdicts=[promoted], values=asked["values"] | {"global": {"registry": "hunter3"}})
+    assert "hunter" not in json.dumps([refused.value.message, refused.value.details])
 
 
 def test_queues_of_others_are_a_part_of_it():

@@ -14,6 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values imp
 from ansible_collections.kubegpu.tenancy.plugins.modules import shared_scheduler_probe
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
+from ansible_collections.kubegpu.tenancy.tests.unit.synced import synced
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import node
 
 NAMESPACE, HOME = "kubegpu-shared-probe", "tenant-ml"
@@ -51,18 +52,16 @@ class Tenant(InMemoryApi):
         if self.wrong == "not synced":
             return
         group = f"pg-{name}"
-        notes = {"vcluster.loft.sh/name": name, "vcluster.loft.sh/namespace": NAMESPACE, "pod-group-name": group}
-        metadata = {"name": f"{name}-x", "namespace": HOME, "annotations": notes}
+        labels = {"runai-gpu-group": f"g{second:d}"} if shared else {}
+        as_written = {"name": name, "namespace": HOME, "annotations": {"pod-group-name": group}, "labels": labels}
+        metadata = synced({"metadata": as_written}, "ml", NAMESPACE)["metadata"]
         if shared:
-            metadata["labels"] = {"runai-gpu-group": f"g{second:d}"}
             note = {"run.ai/reserve_for_gpu_index": uuid}
             if self.wrong != "lost":
-                reserve = {"namespace": "kai-resource-reservation", "labels": metadata["labels"], "annotations": note}
+                reserve = {"namespace": "kai-resource-reservation", "labels": labels, "annotations": note}
                 self._host_pod({"name": f"reserve-{second:d}"} | reserve)
             if self.wrong == "beside others":
-                self._host_pod(
-                    {"name": f"other-{second:d}", "namespace": "tenant-other", "labels": metadata["labels"]}, limits={}
-                )
+                self._host_pod({"name": f"other-{second:d}", "namespace": "tenant-other", "labels": labels}, limits={})
         scheduler = "default-scheduler" if self.wrong == "scheduler" else "kai-scheduler"
         self._host_pod(metadata, scheduler, {} if shared else {"nvidia.com/gpu": "1"})
         queue = "of-others" if self.wrong == "queue" else pod["metadata"].get("labels", {}).get("kai.scheduler/queue")

@@ -45,7 +45,7 @@ def test_variables_that_are_given_take_the_place_of_the_hosts():
 
 def test_all_problems_are_reported():
     result = call(
-        nvkind_workers=[{"gpus": 4}], kubegpu_tenants=[TENANT | {"trust": "x"}, {"name": "b", "trust": "high", "gpus": 1}]
+        nvkind_workers=[{"count": 4}], kubegpu_tenants=[TENANT | {"trust": "x"}, {"name": "b", "trust": "high", "gpus": 1}]
     )
     assert result["failed"]
     assert result["msg"].startswith("2 problems in the desired state, nothing was changed:\nkubegpu_tenants[0].trust: ")
@@ -90,7 +90,7 @@ def test_a_release_without_support_is_a_warning_and_a_refusal_where_it_does_not_
 def test_a_blueprint_says_what_the_inventory_does_not():
     name = "gpu-host-2026-11-23"
     scheduled = TENANT | {"scheduler": {"name": "kai"}, "queues": [{"name": "ml"}]}
-    given = {"kubegpu_blueprint": name, "nvkind_workers": [{"gpus": 8}], "kubegpu_tenants": [scheduled]}
+    given = {"kubegpu_blueprint": name, "nvkind_workers": [{"count": 8}], "kubegpu_tenants": [scheduled]}
     found = call(**given, device_plugin_version="0.18.2")
     (tenant,) = found["cluster"]["tenants"]
     assert (tenant["scheduler"]["version"], tenant["vcluster"]["version"]) == ("v0.16.8", DEFAULT_VERSION)
@@ -127,7 +127,7 @@ def test_what_names_no_blueprint_is_refused(given, problem):
 
 def test_versions_that_do_not_go_together_are_refused_or_a_warning():
     kai = {"scheduler": {"name": "kai", "version": "v0.14.7"}, "queues": [{"name": "ml"}]}
-    made = {"nvkind_workers": [{"gpus": 8}], "kubegpu_tenants": [TENANT | kai]}
+    made = {"nvkind_workers": [{"count": 8}], "kubegpu_tenants": [TENANT | kai]}
     found = call(**made, nvkind_image="127.0.0.1:5000/kindest/node:v1.37.0-network-policies@sha256:00")
     assert [line.split(": ")[1] for line in found["warnings"]] == ["kai-kubernetes", "vcluster-host"]
     assert found["cluster"]["combinations"]["untested"] == [line.removesuffix(".") for line in found["warnings"]]

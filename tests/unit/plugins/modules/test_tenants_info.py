@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import datetime
 import re
+import time
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import depth
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes import lifecycle
@@ -20,7 +23,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import EXPIRES_ANNOTATION
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_record, tenants_info
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.tenants import desired, host_kai, kubeconfig, node, on_host
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import KAI_VERSION, desired, host_kai, kubeconfig, node, on_host
 
 RESULTS = [{"name": "gpu", "queue": "q", "verdict": "passed", "reason": "", "seconds": 1.0}]
 
@@ -34,15 +37,24 @@ class Host:
         self.asked: list[str] = []
         self.queues = [manifest(queue) for queue in parse([{"name": "q"}]).values()]
         self.pod_groups: list[dict] = []
-        monkeypatch.setattr(tenants_info, "ask", self.ask)
+        monkeypatch.setattr(tenants_info, "ask_list", self.ask)
         for tenant in tenants_from(self.tenants):
             (folder / f"{tenant.name}.yml").write_text(yaml.safe_dump(kubeconfig(tenant.name)))
-            record(self.kube, tenant.name, wanted(tenant, {}), RESULTS, datetime.datetime.now(datetime.timezone.utc))
+            record(
+                self.kube,
+                tenant.name,
+                wanted(tenant, {}),
+                RESULTS,
+                datetime.datetime.now(datetime.timezone.utc),
+                False,
+                KAI_VERSION,
+            )
         self.kube.writes.clear()
 
-    def ask(self, config, path):
+    def ask(self, config, path, timeout):
+        assert timeout <= 10
         self.asked.append(config["users"][0]["name"])
-        return {"items": self.queues if path.endswith("/queues") else self.pod_groups}
+        return self.queues if path.endswith("/queues") else self.pod_groups
 
     def compare(self, **params):
         defaults = {"tenants": self.tenants, "only": [], "kubeconfigs": str(self.folder), "settings": {}, "max_age": 3600}
@@ -149,15 +161,114 @@ def test_queues_that_were_changed_from_within(host, monkeypatch):
     # They are a stronger reason than the age of the verification.
     assert cluster.due(max_age=-1) == {"ml": (["change", "verify"], ["its queues differ: q"])}
 
-    def refuse(_config, path):
+    def refuse(_config, path, **_timeout):
         raise TenancyError(f"GET {path} failed: refused", status=None)
 
-    monkeypatch.setattr(tenants_info, "ask", refuse)
+    monkeypatch.setattr(tenants_info, "ask_list", refuse)
     ((due, (reason,)),) = cluster.due().values()
     assert due == ["change", "verify"]
     assert reason.startswith("its queues cannot be read: GET /apis/scheduling.run.ai/v2/queues failed: refused")
 
     assert cluster.compare()["tenants"][0]["queues"] is None
+
+
+def odd(kind, name="odd", **content):
+    return {"apiVersion": "x", "kind": kind, "metadata": {"name": name}} | content
+
+
+ODD = [
+    *(
+        odd("PodGroup", status={"resourcesStatus": {"allocated": {"cpu": amount}}})
+        for amount in ("abc", "Infinity", "sNaN", "1e999999999")
+    ),
+    *(
+        odd("PodGroup", status={"resourcesStatus": {"allocated": {"nvidia.com/gpu": amount}}})
+        for amount in (10**30, "1e999990", None)
+    ),
+    *(odd("Queue", spec=spec) for spec in ("x", {"resources": "x"}, {"resources": {"gpu": [1]}}, {"parentQueue": []})),
+    *(
+        odd("Queue", spec={"resources": {"gpu": {"quota": quota}}})
+        for quota in ("1", 10**30, float("nan"), float("inf"), -5, True)
+    ),
+    *(odd("Queue", spec={"priority": priority}) for priority in ("high", 1.5, [])),
+    *(odd("PodGroup", status=status) for status in ("a", [1], {"resourcesStatus": "x"}, {"resourcesStatus": {"allocated": [1]}})),
+    odd("PodGroup", spec="x"),
+]
+# What says nothing, says nothing.
+EMPTY = [odd("Queue", spec=0), odd("Queue", spec={"resources": {"gpu": []}}), odd("PodGroup", spec={"queue": {}}), odd("Queue")]
+
+
+@pytest.mark.parametrize("served", [*ODD, *EMPTY], ids=range(len([*ODD, *EMPTY])))
+def test_what_one_virtual_cluster_serves_is_that_tenants_reason_and_nobody_elses(host, monkeypatch, served):
+    cluster = host("ml", "web")
+    ask = cluster.ask
+
+    def odd_in_ml(config, path, timeout):
+        more = [served] if path.endswith("queues") == (served.get("kind") != "PodGroup") else []
+        return ask(config, path, timeout) + (more if config["users"][0]["name"] == "ml" else [])
+
+    monkeypatch.setattr(tenants_info, "ask_list", odd_in_ml)
+    found = cluster.due()
+    queues = {one["name"]: one["queues"] for one in cluster.compare()["tenants"]}
+    assert found["web"] == NOTHING
+    assert [queue["name"] for queue in queues["web"]] == ["q"]
+    # Those that can be read are told.
+    assert "q" in [queue["name"] for queue in queues["ml"]]
+    due, reasons = found["ml"]
+    assert due == ([] if served in EMPTY else ["change", "verify"])
+    assert all("odd" in reason and "cannot be read" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    "answer", [RecursionError("maximum recursion depth exceeded"), MemoryError(), KeyError("items"), None, 7]
+)
+def test_whatever_fails_while_one_tenant_is_asked(host, monkeypatch, answer):
+    cluster = host("ml", "web")
+    ask = cluster.ask
+
+    def fail(config, path, timeout):
+        if config["users"][0]["name"] == "ml":
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        return ask(config, path, timeout)
+
+    monkeypatch.setattr(tenants_info, "ask_list", fail)
+    found = cluster.due()
+    assert found["web"] == NOTHING
+    assert found["ml"][0] == ["change", "verify"]
+    assert "cannot be read" in found["ml"][1][0]
+
+
+def test_a_tenant_whose_objects_cannot_be_judged_is_not_read_and_the_others_are(host):
+    cluster = host("ml", "web")
+    workload = cluster.kube.get("apps/v1", "StatefulSet", "ml", "tenant-ml")
+    del workload["spec"]
+    cluster.kube.put(workload)
+    ml, web = cluster.compare()["tenants"]
+    assert (ml["state"], ml["due"], ml["reasons"]) == ("not read", ["change", "verify"], ["it cannot be read: KeyError: 'spec'"])
+    assert ml.keys() == web.keys()
+    assert (web["state"], web["due"]) == ("running", [])
+
+
+def test_a_long_chain_of_queues_costs_no_more_than_as_many_queues(host):
+    cluster = host("ml")
+    names = [f"c{number}" for number in range(3000)]
+    cluster.queues += [
+        odd("Queue", name, spec={"parentQueue": parent}) | {"metadata": {"name": name, "labels": OWNED_LABELS}}
+        for name, parent in zip(names, ["q", *names])
+    ]
+    start = time.process_time()
+    (found,) = cluster.compare()["tenants"]
+    chain = time.process_time() - start
+    for item in cluster.queues[1:]:
+        item["spec"] = {}
+    start = time.process_time()
+    cluster.compare()
+    assert chain < 10 * (time.process_time() - start) + 1
+    assert found["reasons"][0].startswith("its queues differ: c0, c1, c10")
+    # As deep as people and programs can read.
+    assert depth(found["queues"]) < 100
 
 
 def test_a_tenant_without_a_scheduler_of_its_own_is_not_asked(host):
@@ -169,7 +280,7 @@ def test_a_tenant_without_a_scheduler_of_its_own_is_not_asked(host):
 
 def test_the_images_of_what_runs_with_their_digests(host):
     cluster = host("ml")
-    pod = cluster.kube.get("v1", "Pod", "scheduler-x-ml", "tenant-ml")
+    pod = cluster.kube.get("v1", "Pod", "scheduler-x-kai-scheduler-x-ml", "tenant-ml")
     seen = {"name": "main", "image": "kai/scheduler:v0.13.1", "imageID": "docker.io/kai/scheduler@sha256:11", "restartCount": 0}
     cluster.kube.put(pod | {"status": {"phase": "Running", "containerStatuses": [seen]}})
     assert cluster.compare()["tenants"][0]["images"] == {"kai/scheduler:v0.13.1": "sha256:11"}
@@ -231,7 +342,7 @@ def test_tenants_that_share_a_scheduler_are_verified_again_when_it_changes(host)
     cluster = host(objects=[*host_kai(), *on_host("a", shared=True)])
     cluster.tenants.append(desired("a", scheduler={"name": "kai", "shared": True}))
     (tenant,) = tenants_from(cluster.tenants)
-    record(cluster.kube, "a", wanted(tenant, {}), RESULTS, datetime.datetime.now(datetime.timezone.utc))
+    record(cluster.kube, "a", wanted(tenant, {}), RESULTS, datetime.datetime.now(datetime.timezone.utc), False, KAI_VERSION)
     cluster.kube.writes.clear()
     (cluster.folder / "a.yml").write_text(yaml.safe_dump(kubeconfig("a")))
     assert cluster.due() == {"a": NOTHING}
@@ -253,7 +364,7 @@ def test_the_module_that_records(host):
     cluster.kube.drop("v1", "ConfigMap", "kubegpu-verified", "tenant-ml")
     (before,) = cluster.compare()["tenants"]
     assert (before["verified_at"], before["results"]) == (None, [])
-    params = {"name": "ml", "wanted": before["wanted"], "results": RESULTS}
+    params = {"name": "ml", "wanted": before["wanted"], "results": RESULTS, "scheduler_version": KAI_VERSION}
     tenant_record.reconcile(Run(params, True, cluster.kube))
     assert cluster.kube.writes == []
     written = tenant_record.reconcile(Run(params, False, cluster.kube))

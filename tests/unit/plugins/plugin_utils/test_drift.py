@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import REGISTERED, WITHOUT_STEPS, drift, lines
+from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import BLUEPRINT, Inventory, live
 
 ROOT = Path(__file__).parents[4]
@@ -236,3 +237,24 @@ def test_a_cluster_without_its_kubeconfig_could_not_be_read_and_one_that_is_gone
     )
     gone = found(Inventory().cluster(_nvkind_cluster=made | {"diff": {"before": {}, "after": {"cluster gpu1": {}}}}))
     assert (gone["clusters"], gone["unknown"]) == ({"gpu1": "differs"}, [])
+
+
+def test_the_cost_of_drift_follows_from_what_there_is_to_say():
+    def prepare(count):
+        inventory = Inventory().cluster(tenants=[{"name": f"t{number}", "trust": "high"} for number in range(count)])
+        for number in range(count):
+            inventory.worked(f"t{number}", _kai_scheduler_release=UPGRADE)
+        return inventory
+
+    assert growth(prepare, found, 200) < MOST
+    assert growth(lambda count: found(prepare(count)), lines, 200) < MOST
+
+
+def test_what_others_wrote_is_one_printable_line():
+    diff = {
+        "before": {"a\x1b[2Jb": "x\ny 😀"},
+        "after": {"a\x1b[2Jb": "z"},
+        "written": {"a\x1b[2Jb": {"since": "T", "by": "m\x1b[0m"}},
+    }
+    result = found(Inventory().cluster(_nvkind_cluster={"changed": True, "diff": diff, "steps": []}))
+    assert lines(result)[0] == "gpu1: cluster, a b: x y, wanted z (since T, by m)"

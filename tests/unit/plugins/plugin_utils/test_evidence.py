@@ -341,16 +341,30 @@ def test_tenants_that_a_run_leaves_out_are_not_gone():
 @pytest.mark.parametrize(
     ("former", "said"),
     [
-        ("{", "The evidence before this cannot be read: JSONDecodeError"),
+        ("{", "The evidence before this cannot be read: it is no JSON"),
         ("[]", "The evidence before this cannot be read: TypeError"),
         ('{"format": 2}', "The evidence before this cannot be read: KeyError: 'clusters'"),
         ('{"format": 1}', "The evidence before this has format 1, which is another one."),
+        ('{"format": NaN}', "The evidence before this cannot be read: NaN is no number of JSON"),
+        ('{"format": 2, "at": "x", "clusters": [7]}', "The evidence before this cannot be read: TypeError"),
+        ("[" * 100_000, "The evidence before this cannot be read: it is no JSON"),
+        (json.dumps({"format": "\x1b[2J"}), "The evidence before this has format , which is another one."),
     ],
 )
 def test_evidence_that_cannot_be_compared_with_says_so(former, said):
     since = evidence(two_clusters().reports(), AT, former)["since"]
     assert (since["at"], since["changes"]) == (None, [])
     assert since["notes"][0].startswith(said)
+
+
+def test_queues_that_are_nested_without_end_are_no_evidence():
+    whole = evidence(two_clusters().reports(), AT)
+    deep = "[" + '{"name": "q", "priority": 1, "gpu": {}, "cpu": {}, "memory": {}, "children": [' * 5000 + "]}" * 5000 + "]"
+    former = json.loads(json.dumps(whole))
+    former["clusters"][0]["tenants"][0]["queues"] = "DEEP"
+    since = evidence(two_clusters().reports(), AT, json.dumps(former).replace('"DEEP"', deep))["since"]
+    assert (since["at"], since["changes"]) == (None, [])
+    assert since["notes"][0].startswith("The evidence before this cannot be read: ")
 
 
 # --- JUnit -------------------------------------------------------------------------------------------------------
@@ -419,7 +433,7 @@ def test_a_cluster_that_failed_is_an_error_and_so_is_what_is_left_of_an_unlisted
 def test_what_xml_cannot_say_is_left_out():
     coloured = live(results=[check("gpu", "failed", "\x1b[31mred\x1b[0m & <b>")])
     (failure,) = suites(evidence(Inventory().cluster(found=[coloured]).reports(), AT))["gpu1/ml"].findall("testcase/failure")
-    assert failure.get("message") == "[31mred[0m & <b>"
+    assert failure.get("message") == " red  & <b>"
 
 
 # --- the page ----------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class Read:
         self.cluster(tenants, found, name, **variables)
 
     def cluster(self, tenants=(ML,), found=None, name="gpu1", vclusters=None, shared=None, **variables):
-        wanted = {"nvkind_workers": [{"gpus": 8}] * 4, "kubegpu_tenants": list(tenants)}
+        wanted = {"nvkind_workers": [{"count": 8}] * 4, "kubegpu_tenants": list(tenants)}
         wanted |= {key: value for key, value in variables.items() if key.startswith("kubegpu_")}
         state = desired_state(wanted, name, TODAY, installs=False).data()
         compared = [self.compared(one) for one in state["tenants"]] if found is None else found
@@ -182,7 +182,7 @@ def test_a_tenant_that_is_not_listed(scheduler, shown):
 def test_a_tenant_that_is_listed_and_not_there():
     found = [
         Read.compared(
-            desired_state({"nvkind_workers": [{"gpus": 8}], "kubegpu_tenants": [ML]}, "x", TODAY, installs=False).data()[
+            desired_state({"nvkind_workers": [{"count": 8}], "kubegpu_tenants": [ML]}, "x", TODAY, installs=False).data()[
                 "tenants"
             ][0]
         )
@@ -260,7 +260,7 @@ def test_what_an_upgrade_would_do():
 
 def test_another_release_than_the_inventorys_is_previewed_as_well():
     tried = {"_kubegpu_previewed": True, "_vcluster_tenant_cluster": {"changed": False}, "_kai_scheduler_release": RELEASE}
-    other = desired_state({"kubegpu_tenants": [ML], "nvkind_workers": [{"gpus": 8}]}, "x", TODAY, installs=False).data()[
+    other = desired_state({"kubegpu_tenants": [ML], "nvkind_workers": [{"count": 8}]}, "x", TODAY, installs=False).data()[
         "tenants"
     ][0]
     other = other | {"scheduler": other["scheduler"] | {"version": "v0.16.8"}}
@@ -306,14 +306,19 @@ def test_what_could_not_be_read_is_told_and_is_not_nothing():
     read = Read(_kubegpu_devices=LEDGER | {"unread": ["n2: no device plugin runs there"]}).tenant(_kubegpu_pods=failed)
     assert read.reports()[0]["failures"] == [
         "gpu1: n2: no device plugin runs there",
-        "gpu1/ml: The Kubernetes API cannot be reached",
+        "gpu1/ml: why its pods wait was not read: The Kubernetes API cannot be reached",
     ]
     assert read.show("pending") == [
         "FAILED gpu1: n2: no device plugin runs there",
-        "FAILED gpu1/ml: The Kubernetes API cannot be reached",
+        "FAILED gpu1/ml: why its pods wait was not read: The Kubernetes API cannot be reached",
     ]
-    assert Read(_kubegpu_devices=failed).show("gpus") == ["FAILED gpu1: The Kubernetes API cannot be reached"]
-    assert Read(_kubegpu_kai=failed).reports()[0]["failures"] == ["gpu1: The Kubernetes API cannot be reached"]
+    gpus = "gpu1: who has which GPUs was not read: "
+    assert Read(_kubegpu_devices=failed).show("gpus") == [f"FAILED {gpus}The Kubernetes API cannot be reached"]
+    # What is registered of a module that died, where the task may fail.
+    died = {"failed": False, "changed": False, "failed_when_result": False, "failed_when_suppressed_exception": "(traceback)"}
+    assert Read(_kubegpu_devices=died).show("gpus") == [f"FAILED {gpus}the module died, see the output above"]
+    told = "gpu1: its KAI Scheduler was not read: The Kubernetes API cannot be reached"
+    assert Read(_kubegpu_kai=failed).reports()[0]["failures"] == [told]
 
 
 @pytest.mark.parametrize(

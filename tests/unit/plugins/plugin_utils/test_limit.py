@@ -40,6 +40,17 @@ def test_it_says_what_ansible_does(limit):
     assert (left_out(limit, "gpu1.example", "ml", ["tenant_ml"]) == "") == stays
 
 
+@pytest.mark.parametrize("limit", ["~(", "gpu1,~[", "!~*", "&~("])
+def test_a_regular_expression_that_is_none_is_told(limit):
+    said = left_out(limit, "gpu1", "ml", ())
+    assert said.startswith(f"--limit {limit} cannot be read: what stands behind ~ is a regular expression")
+
+
+def test_parts_of_a_limit_may_be_empty():
+    assert left_out(",,gpu1/ml,", "gpu1", "ml", ()) == ""
+    assert left_out("gpu1/ml:", "gpu1", "ml", ()) == ""
+
+
 def test_the_way_out_is_named():
     said = left_out("gpu1", "gpu1", "ml", ())
     assert said.startswith("--limit gpu1 leaves out gpu1/ml, the host that stands for tenant ml during the run")

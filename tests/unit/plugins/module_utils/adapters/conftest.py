@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import hashlib
 import http.server
@@ -15,6 +16,7 @@ import socket
 import ssl
 import tempfile
 import threading
+import time
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
@@ -126,6 +128,71 @@ def serve(handler, script, context=None):
         server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     return server
+
+
+class Hostile:
+    """A server that does as a test tells it to with every connection, without regard for HTTP.
+
+    :arg act: is called with the connection, when a request came; it ends when the client is gone, at the latest.
+    :arg awaits_request: whether there is a request to wait for, as there is before a handshake not.
+    """
+
+    def __init__(self, act, awaits_request=True):
+        self._act = act
+        self._awaits_request = awaits_request
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._serve, args=self._listening.accept()[:1], daemon=True).start()
+
+    def _serve(self, connection):
+        with contextlib.suppress(OSError), connection:
+            if self._awaits_request:
+                connection.recv(65536)
+            self._act(connection)
+
+    def close(self):
+        self._listening.close()
+
+
+@pytest.fixture(name="hostile")
+def _hostile():
+    """Starts servers, each from what it does with a connection."""
+    servers = []
+
+    def start(act, **options):
+        servers.append(Hostile(act, **options))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def drip(connection, data, pause=0.05):
+    """Send a byte at a time, for minutes if need be."""
+    for byte in data:
+        connection.sendall(bytes([byte]))
+        time.sleep(pause)
+
+
+def flood(connection, data):
+    """Send the same again and again, without end."""
+    while True:
+        connection.sendall(data)
+
+
+@contextlib.contextmanager
+def soon():
+    """Hold that something ends long before the minutes for which a server would go on."""
+    start = time.monotonic()
+    yield
+    assert time.monotonic() - start < 20
 
 
 class Clock:

@@ -81,3 +81,17 @@ def test_the_engine_is_bounded(program: t.Callable[[str, str], None], docker: Do
     program("kind", "exec sleep 60")
     with pytest.raises(TenancyError, match=r"^kind create cluster did not end within 1 s"):
         docker.create_cluster("lab", None, {}, "/scratch", 1)
+
+
+@pytest.mark.parametrize("printed", ["[[[[", "NaN", "<html>"])
+def test_what_docker_prints_is_read_or_an_error(program: t.Callable[[str, str], None], docker: Docker, printed: str) -> None:
+    program("docker", f"if [ $1 = ps ]; then echo abc; else echo '{printed}'; fi")
+    with pytest.raises(TenancyError, match="docker inspect printed what cannot be read"):
+        docker.nodes("lab")
+
+
+def test_an_error_is_the_end_of_what_a_program_said(program: t.Callable[[str, str], None], docker: Docker) -> None:
+    program("docker", "yes 'a line' | head -n 100000 >&2; printf 'no \\033[2Jsuch thing' >&2; exit 1")
+    with pytest.raises(TenancyError, match=r"no  such thing$") as caught:
+        docker.start(["x"])
+    assert len(caught.value.message.split("\n")) < 300

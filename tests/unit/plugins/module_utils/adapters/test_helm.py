@@ -10,8 +10,16 @@ import re
 import tarfile
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm, Release, _utc, find_chart
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import (
+    LEAST_SECONDS,
+    Chart,
+    Helm,
+    Release,
+    _utc,
+    find_chart,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 
 UPSTREAM = Chart("oci://ghcr.io/kai/kai-scheduler", "v0.13.1")
 
@@ -147,6 +155,78 @@ def test_a_release_without_values_has_empty_ones(version):
     assert Program(version, values=(0, "null\n", "")).helm.release("t", "apps").values == {}
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "[" * 100_000,
+        "[]",
+        "5",
+        "null",
+        "{}",
+        '{"revision": "1e9"}',
+        '{"revision": NaN}',
+        '{"revision": -1}',
+        '{"revision": {}}',
+        "<html>",
+    ],
+    ids=lambda text: text[:9],
+)
+def test_a_release_that_a_tenant_wrote_is_an_error_and_no_crash(metadata):
+    with pytest.raises(TenancyError, match="helm get metadata t printed what cannot be read"):
+        Program("4.3.1", metadata=(0, metadata, "")).helm.release("t", "apps")
+
+
+@pytest.mark.parametrize(
+    "values", ["[" * 100_000, "[]", "5", '{"a": Infinity}', '{"a": ' * 200 + "1" + "}" * 200], ids=lambda text: text[:9]
+)
+def test_so_are_its_values(values):
+    with pytest.raises(TenancyError, match="helm get values t printed what cannot be read"):
+        Program("4.3.1", values=(0, values, "")).helm.release("t", "apps")
+
+
+def test_its_texts_are_shown_as_one_line():
+    odd = "\x1b[2J\n" + "a" * 10_000
+    text = json.dumps({"revision": 1, "status": odd, "chart": odd, "version": odd, "deployedAt": odd})
+    release = Program("4.3.1", metadata=(0, text, "")).helm.release("t", "apps")
+    for shown in (release.status, release.chart, release.chart_version):
+        assert shown.isprintable()
+        assert len(shown) < 500
+    assert release.deployed_at == ""
+
+
+def test_an_error_is_short_however_much_helm_said():
+    err = "W1126 a warning\n" * 100_000 + "Error: admission webhook denied it: \x1b[2J" + "a" * 1_000_000 + "\n"
+    with pytest.raises(TenancyError) as caught:
+        Program("4.3.1", upgrade=(1, "", err)).helm.upgrade("t", "apps", Chart("/c"), {}, 10)
+    assert caught.value.message.startswith("helm upgrade failed: ")
+    for text in (caught.value.message, caught.value.details["stderr"]):
+        assert "\x1b" not in text
+        assert len(text) < 500_000
+
+
+def test_warnings_before_it_do_not_hide_that_there_is_no_release():
+    err = "W1126 a warning\n" * 1000 + ABSENT["get"][2]
+    assert Program("4.3.1", metadata=(1, "", err)).helm.release("t", "apps") is None
+
+
+def test_helm_ends_soon_after_the_deadline():
+    calls = []
+
+    def run(args, **_more):
+        calls.append(args)
+        return 124, "", ""
+
+    with pytest.raises(TenancyError, match=f"helm get failed after {10 + LEAST_SECONDS:.0f} s: exit status 124"):
+        Helm(run, "helm", "", None, Deadline(10, lambda: 0.0)).release("t", "apps")
+    assert calls[0][:4] == ["timeout", "--kill-after=10", f"{10 + LEAST_SECONDS:.0f}", "helm"]
+
+
+@pytest.mark.parametrize("printed", ["[" * 100_000, "a: b: c", "&a [*a"])
+def test_what_a_chart_shows_is_read_within_bounds(printed):
+    with pytest.raises(TenancyError, match="helm show crds /c printed what cannot be read"):
+        Program("4.3.1", show=(0, printed, "")).helm.crds(Chart("/c"))
+
+
 @versions
 def test_a_release_that_does_not_exist_is_none(version):
     program = Program(version, metadata=ABSENT["get"], uninstall=ABSENT["uninstall"])
@@ -215,7 +295,8 @@ def test_a_missing_program_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"), [("2026-11-24T11:02:00+01:00", "2026-11-24T10:02:00Z"), ("", ""), ("yesterday", "")]
+    ("written", "expected"),
+    [("2026-11-24T11:02:00+01:00", "2026-11-24T10:02:00Z"), ("", ""), ("yesterday", ""), ("0001-01-01T00:00:00+23:59", "")],
 )
 def test_when_a_revision_was_written_is_told_in_utc(written, expected):
     assert _utc(written) == expected

@@ -13,7 +13,9 @@ import typing as t
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import files
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Entry, Journal
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.tests.unit.owners import ALICE, Owners
 
 OURS = b"ours\n"
 
@@ -111,6 +113,87 @@ def test_links_are_refused(tmp_path: pathlib.Path, journal: Journal) -> None:
         journal.write(str(tmp_path / "link"), OURS)
 
 
+def test_a_folder_that_was_exchanged_since_it_was_read_is_left_alone(tmp_path: pathlib.Path, journal: Journal) -> None:
+    path = tmp_path / "etc" / "file"
+    path.parent.mkdir()
+    path.write_bytes(b"secret\n")
+    assert journal.read(str(path)) == b"secret\n"
+    path.parent.rename(tmp_path / "former")
+    path.parent.mkdir()
+    path.write_bytes(b"theirs\n")
+    before = listing(tmp_path)
+    with pytest.raises(TenancyError, match=f"^The folder of {path} was exchanged for another one while this ran"):
+        journal.write(str(path), b"secret\n" + OURS)
+    assert listing(tmp_path) == before
+
+
+def test_a_folder_that_is_exchanged_while_it_is_written_is_left_alone(
+    tmp_path: pathlib.Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "etc" / "file"
+    path.parent.mkdir()
+    path.write_bytes(b"secret\n")
+
+    def swapping(*args: t.Any) -> None:
+        # Between the record and the file.
+        save(*args)
+        path.parent.rename(tmp_path / "former")
+        path.parent.mkdir()
+
+    save = journal._save
+    monkeypatch.setattr(journal, "_save", swapping)
+    with pytest.raises(TenancyError, match="is not the folder any more that was read from before"):
+        journal.write(str(path), b"secret\n" + OURS)
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("owner", [0, ALICE])
+def test_a_journal_that_is_a_link_is_neither_followed_nor_tightened(
+    tmp_path: pathlib.Path, journal: Journal, monkeypatch: pytest.MonkeyPatch, owner: int
+) -> None:
+    owners = Owners(monkeypatch)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    theirs.chmod(0o755)
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var" / "journal").symlink_to(theirs)
+    owners.give(tmp_path / "var" / "journal", owner)
+    with pytest.raises(TenancyError, match=f"^{tmp_path}/var/journal is a symbolic link of .*, and is not followed"):
+        journal.write(str(tmp_path / "file"), OURS)
+    assert (theirs.stat().st_mode & 0o777, list(theirs.iterdir())) == (0o755, [])
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: pathlib.Path, journal: Journal) -> None:
+    os.mkfifo(tmp_path / "file")
+    with pytest.raises(TenancyError, match="is no regular file"):
+        journal.write(str(tmp_path / "file"), OURS)
+
+
+def test_the_largest_file_comes_back(tmp_path: pathlib.Path, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * LARGEST)
+    journal.write(str(path), b"y" * LARGEST)
+    with monkeypatch.context() as patch:
+        # Until the file is written, the record has all three.
+        patch.setattr(os, "replace", lambda *args, **more: _killed_at("file", os.rename, *args, **more))
+        with pytest.raises(_Killed):
+            journal.write(str(path), b"z" * LARGEST)
+    entry = journal.entry(str(path))
+    assert entry is not None
+    assert len(entry.left) == 2
+    assert journal.restore(str(path)) == ("restored", b"x" * LARGEST)
+    path.write_bytes(b"x" * (LARGEST + 1))
+    with pytest.raises(TenancyError, match=f"it has more than {LARGEST} bytes"):
+        journal.read(str(path))
+
+
+def _killed_at(name: str, act: t.Callable[..., None], source: str, target: str, **folders: int) -> None:
+    if target == name:
+        raise _Killed
+    act(source, target, **folders)
+
+
 class _Killed(BaseException):
     pass
 
@@ -129,6 +212,9 @@ class Killer:
 
     def _wrapped(self, function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
         def call(*args: t.Any, **more: t.Any) -> t.Any:
+            if function.__name__ == "open" and not args[1] & os.O_CREAT:
+                # What is only looked at changes nothing.
+                return function(*args, **more)
             self._left -= 1
             killed = self._left == -1
             if killed and not self._after:
@@ -247,10 +333,10 @@ def test_a_read_only_file_system_is_told_before_anything_is_recorded(
     tmp_path: pathlib.Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    monkeypatch.setattr(os, "access", lambda path, _mode: asked.append(path))
+    monkeypatch.setattr(os, "access", lambda path, _mode, dir_fd: asked.append((path, os.fstat(dir_fd).st_ino)))
     with pytest.raises(TenancyError, match=f"{tmp_path} is not writable, or on a read-only file system"):
         journal.write(str(tmp_path / "deep" / "deeper" / "file"), OURS)
-    assert asked == [str(tmp_path)]
+    assert asked == [(".", tmp_path.stat().st_ino)]
     assert listing(tmp_path) == {}
 
 
@@ -262,10 +348,10 @@ def test_what_cannot_be_written_leaves_no_crumbs(
     path.write_bytes(b"theirs\n")
     replace = os.replace
 
-    def refuses(source: str, target: str) -> None:
-        if target == str(path):
+    def refuses(source: str, target: str, **folders: int) -> None:
+        if target == path.name:
             raise PermissionError(1, "Operation not permitted", target)
-        replace(source, target)
+        replace(source, target, **folders)
 
     monkeypatch.setattr(os, "replace", refuses)
     with pytest.raises(TenancyError, match=f"{path} cannot be written: .*not permitted"):
@@ -277,7 +363,7 @@ def test_a_broken_entry_is_told_by_its_name(tmp_path: pathlib.Path, journal: Jou
     path = tmp_path / "file"
     journal.write(str(path), OURS)
     [entry] = (tmp_path / "var" / "journal").iterdir()
-    for content in (b"", b"{", b"[]", b'{"original": null, "left": []}'):
+    for content in (b"", b"{", b"[]", b"[" * 100_000, b'{"original": null, "left": []}'):
         entry.write_bytes(content)
         with pytest.raises(TenancyError, match=f"{entry} is damaged, so that what {path} held before is not known"):
             journal.write(str(path), b"new\n")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 
 
 def test_a_kubeconfig_is_read(tmp_path, monkeypatch):
@@ -16,7 +17,10 @@ def test_a_kubeconfig_is_read(tmp_path, monkeypatch):
     assert kubeconfig_exists("~/a.yml")
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"a: b: c", b"\xff\xfe", b"text", b"\x00"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"a: b: c", b"\xff\xfe", b"text", b"\x00", b"[" * 100_000, b"a: " * 100_000, b"a: b\n" + b"#" * LARGEST],
+)
 def test_what_is_no_kubeconfig_is_none_and_still_there(tmp_path, content):
     (tmp_path / "a.yml").write_bytes(content)
     assert read_kubeconfig(str(tmp_path / "a.yml")) is None

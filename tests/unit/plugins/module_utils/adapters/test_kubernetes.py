@@ -7,23 +7,31 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import datetime
+import itertools
 import socket
 import socketserver
+import tempfile
 import threading
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubernetes, retry
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import (
+    LARGEST_LOG,
     PAGE,
     Kube,
     _proxy_url,
     ask,
+    ask_list,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import CONCURRENCY, concurrently
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 
-from .conftest import BROKEN, serve, status
+from .conftest import BROKEN, drip, serve, soon, status
 
 CONFIG = {
     "clusters": [{"name": "near", "cluster": {}}, {"name": "far", "cluster": {"proxy-url": "http://127.0.0.1:1"}}],
@@ -109,10 +117,10 @@ def test_lists_are_read_page_by_page(kube, script):
     assert script.calls[1:] == [f"GET {WHERE}?continue=next&labelSelector=k%3Dv&limit={PAGE}"] * 2
 
 
-def test_a_list_whose_first_page_is_forgotten_is_read_as_a_whole(kube, script):
+def test_a_list_whose_first_page_is_forgotten_is_read_once_more(kube, script):
     script.on(f"GET {WHERE}", page("a", more="next"), status(410, "The provided continue parameter is too old"), page("a", "b"))
     assert [item["metadata"]["name"] for item in kube.list("v1", "ConfigMap", "ns")] == ["a", "b"]
-    assert script.calls[-1] == f"GET {WHERE}"
+    assert script.calls[-1] == f"GET {WHERE}?limit={PAGE}"
     script.on(f"GET {WHERE}", status(410, "gone"))
     assert failure(kube.list, "v1", "ConfigMap", "ns").details["status"] == 410
 
@@ -120,6 +128,58 @@ def test_a_list_whose_first_page_is_forgotten_is_read_as_a_whole(kube, script):
 def test_a_list_that_breaks_off_is_an_error(kube, script):
     script.on(f"GET {WHERE}", page("a", more="next"), status(503, "busy"))
     assert failure(kube.list, "v1", "ConfigMap", "ns").details == {"status": 503, "attempts": 5}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"items": None},
+        {"items": [5]},
+        {"items": [{}]},
+        {"items": [{"metadata": {"name": 5}}]},
+        {"items": [{"metadata": {"name": "a", "labels": {"x": 1}}}]},
+        "[" * 100_000,
+    ],
+)
+def test_a_list_of_another_form_is_an_error_and_never_an_empty_one(kube, script, answer):
+    script.on(f"GET {WHERE}", (200, answer, {}))
+    assert failure(kube.list, "v1", "ConfigMap", "ns").message.startswith("Listing ConfigMap failed: the answer is no")
+
+
+@pytest.mark.parametrize("answer", [{}, {"kind": "Status", "metadata": {}}, {"metadata": {"name": "x", "labels": []}}])
+def test_so_is_an_object(kube, script, answer):
+    for verb, call in {
+        "GET": lambda: kube.get("v1", "ConfigMap", "x", "ns"),
+        "PATCH": lambda: kube.apply(ITEM),
+        "POST": lambda: kube.create(ITEM),
+    }.items():
+        script.on(f"{verb} {WHERE}{'' if verb == 'POST' else '/x'}", (200, answer, {}))
+        assert "not of the form of the API" in failure(call).message
+
+
+def test_a_list_that_does_not_end_is_an_error(kube, script):
+    script.on(f"GET {WHERE}", page("a", more="next"))
+    assert "the list was not read to its end: it names the same page again" in failure(kube.list, "v1", "ConfigMap", "ns").message
+    assert len(script.calls) == 2
+
+
+def test_a_page_that_is_too_large_is_asked_for_in_parts(kube, script, monkeypatch):
+    name = "a" * 1000
+    monkeypatch.setattr(kube._client.client.rest_client.pool_manager, "_largest", 5000)
+    script.on(f"GET {WHERE}", page(*[name] * 10), page(*[name] * 3, more="next"), page("b"))
+    assert len(kube.list("v1", "ConfigMap", "ns")) == 4
+    assert [call.rpartition("limit=")[2] for call in script.calls] == [str(PAGE), str(PAGE // 4), str(PAGE // 4)]
+    script.on(f"GET {WHERE}/x", (200, ITEM | {"data": {"a": name * 10}}, {}))
+    assert failure(kube.get, "v1", "ConfigMap", "x", "ns").details == {"status": None, "oversized": True}
+
+
+def test_what_a_server_says_of_a_failure_is_one_short_line(kube, script):
+    script.on(f"GET {WHERE}/x", status(403, "no\x1b[2J\n\nPLAY RECAP ***\n" + "a" * 2_000_000))
+    message = failure(kube.get, "v1", "ConfigMap", "x", "ns").message
+    assert message.startswith("Reading ConfigMap x failed: no PLAY RECAP *** aaa")
+    assert message.isprintable()
+    assert len(message) < 1200
 
 
 # --- kinds ------------------------------------------------------------------------------------------------------------
@@ -154,6 +214,16 @@ def test_a_group_that_does_not_exist_has_no_kinds(kube, script):
     assert not kube.served(GROUP, "Metric")
     assert not kube.served("other.example/v1", "Other")
     assert not kube.served("v1", "Other")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"resources": [{"name": "metrics"}]}, {"resources": [{}]}, {"resources": [5]}, {"resources": 5}, "[1]", "[" * 100_000],
+)
+def test_a_list_of_kinds_of_another_form_is_an_error(kube, script, answer):
+    script.on("GET /apis", (200, {"kind": "APIGroupList", "groups": [GROUPS]}, {}))
+    script.on(f"GET /apis/{GROUP}", (200, answer, {}))
+    assert failure(kube.served, GROUP, "Metric").message.startswith("Looking up Metric (metrics.example/v1) failed: ")
 
 
 def test_threads_ask_one_after_the_other_what_the_server_knows():
@@ -230,6 +300,9 @@ def test_a_token_is_asked_for_by_its_subresource(kube, script):
     path = "/api/v1/namespaces/kube-system/serviceaccounts/deployer/token"
     script.on(f"POST {path}", status(500), (201, {"status": {"token": "secret"}}, {}))
     assert kube.create_token("deployer", "kube-system", 600) == "secret"
+    script.on(f"POST {path}", (201, {"status": {"token": {"a": 1}}}, {}))
+    assert "holds no token" in failure(kube.create_token, "deployer", "kube-system", 600).message
+    del script.bodies[2:]
     assert [body["spec"] for body in script.bodies] == [{"expirationSeconds": 600}] * 2
 
 
@@ -270,7 +343,7 @@ def test_a_log_that_cannot_be_read_is_not_empty(kube, script, bad):
 def test_logs_are_bounded_as_asked(kube, script):
     script.on(f"GET {LOG}", (200, "a\nb\n", {}))
     assert kube.logs("x", "ns", "c", lines=2, previous=True, seconds=0) == "a\nb\n"
-    assert script.calls == [f"GET {LOG}?tailLines=2&previous=true&container=c&sinceSeconds=1"]
+    assert script.calls == [f"GET {LOG}?tailLines=2&limitBytes={LARGEST_LOG}&previous=true&container=c&sinceSeconds=1"]
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -283,7 +356,7 @@ def test_a_file_in_a_container(kube, script):
     script.on(f"GET {EXEC}", (101, [(1, "one, "), (2, "a warning"), (1, "two"), (3, ENDED)], {}))
     assert kube.read_file("x", "ns", "c", "/a/file") == "one, two"
     (call,) = script.calls
-    assert call.partition("?")[2] == "command=cat&command=%2Fa%2Ffile&container=c&stderr=True&stdout=True"
+    assert call.partition("?")[2] == "command=cat&command=%2Fa%2Ffile&container=c&stderr=False&stdout=True"
     assert script.headers[-1]["authorization"] == "Bearer x"
     # Requests of the same client go their own way again.
     script.on(f"GET {LOG}", (200, "a log", {}))
@@ -306,6 +379,85 @@ def test_a_file_that_cannot_be_read_is_not_empty(kube, script, answer, told):
     assert message.startswith("Reading /a/file in Pod x failed")
     assert told in message
     assert len(script.calls) == 1
+
+
+def test_a_file_without_an_end_is_an_error(kube, script, monkeypatch):
+    monkeypatch.setattr(kubernetes, "LARGEST_FILE", 100)
+    script.on(f"GET {EXEC}", (101, [(1, "a" * 60)] * 1000, {}))
+    assert "more than 100 characters" in failure(kube.read_file, "x", "ns", "c", "/a/file").message
+
+
+@pytest.mark.parametrize("answer", ["[" * 100_000, "[]", '{"status": {"status": "Success"}}'])
+def test_a_command_that_ends_in_an_odd_way_has_failed(kube, script, answer):
+    script.on(f"GET {EXEC}", (101, [(1, "text"), (3, answer[:60_000])], {}))
+    failure(kube.read_file, "x", "ns", "c", "/a/file")
+
+
+# --- servers that do not want to be read --------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="hasty")
+def _hasty(monkeypatch):
+    """Calls that are due when the time is up get next to none."""
+    monkeypatch.setattr(retry, "LEAST_SECONDS", 0.2)
+    monkeypatch.setattr(kubernetes, "LEAST_REQUEST", 0.2)
+    monkeypatch.setattr(kubernetes, "REQUEST_TIMEOUT", (0.2, 0.2))
+
+
+SLOW = b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n"
+
+
+def dripping(connection):
+    connection.sendall(SLOW)
+    drip(connection, b"a" * 10_000)
+
+
+def test_connecting_ends_by_the_deadline(hostile, hasty, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with soon():
+        error = failure(Kube.connect, host=hostile(dripping).address, api_key="x", deadline=Deadline(0.5))
+    assert error.message.startswith("Connecting to the Kubernetes API failed")
+    assert error.details["status"] is None
+
+
+def test_every_call_ends_by_the_deadline(kube, hostile, hasty, monkeypatch):
+    kube.get("v1", "ConfigMap", "x", "ns")
+    monkeypatch.setattr(kube._client.client.configuration, "host", hostile(dripping).address)
+    monkeypatch.setattr(kube, "_deadline", Deadline(0.5))
+    for call in (
+        lambda: kube.list("v1", "ConfigMap", "ns"),
+        lambda: kube.get("v1", "ConfigMap", "x", "ns"),
+        lambda: kube.logs("x", "ns"),
+        lambda: kube.metrics("x", "ns", 80),
+        lambda: kube.served("other.example/v1", "Other"),
+        lambda: kube.read_file("x", "ns", "c", "/a"),
+        kube.version,
+    ):
+        with soon():
+            failure(call)
+
+
+def test_a_file_that_comes_slowly_ends_too(kube, hostile, hasty, monkeypatch):
+    def act(connection):
+        connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n")
+        drip(connection, b"X: " + b"a" * 10_000)
+
+    monkeypatch.setattr(kube._client.client.configuration, "host", hostile(act).address)
+    with soon():
+        assert "did not end within 0.4 s" in failure(kube.read_file, "x", "ns", "c", "/a").message
+
+
+def test_pages_end_by_the_deadline(kube, script, clock, monkeypatch):
+    numbers = itertools.count()
+
+    def endless(method, path, body, headers):
+        clock.now += 10
+        return page(more=str(next(numbers)))
+
+    kube.get("v1", "ConfigMap", "x", "ns")
+    monkeypatch.setattr(script, "next", endless)
+    assert "the list was not read to its end: its time is up" in failure(kube.list, "v1", "ConfigMap", "ns").message
+    assert next(numbers) == 10
 
 
 # --- one request without a client ----------------------------------------------------------------------------------------
@@ -348,6 +500,73 @@ def test_a_server_that_is_not_there_may_come_later(tls):
     assert "refused" in error.message
 
 
+@pytest.mark.parametrize("act", [dripping, lambda connection: drip(connection, b"HTTP/1.1 200 OK\r\nX: " + b"a" * 10_000)])
+def test_a_timeout_is_that_of_the_whole_answer(tls, hostile, act):
+    config = changed(tls, server=hostile(act).address)
+    for call in (ask, ask_list):
+        with soon():
+            assert failure(call, config, "/api", timeout=0.5).details == {"status": None}
+
+
+def test_a_timeout_is_that_of_the_handshake_too(tls, hostile):
+    server = hostile(lambda connection: drip(connection, b"\x16\x03\x03\x40\x00\x02" + b"\0" * 10_000), awaits_request=False)
+    with soon():
+        assert failure(ask, changed(tls, server=f"https://127.0.0.1:{server.port}"), "/api", timeout=0.5).details == {
+            "status": None
+        }
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a": ' * 100_000, '{"a": NaN}', "a" * (LARGEST + 1)], ids=["[", "{", "NaN", "size"]
+)
+def test_an_answer_is_no_deeper_and_no_larger_than_is_read(tls, script, text):
+    script.on("GET /api", (200, text, {}))
+    assert failure(ask, tls, "/api", timeout=20).details["status"] is None
+
+
+LIST = "/apis/scheduling.run.ai/v2/queues"
+
+
+def test_a_list_is_asked_for_page_by_page(tls, script):
+    script.on(f"GET {LIST}", page("a", "b", more="a b&c"), page("c"))
+    assert [item["metadata"]["name"] for item in ask_list(tls, LIST)] == ["a", "b", "c"]
+    assert script.calls == [f"GET {LIST}?limit={PAGE}", f"GET {LIST}?limit={PAGE}&continue=a+b%26c"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"items": None},
+        {"items": {"a": "b"}},
+        {"items": [5]},
+        {"items": [{}]},
+        {"items": [{"metadata": {"name": "a", "annotations": {"x": {}}}}]},
+        {"items": [], "metadata": "text"},
+        {"items": [], "metadata": {"continue": ["a"]}},
+    ],
+)
+def test_a_list_of_another_form_is_an_error(tls, script, answer):
+    script.on(f"GET {LIST}", (200, answer, {}))
+    error = failure(ask_list, tls, LIST)
+    assert error.message.startswith(f"GET {LIST} failed: the answer is not of the form of the API")
+    assert error.details == {"status": None}
+
+
+def test_a_list_without_an_end_is_an_error(tls, script, monkeypatch):
+    numbers = itertools.count()
+    monkeypatch.setattr(script, "next", lambda *_request: page(more=str(next(numbers))))
+    with soon():
+        assert failure(ask_list, tls, LIST, timeout=0.5).details == {"status": None}
+    monkeypatch.setattr(kubernetes, "ASKED_LIST", dataclasses.replace(kubernetes.ASKED_LIST, pages=3))
+    assert "at most 3 pages" in failure(ask_list, tls, LIST).message
+
+
+def test_a_list_that_is_refused_says_how(tls, script):
+    script.on(f"GET {LIST}", status(403, "no\nentry"))
+    assert failure(ask_list, tls, LIST).details == {"status": 403, "permanent": True}
+
+
 def test_a_server_that_is_silent_may_answer_later(tls):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"https://127.0.0.1:{silent.getsockname()[1]}"
@@ -374,6 +593,7 @@ def test_a_certificate_that_does_not_verify_ends_a_wait(tls, certificate):
         lambda config: config["users"][0].update(user=None),
         lambda config: config["users"][0]["user"].update({"client-key-data": "!"}),
         lambda config: config["users"][0]["user"].update({"client-key-data": None}),
+        lambda config: config["users"][0].update(user={"token": "two\nlines"}),
     ],
 )
 def test_a_malformed_kubeconfig_ends_a_wait(tls, change):

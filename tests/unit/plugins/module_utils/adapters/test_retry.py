@@ -8,10 +8,12 @@ import ssl
 
 import pytest
 import urllib3
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.answers import Oversized, Unbounded
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import (
     LEAST_SECONDS,
     PAUSES,
     RETRY_SECONDS,
+    Failure,
     classify,
     message_of,
     repeat,
@@ -72,11 +74,13 @@ def tls(reason):
         (urllib3.exceptions.LocationParseError("https://[bad"), {"permanent"}),
         (FileNotFoundError(2, "No such file", "/etc/client.key"), set()),
         (CoreException("Invalid kube-config file."), {"permanent"}),
+        (Unbounded("compressed"), set()),
+        (Oversized("more than is read"), {"oversized"}),
     ],
 )
 def test_failures_are_told_apart(exc, marks):
     failure = classify(exc)
-    assert {mark for mark in ("passing", "untouched", "permanent") if getattr(failure, mark)} == marks
+    assert {mark for mark in ("passing", "untouched", "permanent", "oversized") if getattr(failure, mark)} == marks
 
 
 @pytest.mark.parametrize(
@@ -88,11 +92,22 @@ def test_failures_are_told_apart(exc, marks):
         (b'{"message": null}', '404 Reason {"message": null}'),
         (b"[1]", "404 Reason [1]"),
         (None, "404 Reason"),
-        (b"x" * 1000, "404 Reason " + "x" * 300),
+        (b"x" * 1000, "404 Reason " + "x" * 299 + "…"),
+        (b'"text"', '404 Reason "text"'),
+        (b"[" * 100_000, "404 Reason " + "[" * 299 + "…"),
+        (b'{"message": "' + b"x" * 2_000_000 + b'"}', "x" * 999 + "…"),
+        (b'{"message": "a\\u001b[2J\\n\\nPLAY RECAP ***\\u0007 b"}', "a PLAY RECAP *** b"),
+        (b'{"message": ["a", {"b": 1}]}', "['a', {'b': 1}]"),
     ],
 )
 def test_a_message_is_one_line(body, expected):
     assert message_of(404, "Reason", body) == expected
+
+
+def test_so_is_the_error_whatever_is_in_it():
+    error = Failure("a\x1b[2J\nb" + "c" * 10_000).error("Reading Queue \n" + "d" * 10_000)
+    assert error.message.isprintable()
+    assert len(error.message) < 1500
 
 
 class Call:
@@ -128,7 +143,10 @@ def test_there_are_few_attempts(clock):
     assert clock.pauses == list(PAUSES)
 
 
-@pytest.mark.parametrize(("asked", "attempts"), [("14", 2), ("16", 1), ("Sun, 22 Nov 2026 12:00:00 GMT", 2)])
+@pytest.mark.parametrize(
+    ("asked", "attempts"),
+    [("14", 2), ("16", 1), ("9" * 18, 1), ("Sun, 22 Nov 2026 12:00:00 GMT", 2), ("²", 2), ("9" * 10_000, 2), ("-1", 2)],
+)
 def test_no_attempt_starts_late(clock, asked, attempts):
     call = Call(clock, answered(429, Retry_After=asked), answered(404))
     with pytest.raises(TenancyError):

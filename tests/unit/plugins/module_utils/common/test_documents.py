@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document, load_documents
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import (
+    DEEPEST,
+    Unreadable,
+    depth,
+    load_document,
+    load_documents,
+    parse_json,
+)
 
 TEXT = "a: 1\n---\n---\nb: [x, 2026-11-25]\n"
 UNSAFE = "!!python/object/apply:os.getcwd []"
@@ -27,5 +34,66 @@ def test_documents_are_plain_data():
 
 
 def test_nothing_but_plain_data_is_made():
-    with pytest.raises(yaml.YAMLError):
+    with pytest.raises(Unreadable):
         load_document(UNSAFE)
+
+
+DEEP = 100_000
+ALIASES = "a: &a [x]\nb: [" + ", ".join(["*a"] * 101) + "]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * DEEP,
+        "{" * DEEP,
+        "{a: " * DEEP,
+        "- " * 2000,
+        "? " * 2000,
+        "".join(f"{' ' * level}a:\n" for level in range(200)),
+        "[" * DEEP + "]" * DEEP,
+        b"[" * DEEP,
+        ALIASES,
+        "a: {",
+        "a: 2026-99-99",
+        "? {a: b}\n: c",
+        b"\xff\xfe\xfa",
+        "x" * 1001,
+    ],
+)
+def test_what_is_too_deep_too_large_or_no_yaml_is_refused(text):
+    with pytest.raises(Unreadable):
+        load_document(text, largest=2 * DEEP if len(text) > 20_000 else 50_000 if text != "x" * 1001 else 1000)
+
+
+def test_an_ordinary_configuration_is_read_however_it_is_indented():
+    deep = "".join(f"{'  ' * level}a:\n" for level in range(60)) + "  " * 60 + "b: [{}, [], {c: [1]}]\n"
+    value = load_document(deep)
+    assert depth(value) == 64
+    shared = load_document("a: &a {b: 1}\nc: *a")
+    assert shared == {"a": {"b": 1}, "c": {"b": 1}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * DEEP, '{"a":' * DEEP, "[NaN]", "1e999", "[-1e999]", '{"a": Infinity}', "", "{", b"\xff", "1" * 5000, " " * 1001],
+)
+def test_what_is_too_deep_too_large_or_no_json_is_refused(text):
+    with pytest.raises(Unreadable):
+        parse_json(text, largest=1000 if text == " " * 1001 else 10 * DEEP)
+
+
+def test_json_is_plain_data():
+    assert parse_json('{"a": [1, 2.5, null]}') == {"a": [1, 2.5, None]}
+    assert parse_json(b"[]") == []
+
+
+def test_a_value_that_holds_itself_is_deeper_than_any_bound():
+    value = {}
+    value["a"] = [value]
+    assert depth(value) == DEEPEST + 1
+    shared = []
+    for _level in range(90):
+        shared = [shared, shared]
+    assert depth(shared) == 91
+    assert [depth(one) for one in (1, "x", [], {"a": {}}, [[[]]])] == [0, 0, 1, 2, 3]

@@ -4,12 +4,89 @@
 
 from __future__ import annotations
 
+import decimal
 from decimal import Decimal
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import (
+    MOST,
+    devices,
+    devices_or_none,
+    number,
+    quantity,
+    whole,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+HOSTILE = [
+    *("NaN", "sNaN", "-NaN", "Infinity", "-Infinity", "1e999999999", "1e999990", "-1", "abc", "", " ", "1 000", "0x10", "1_000"),
+    *("9" * 1_000_000, "1e-999999999", "٣", "1kk", "k", "1e", "--1", "+-1", "1.2.3", "Inf", "true"),
+    *(
+        None,
+        True,
+        False,
+        [],
+        {},
+        b"1",
+        float("nan"),
+        float("inf"),
+        -1,
+        -0.5,
+        10**30,
+        10**100_000,
+        Decimal("NaN"),
+        Decimal(10) ** 40,
+    ),
+]
 
 
-@pytest.mark.parametrize(("text", "units"), [("1500m", "1.5"), ("2", "2"), (0, "0"), ("2Ki", "2048")])
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("1500m", "1.5"),
+        ("2", "2"),
+        (0, "0"),
+        ("2Ki", "2048"),
+        ("1k", "1000"),
+        ("1e3", "1000"),
+        ("+1", "1"),
+        (0.5, "0.5"),
+        ("5.", "5"),
+    ],
+)
 def test_quantities_are_in_whole_units(text, units):
     assert quantity(text) == Decimal(units)
+
+
+@pytest.mark.parametrize("read", [quantity, devices, whole, number])
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:30] if not isinstance(value, int) else "an int")
+def test_what_is_no_amount_is_refused_at_once_and_by_a_short_message(read, value):
+    with pytest.raises(ValueError, match=r".") as caught:
+        read(value)
+    assert len(str(caught.value)) < 200
+
+
+def test_devices_count_as_kubernetes_rounds_them():
+    assert [devices(one) for one in ("1k", 8, "1500m", "0", "2.0")] == [1000, 8, 2, 0, 2]
+    assert (devices_or_none("4"), devices_or_none("lots"), devices_or_none(None)) == (4, None, None)
+
+
+def test_plain_numbers_have_no_unit():
+    assert (whole("3"), whole(3), number("0.25"), number(1e-5)) == (3, 3, Decimal("0.25"), Decimal("1e-05"))
+    for text in ("1k", "1.5"):
+        with pytest.raises(ValueError, match="whole number"):
+            whole(text)
+    with pytest.raises(ValueError, match="number"):
+        number("1k")
+
+
+@given(st.one_of(st.text(max_size=30), st.integers(), st.floats(), st.text(alphabet="0123456789.eEkMGTPimun+-", max_size=12)))
+def test_whatever_is_written_is_an_amount_within_bounds_or_refused(value):
+    for read in (quantity, devices, whole, number):
+        try:
+            found = read(value)
+        except ValueError:
+            continue
+        assert decimal.Decimal(found).is_finite()
+        assert 0 <= found <= MOST

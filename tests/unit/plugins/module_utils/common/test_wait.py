@@ -6,7 +6,13 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import (
+    LONGEST_LINE,
+    MOST_LINES,
+    Deadline,
+    wait_for,
+    when_webhook_answers,
+)
 
 
 class Clock:
@@ -118,3 +124,15 @@ def test_a_write_is_refused_at_once(clock):
 def test_a_webhook_that_stays_silent_is_named_when_time_is_up(clock):
     with pytest.raises(TenancyError, match=r"Timed out after 2 s waiting for it\. Last seen: failed calling webhook x"):
         when_webhook_answers("it", writes(*[SILENT] * 9), Deadline(2, clock, clock.sleep))
+
+
+def test_what_was_seen_last_is_shown_as_short_lines(deadline):
+    seen = "a\x1b[2J" + "b" * 10_000 + "\nc" * 10_000
+    with pytest.raises(TenancyError) as caught:
+        wait_for("the pods of \x1b[2Jweb", lambda: (None, seen), deadline)
+    last = caught.value.details["last_seen"]
+    assert caught.value.message == f"Timed out after 10 s waiting for the pods of web. Last seen: {last}"
+    assert last.startswith("a bbb")
+    assert max(len(line) for line in last.split("\n")) <= LONGEST_LINE
+    assert len(last.split("\n")) <= MOST_LINES + 1
+    assert all(line.isprintable() for line in last.split("\n"))

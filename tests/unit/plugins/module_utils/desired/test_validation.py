@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 
 import pytest
@@ -14,10 +15,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validatio
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as facts_of_kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as facts_of_vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
+from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
 
 KAI = {"name": "kai", "version": "v0.16.8"}
 QUEUES = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "training", "gpu": {"quota": 3}}]}]
-WORKERS = [{"gpus": [0, 1, 2, 3]}, {"gpus": 4}, {}]
+WORKERS = [{"gpus": [0, 1, 2, 3]}, {"count": 4}, {}]
 WEB = {"name": "web", "trust": "partial"}
 ML = {"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}, "scheduler": KAI, "queues": QUEUES}
 
@@ -206,6 +208,29 @@ def test_the_given_is_kept():
             },
             "[0].network.egress: stands among the values, too, as policies.networkPolicy.workload.egress.",
         ),
+        ({"quota": {"count/pods": "NaN"}}, "[0].quota.count/pods: 'NaN' is not an amount"),
+        ({"quota": {"count/pods": "sNaN"}}, "[0].quota.count/pods: 'sNaN' is not an amount"),
+        ({"quota": {"count/pods": "1e999990"}}, "[0].quota.count/pods: '1e999990' is not an amount"),
+        ({"quota": {"count/pods": "1" * 5000}}, "[0].quota.count/pods: '111"),
+        ({"quota": {"count/pods": 10**30}}, "[0].quota.count/pods: a number beyond 2^63 is no number"),
+        ({"quota": {"count/pods": -1}}, "[0].quota.count/pods: -1 is not an amount"),
+        ({"quota": {None: 1}}, "[0].quota.None: its key must be a string, not None; quote it."),
+        ({"quota": {1: 1}}, "[0].quota.1: its key must be a string, not 1; quote it."),
+        ({"vcluster": {"values": {"a": {8443: 1}}}}, "[0].vcluster.values.a.8443: its key must be a string"),
+        ({"vcluster": {"values": {"a": float("nan")}}}, "[0].vcluster.values.a: nan is no number"),
+        (
+            {"scheduler": KAI, "queues": [{"name": "q", "cpu": {"limit": 10**30}}]},
+            "[0].queues[0].cpu.limit: a number beyond 2^63",
+        ),
+        ({"gpu_nodes": {"names": ["A"]}}, "[0].gpu_nodes.names[0]: 'A' is no name of a node."),
+        ({"gpu_nodes": {"names": ["a\nb"]}}, "[0].gpu_nodes.names[0]: 'a\\nb' is no name of a node."),
+        ({"gpu_nodes": {"labels": {"a b": "c"}}}, "[0].gpu_nodes.labels.a b: is not the name of a label."),
+        ({"gpu_nodes": {"labels": {"a": "b c"}}}, "[0].gpu_nodes.labels.a: 'b c' is not the value of a label."),
+        ({"gpu_nodes": {"labels": {"a": ["b"]}}}, "[0].gpu_nodes.labels.a: must be a string, not a list."),
+        (
+            {"trust": "partial", "network": {"egress": [REGISTRY | {"labels": {"a": "b c"}}]}},
+            "egress[0].labels.a: 'b c' is not the value of a label.",
+        ),
         ({"vcluster": {"version": "latest"}}, "[0].vcluster.version: 'latest' is not a vCluster version"),
         ({"vcluster": {"version": "0.36.0"}}, "[0].vcluster.version: vCluster 0.36.0 is refused: "),
         (
@@ -346,6 +371,35 @@ def test_another_scheduler_comes_by_its_chart():
     assert planned["scheduler"] == scheduler | {"gpu_sharing": False, "accept_hazards": [], "values": {}, "shared": False}
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("default", "kube-system", "kube-public", "kube-node-lease", "kube-own"),
+        *("kai-scheduler", "kai-resource-reservation", "kai-scale-adjust"),
+    ],
+)
+def test_a_scheduler_is_not_called_as_a_namespace_of_others(name):
+    (problem,) = problems([WEB | {"scheduler": {"name": name, "version": "1", "chart": "c"}}])
+    assert problem.startswith(f"{TENANTS}[0].scheduler.name: {name} is a namespace of Kubernetes or KAI Scheduler")
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        # Each would be an option of helm.
+        ({"chart": "--post-renderer=/bin/sh"}, "chart"),
+        ({"version": "--debug"}, "version"),
+        ({"repository": "-x"}, "repository"),
+        ({"repository": "file:///etc"}, "repository"),
+        ({"chart": "a b"}, "chart"),
+        ({"version": "1 2"}, "version"),
+    ],
+)
+def test_what_is_no_chart(change, key):
+    (problem,) = problems([WEB | {"scheduler": {"name": "volcano", "version": "1.12.0", "chart": "volcano"} | change}])
+    assert problem.startswith(f"{TENANTS}[0].scheduler.{key}: ")
+
+
 @pytest.mark.parametrize(("gpu_nodes", "have"), [({"count": 1}, 4), ({"names": ["a"]}, 4), (None, 0)])
 def test_more_gpus_than_there_are(gpu_nodes, have):
     tenant = (
@@ -355,10 +409,49 @@ def test_more_gpus_than_there_are(gpu_nodes, have):
 
 
 def test_the_layout_is_checked_too():
-    assert problems([WEB], [4]) == ["nvkind_workers[0]: must be a dictionary, not 4."]
     with pytest.raises(TenancyError, match="nvkind_workers: they ask for 7 GPUs, the host has 6"):
         plan([WEB], [{"gpus": [0, 1, 2]}, {"count": 4}, {}], gpus=6)
-    assert problems([WEB], [{"gpus": "all"}]) == ["nvkind_workers[0].gpus: must be a number or a list of GPUs, not 'all'."]
+
+
+@pytest.mark.parametrize(
+    ("workers", "expected"),
+    [
+        ([4], ["[0]: must be a dictionary, not 4."]),
+        ([{"gpus": "all"}], ["[0].gpus: must be a list, not 'all'."]),
+        # By the role, it would be the one GPU of that index.
+        (
+            [{"gpus": 8}],
+            ["[0].gpus: must be a list, not 8.", "[0].gpus: names GPUs, such as [0, 1]. How many it gets says count."],
+        ),
+        ([{"gpu": [0, 1]}], ["[0].gpu: unknown key. Did you mean gpus? Allowed here: gpus, count, labels."]),
+        ([{"count": -4}, {"count": 12}], ["[0].count: must be at least 0, not -4."]),
+        ([{"count": "4"}], ["[0].count: must be a whole number, not '4'."]),
+        ([{"gpus": [0, 0]}], ["[0].gpus[1]: GPU 0 stands in nvkind_workers[0].gpus[0] already."]),
+        ([{"gpus": [0]}, {"gpus": ["0"]}], ["[1].gpus[0]: GPU 0 stands in nvkind_workers[0].gpus[0] already."]),
+        ([{"gpus": [True]}], ["[0].gpus[0]: must be the index or the UUID of a GPU, not True."]),
+        ([{"gpus": [-1]}], ["[0].gpus[0]: must be the index or the UUID of a GPU, not -1."]),
+        ([{"gpus": ["", None]}], ["[0].gpus[0]: must be the index", "[0].gpus[1]: must be the index"]),
+        ([{"gpus": [0], "count": 1}], ["[0]: names its gpus, or gives their count, not both."]),
+        ([{"labels": {"a b": 1}}], ["[0].labels.a b: is not the name of a label."]),
+    ],
+)
+def test_what_is_no_layout(workers, expected):
+    found = problems([WEB], workers)
+    assert len(found) == len(expected), found
+    assert all(problem.startswith(f"nvkind_workers{start}") for problem, start in zip(found, expected)), found
+
+
+def test_the_layouts_that_the_role_takes():
+    uuid = "GPU-1b7d3f2a-0c55-5d0e-9c1f-2f8f3c1f6a10"
+    workers = [
+        {"gpus": [0, "1"], "labels": {"pool": "a", "size": 2}},
+        {"gpus": [uuid]},
+        {"count": 3},
+        {"count": 0},
+        {"gpus": []},
+        {},
+    ]
+    assert read([WEB], workers, gpus="6").workers == (2, 1, 3, 0, 0, 0)
 
 
 # --- the cluster around the tenants ------------------------------------------------------------------------------
@@ -814,9 +907,122 @@ def test_the_storage_class_of_control_planes():
             {"kubegpu_tenant_api": {"annotations": {"internal": True}}},
             "annotations.internal: must be a string, not True; quote it.",
         ),
+        ({"kubegpu_tenant_api": {"annotations": {"a b": "c"}}}, "annotations.a b: is not the name of an annotation."),
+        (
+            {"kubegpu_tenant_api": {"type": "Ingress", "host": "{tenant}.x", "ingress_class": "a b"}},
+            "kubegpu_tenant_api.ingress_class: 'a b' is no name of an IngressClass.",
+        ),
+        ({"kubegpu_tolerations": [{"key": "*"}]}, "kubegpu_tolerations[0].key: '*' is no key of a taint"),
+        ({"kubegpu_tolerations": [{"key": "a b"}]}, "kubegpu_tolerations[0].key: 'a b' is no key of a taint"),
+        ({"kubegpu_tolerations": [{"key": "a\n"}]}, "kubegpu_tolerations[0].key: 'a\\n' is no key of a taint"),
+        ({"kubegpu_tolerations": [{"key": "a", "value": "b c"}]}, "kubegpu_tolerations[0].value: 'b c' is no value of a taint."),
+        ({"kubegpu_runtime_class": "a b"}, "kubegpu_runtime_class: 'a b' is no name of a class."),
+        ({"kubegpu_storage_class": "Fast"}, "kubegpu_storage_class: 'Fast' is no name of a class."),
+        ({"kubegpu_charts": "--debug"}, "kubegpu_charts: '--debug' is no folder on the host"),
+        (
+            {"kubegpu_metrics": {"provider": "service_monitor", "namespace": "m", "labels": {"a": "b c"}}},
+            "labels.a: 'b c' is not",
+        ),
+        ({1: "x"}, "1: its key must be a string, not 1; quote it."),
+        ({"lab_gpus": -1}, "lab_gpus: must be a whole number from 0, not -1."),
+        ({"lab_gpus": "9" * 5000}, "lab_gpus: must be a whole number from 0, not '999"),
+        ({"kubegpu_rehearsal_max_age": 10**30}, "kubegpu_rehearsal_max_age: a number beyond 2^63"),
     ],
 )
 def test_what_no_cluster_can_ask_for(variables, expected):
     with pytest.raises(TenancyError) as caught:
-        read([WEB], **variables)
+        desired_state({TENANTS: [WEB]} | variables, "dc1", TODAY)
     assert any(expected in problem for problem in caught.value.details["problems"]), caught.value.details["problems"]
+
+
+def nested(deep):
+    value = {}
+    for _level in range(deep):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("deep", [300, 100_000])
+@pytest.mark.parametrize("place", ["values", "queues", "variables"])
+def test_what_is_nested_without_end_is_refused(place, deep):
+    tree = [{"name": "q"}]
+    for level in range(deep if place == "queues" else 0):
+        tree = [{"name": f"q{level}", "children": tree}]
+    tenant = (
+        WEB
+        | {"values": {"vcluster": {"values": nested(deep)}}, "queues": {"scheduler": KAI, "queues": tree}, "variables": {}}[place]
+    )
+    variables = {SHARED_SCHEDULER: nested(deep)} if place == "variables" else {}
+    with pytest.raises(TenancyError) as caught:
+        desired_state({TENANTS: [tenant]} | variables, "dc1", TODAY)
+    (problem,) = caught.value.problems
+    assert problem.startswith(TENANTS if place != "variables" else SHARED_SCHEDULER)
+    assert "is nested more than 100 deep" in problem
+    if place != "variables":
+        with pytest.raises(TenancyError, match="nested more than 100 deep"):
+            tenants_from([tenant])
+
+
+# --- names that are built of names -------------------------------------------------------------------------------
+
+ROLE = "ClusterRole vc-abcde-v-tenant-abcde-v-te-v-tenant-abcde-v-tenant-abcde-v-te"
+
+
+def test_names_of_which_the_same_is_built_are_refused():
+    names = ["abcde-v-tenant-abcde-v-te", "web", "abcde-v-tenant-abcde-v-te-v-tenant-abcde"]
+    tenants = [{"name": name, "trust": "high"} for name in names]
+    (problem,) = problems(tenants)
+    assert problem == (
+        f"{TENANTS}[2].name: {names[2]} and {names[0]} ({TENANTS}[0]) would have the same {ROLE}. Choose another name."
+    )
+    with pytest.raises(TenancyError, match="would have the same ClusterRole"):
+        tenants_from(tenants)
+    # What is to go has its objects still.
+    assert problems([tenants[0], tenants[2] | {"state": "absent"}])[0].endswith(
+        f"would have the same {ROLE}. Choose another name."
+    )
+    assert plan(tenants[:2])
+
+
+def test_a_name_that_stands_twice_is_refused_once_for_each():
+    assert problems([WEB, WEB, WEB]) == [f"{TENANTS}[{index}].name: web is the name of {TENANTS}[0] already." for index in (1, 2)]
+
+
+# --- how the cost grows ------------------------------------------------------------------------------------------
+
+
+def many(count, gpu_nodes):
+    return [{"name": f"t{number}", "trust": "high", "gpu_nodes": gpu_nodes(number)} for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    "gpu_nodes",
+    [
+        lambda number: {"names": [f"n{2 * number}", f"n{2 * number + 1}"]},
+        lambda number: {"labels": {"pool": f"p{number}"}},
+        lambda _number: {"names": ["n1"], "shared_gpus": 1},
+        # Each claims what is another's.
+        lambda _number: {"names": ["n1", "n2"]},
+    ],
+    ids=["names", "labels", "shared", "rivals"],
+)
+def test_tenants_are_not_compared_with_each_other(gpu_nodes):
+    def work(tenants):
+        with contextlib.suppress(TenancyError):
+            tenants_from(tenants)
+
+    assert growth(lambda count: many(count, gpu_nodes), work, 500) < MOST
+
+
+def test_what_runs_is_looked_up_once():
+    def prepare(count):
+        tenants = [ML | {"name": f"t{number}", "gpu_nodes": {"names": [f"n{number}"]}, "queues": []} for number in range(count)]
+        running = [{"name": f"t{number}", "scheduler_version": "v0.16.8", "state": "running"} for number in range(count)]
+        only = [f"t{number}" for number in range(count)]
+        existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/x", "kubegpu_only": only}
+        return existing | {TENANTS: tenants}, {"tenants": running}
+
+    def work(given):
+        assert len(desired_state(given[0], "dc1", TODAY, given[1]).selected) == len(given[0][TENANTS])
+
+    assert growth(prepare, work, 400) < MOST

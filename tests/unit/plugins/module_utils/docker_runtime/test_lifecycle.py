@@ -407,6 +407,9 @@ class Killer:
 
     def _wrapped(self, function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
         def call(*args: t.Any, **more: t.Any) -> t.Any:
+            if function.__name__ == "open" and not args[1] & os.O_CREAT:
+                # What is only looked at changes nothing.
+                return function(*args, **more)
             self._left -= 1
             if self._left == -1 and not self._after:
                 raise _Killed

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
@@ -18,15 +19,19 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import
     accepted_hazards,
     conditions,
     established,
+    is_error,
     is_kai_crd,
     is_kubernetes_tested,
     is_of_chart,
     is_supported,
     is_unauthorised,
+    log_cause,
     missing,
+    plain_lines,
     unavailable,
     unready,
     without_ca,
+    without_names,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 
@@ -176,3 +181,26 @@ def test_versions_of_kubernetes_that_upstream_tests(kubernetes, tested):
 def test_what_was_accepted_stands_on_the_namespace(annotations, expected):
     assert accepted_hazards(None) == []
     assert accepted_hazards({"metadata": {"annotations": annotations}}) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("2026-11-26T12:00:00Z ERROR it failed", "… ERROR it failed"),
+        ('E1126 12:00:00.1 1 a.go:5] "Failed to bind" pod="ns/web-0" err="gone"', "… … … … … pod=… err=…"),
+        ('pod="ns/web" of ns/web-0', "pod=… of …"),
+        ('an "open quote', 'an "open quote'),
+        ("", ""),
+    ],
+)
+def test_a_line_without_what_differs_each_time(line, expected):
+    assert without_names(line) == expected
+
+
+@pytest.mark.parametrize("text", ["a", '"', '"a', 'a="', "1", "\x1b[", "failed to list ", "\tERROR", '"level":"', "E1234", " "])
+def test_a_log_is_read_in_time_that_grows_with_its_length_alone(text):
+    log = text * (2**20 // len(text))
+    start = time.process_time()
+    for line in plain_lines(log):
+        without_names(line), is_error(line), log_cause(line)
+    assert time.process_time() - start < 10

@@ -8,10 +8,15 @@ import json
 
 import pytest
 import yaml
+from ansible.module_utils.ansible_release import __version__
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.compat.version import LooseVersion
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 
@@ -70,9 +75,10 @@ def test_an_error_with_pictures_is_shown_as_lines(outcome):
         raise TenancyError("kind failed:\n \u2713 Preparing \U0001f4e6nodes", stderr="\U0001f5bc\ufe0f none", rc=1)
 
     _code, result = outcome(fail)
-    assert (result["msg"], result["stderr"], result["rc"]) == ("kind failed:\n \u2713 Preparing nodes", "\ufe0f none", 1)
+    assert [line.split() for line in result["msg"].splitlines()] == [["kind", "failed:"], ["\u2713", "Preparing", "nodes"]]
+    assert (result["stderr"].split(), result["rc"]) == (["\ufe0f", "none"], 1)
     shown = yaml.dump(result["msg"], Dumper=yaml.CSafeDumper, allow_unicode=True, default_style="|")
-    assert shown == "|-\n  kind failed:\n   \u2713 Preparing nodes\n"
+    assert shown.startswith("|-\n  kind failed:\n   \u2713 Preparing")
 
 
 @pytest.mark.parametrize(("verbosity", "shown"), [(0, False), (2, False), (3, True), (4, True)])
@@ -81,10 +87,144 @@ def test_where_an_error_comes_from_is_shown_from_vvv_on(outcome, verbosity, show
     assert ("in refuse" in result.get("traceback", "")) == shown
 
 
-def test_what_is_no_error_for_the_user_is_no_result(capsys):
-    with patch_module_args({"name": "ml"}), pytest.raises(ZeroDivisionError):
-        run_module(lambda _run: 1 / 0, SPEC)
+def deep(_run):
+    return deep(_run)
+
+
+def raise_it(exc):
+    def reconcile(_run):
+        raise exc
+
+    return reconcile
+
+
+@pytest.mark.parametrize(
+    ("reconcile", "kind"),
+    [
+        (lambda _run: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda _run: {}["it\x1b[2Jem"], "KeyError: "),
+        (deep, "RecursionError: "),
+        (raise_it(MemoryError()), "MemoryError:"),
+        (raise_it(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "odd")), "UnicodeDecodeError: "),
+        (lambda run: run.result(shares=[1.0, float("nan")]), "ValueError: the result.shares[1] is nan"),
+        (lambda run: run.result(tenants={"a": (float("-inf"),)}), "ValueError: the result.tenants.a[0] is -inf"),
+        (lambda run: run.result(odd=object()), "TypeError: "),
+        (lambda _run: None, "TypeError: "),
+    ],
+)
+@pytest.mark.parametrize("verbosity", [0, 3])
+def test_whatever_goes_wrong_is_a_failure_that_says_so_on_readable_lines(outcome, reconcile, kind, verbosity):
+    code, result = outcome(reconcile, verbosity)
+    assert (code, result["failed"]) == (1, True)
+    first, second = result["msg"].split("\n")
+    assert first.startswith(kind)
+    assert first.isprintable()
+    assert "defect of the collection" in second
+    assert ("Traceback" in result.get("traceback", "")) == (verbosity == 3)
+
+
+@pytest.mark.parametrize("exc", [SystemExit(3), KeyboardInterrupt()])
+def test_what_ends_a_module_ends_it(capsys, exc):
+    with patch_module_args({"name": "ml"}), pytest.raises(type(exc)):
+        run_module(raise_it(exc), SPEC)
     assert capsys.readouterr().out == ""
+
+
+def test_errors_are_bounded_and_keep_their_own_lines(outcome):
+    odd = "a\x1b[2Jb\u202e" + "c" * 10**5
+    nested = []
+    for _level in range(5000):
+        nested = [nested]
+    details = {
+        "problems": [odd] * 1000,
+        "last_seen": {odd: {"at": float("inf"), "ready": False}},
+        "deep": nested,
+        "stderr": "x\n" * 10**5,
+    }
+    _code, result = outcome(raise_it(TenancyError(f"2 problems:\nfirst: {odd}\n  second", **details)))
+    first, second, third = result["msg"].split("\n")
+    assert (first, second.split()[:3], third) == ("2 problems:", ["first:", "a", "b"], "  second")
+    assert (second.isprintable(), len(second)) == (True, LONGEST_LINE)
+    ((seen, last),) = result["last_seen"].items()
+    assert (seen.isprintable(), last) == (True, {"at": "inf", "ready": False})
+    assert (len(result["problems"]), len(json.dumps(result)) < 4 * 10**6) == (500, True)
+
+
+# --- what may be secret --------------------------------------------------------------------------------------------
+
+SECRET = "hunter2"
+VALUES = {"global": {"registry": SECRET, "on": True}, "list": [{"name": SECRET}]}
+OPTIONS = {
+    "values": {"type": "dict"},
+    "to": {"type": "dict"},
+    "tenants": {"type": "list", "elements": "dict"},
+    "server": {"type": "str"},
+}
+# From ansible-core 2.21 on, arguments are shown to those who ask.
+ASKED = {"_ansible_inject_invocation": True} if LooseVersion(__version__) >= LooseVersion("2.21") else {}
+GIVEN = {
+    "values": VALUES,
+    "to": {"version": "v1", "values": VALUES, "kai_scheduler_values": VALUES},
+    "tenants": [{"name": "ml", "vcluster": {"values": VALUES}}],
+    "server": f"http://me:{SECRET}@proxy.example:3128",
+}
+
+
+@pytest.fixture(name="logged")
+def _logged(monkeypatch):
+    """What a module writes to its host's log."""
+    said = []
+    monkeypatch.setattr(AnsibleModule, "log", lambda _self, msg, log_args=None: said.append(f"{msg} {log_args}"))
+    return said
+
+
+@pytest.mark.parametrize("ends", [lambda run: run.result(), refuse, lambda _run: 1 / 0])
+@pytest.mark.parametrize("kernel", [run_module, run_host_module])
+def test_arguments_are_shown_and_logged_without_values_and_passwords(capsys, monkeypatch, logged, kernel, ends):
+    monkeypatch.setitem(SPEC, "name", {"type": "str"})
+    with patch_module_args(GIVEN | ASKED), pytest.raises(SystemExit):
+        kernel(ends, SPEC | OPTIONS)
+    said = capsys.readouterr().out
+    shown = json.loads(said)["invocation"]["module_args"]
+    assert SECRET not in said + "".join(logged)
+    assert (shown["server"], shown["to"]["version"], shown["values"]["global"]["on"]) == ("http://proxy.example:3128", "v1", True)
+    assert shown["values"]["global"]["registry"] == shown["tenants"][0]["vcluster"]["values"]["global"]["registry"]
+    assert "proxy.example" in logged[0]
+
+
+def test_arguments_that_are_refused_are_shown_alike(capsys):
+    wrong = ASKED | {"name": "ml", "sise": 1, "kubeconfig": {"users": [{"user": {"token": SECRET}}]}}
+    with patch_module_args(GIVEN | wrong), pytest.raises(SystemExit):
+        run_module(lambda _run: pytest.fail("done"), SPEC | OPTIONS)
+    said = capsys.readouterr().out
+    assert "Unsupported parameters" in said
+    assert SECRET not in said
+
+
+def test_the_content_of_a_kubeconfig_is_not_logged(outcome, logged):
+    outcome(lambda run: run.result(), options={"kubeconfig": KUBECONFIG})
+    assert len(logged) == 1
+    assert TOKEN not in logged[0]
+
+
+def test_a_result_and_its_diff_have_digests_of_values(outcome):
+    def reconcile(run):
+        run.change("version", "v1", "v2")
+        run.change("values.registry", None, SECRET, Write("2026-11-26T10:00:00Z", "helm"))
+        run.change("values", VALUES, None)
+        return run.result(values=VALUES, notes=["as it is"])
+
+    _code, result = outcome(reconcile, options={"_ansible_diff": True})
+    assert SECRET not in json.dumps(result)
+    assert (result["diff"]["before"].keys(), result["diff"]["prepared"]) == ({"version", "values"}, "as it is\n")
+    assert result["diff"]["after"] == {"version": "v2", "values.registry": digest(SECRET)}
+    assert result["values"] == result["diff"]["before"]["values"]
+    assert result["diff"]["written"] == {"values.registry": {"since": "2026-11-26T10:00:00Z", "by": "helm"}}
+
+
+def test_a_diff_of_a_text_stays_as_it_is(outcome):
+    diff = {"before": "values: x", "after": None}
+    assert outcome(lambda _run: {"changed": True, "diff": diff})[1]["diff"] == diff
 
 
 @pytest.mark.parametrize("fails", [False, True])

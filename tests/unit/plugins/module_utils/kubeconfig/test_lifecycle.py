@@ -11,8 +11,8 @@ import os
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubeconfig_file
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
@@ -21,6 +21,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.lifecy
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
+from ansible_collections.kubegpu.tenancy.tests.unit.owners import ALICE, Owners
 
 RBAC = "rbac.authorization.k8s.io/v1"
 
@@ -242,11 +243,11 @@ def test_others_formatting_of_the_same_stays(params):
 
 def test_the_owner_stays(params, monkeypatch):
     write(params, THEIRS)
-    owners = []
-    monkeypatch.setattr(kubeconfig_file, "write_file", lambda _path, _content, mode, *owner: owners.append((mode, *owner)))
-    present(params)
     status = os.stat(params["path"])
-    assert owners == [(0o600, status.st_uid, status.st_gid)]
+    owners = []
+    monkeypatch.setattr("os.fchown", lambda _descriptor, *owner: owners.append(owner))
+    present(params)
+    assert owners == [(status.st_uid, status.st_gid)]
 
 
 @pytest.mark.parametrize(
@@ -270,12 +271,94 @@ def test_a_symbolic_link_is_refused(params, tmp_path):
     assert os.path.islink(params["path"])
 
 
+@pytest.mark.parametrize("swapped_for", ["link", "folder"])
+def test_the_tenants_credentials_do_not_follow_a_folder_that_is_exchanged_meanwhile(params, tmp_path, monkeypatch, swapped_for):
+    owners = Owners(monkeypatch)
+    home, roots = tmp_path / "alice", tmp_path / "root" / ".kube"
+    for folder in (home / ".kube", roots):
+        folder.mkdir(parents=True)
+    program = {"name": "a", "user": {"exec": {"command": "hers"}}}
+    (home / ".kube" / "config").write_text(yaml.safe_dump(THEIRS | {"users": [program]}))
+    (roots / "config").write_text(yaml.safe_dump(THEIRS))
+    for path in (home, home / ".kube", home / ".kube" / "config"):
+        owners.give(path, ALICE)
+
+    def ask(_config, _path):
+        # While it is waited for an answer of the virtual cluster.
+        (home / ".kube").rename(home / "former")
+        if swapped_for == "link":
+            (home / ".kube").symlink_to(roots)
+        else:
+            (home / ".kube").mkdir()
+        owners.give(home / ".kube", ALICE)
+        return {}
+
+    with pytest.raises(
+        TenancyError, match=r"^Could not write .*: path: .*/alice/\.kube is (a symbolic link|not the folder any more)"
+    ):
+        present(params | {"path": str(home / ".kube" / "config")}, ask=ask)
+    assert yaml.safe_load((roots / "config").read_text()) == THEIRS
+    assert owners.of(roots / "config") == 0
+    assert os.listdir(roots) == ["config"]
+    assert "hers" in (home / "former" / "config").read_text()
+    assert "S0VZ" not in (home / "former" / "config").read_text()
+
+
+def test_root_writes_into_the_folder_of_a_user_as_that_user(params, tmp_path, monkeypatch):
+    owners = Owners(monkeypatch)
+    owners.give(tmp_path, ALICE)
+    assert present(params)["changed"]
+    assert owners.of(tmp_path / "web.yml") == ALICE
+    assert not present(params)["changed"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "kind: Config\nx: " + "[" * 2000,
+        "kind: Config\ncontexts: [{name: web, context: {cluster: []}}]",
+        "kind: Config\nusers: [{name: [web]}]",
+        b"kind: Config\nx: \xff",
+        "#" * (LARGEST + 1),
+    ],
+    ids=lambda content: repr(content[:30]),
+)
+def test_odd_files_stay_as_they_are(params, content):
+    with open(params["path"], "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+    for reach in (present, absent):
+        with pytest.raises(TenancyError, match=rf"^path: {params['path']} "):
+            reach(params)
+    with open(params["path"], "rb") as file:
+        assert file.read() == (content if isinstance(content, bytes) else content.encode())
+
+
+def test_what_others_wrote_is_written_as_it_was(params):
+    write(params, yaml.safe_dump(THEIRS) + "x-password: 12:34:56\nx-answer: on\n")
+    present(params)
+    with open(params["path"], encoding="utf-8") as file:
+        assert {"x-password: 12:34:56", "x-answer: on"} <= set(file.read().splitlines())
+    absent(params)
+    with open(params["path"], encoding="utf-8") as file:
+        assert {"x-password: 12:34:56", "x-answer: on"} <= set(file.read().splitlines())
+
+
+def test_a_pipe_does_not_hold_it_up(params):
+    os.mkfifo(params["path"])
+    with pytest.raises(TenancyError, match=r"^path: .* it is no regular file"):
+        present(params)
+
+
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOSPC])
 def test_a_folder_that_cannot_be_written_loses_nothing(params, monkeypatch, code):
     write(params, THEIRS)
 
-    def fail(path, *_args):
-        raise OSError(code, os.strerror(code), path)
+    open_file = os.open
+
+    def fail(path, flags, *args, **more):
+        if flags & os.O_CREAT:
+            raise OSError(code, os.strerror(code), path)
+        return open_file(path, flags, *args, **more)
 
     monkeypatch.setattr("os.open", fail)
     with pytest.raises(
@@ -297,7 +380,11 @@ def test_missing_folder(params):
 
 def test_a_file_that_cannot_be_removed(params, monkeypatch):
     present(params)
-    monkeypatch.setattr("os.unlink", lambda path: os.listdir(f"{path}/none"))
+
+    def fail(path, dir_fd):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
+
+    monkeypatch.setattr("os.unlink", fail)
     with pytest.raises(TenancyError, match=r"^Could not remove .*: path: .* cannot be removed"):
         absent(params)
 
@@ -454,6 +541,15 @@ def test_a_token_without_a_file_is_returned(for_account):
     result = present(for_account, virtual=virtual)
     assert not result["changed"]
     assert result["kubeconfig"]["users"][0]["user"] == {"token": virtual.tokens[-1]}
+
+
+@pytest.mark.parametrize("token", [5, 12.5, ["a.b.c"], {"a": "b"}, True, None, "a.é.c"])
+def test_an_odd_token_in_the_file_is_replaced(for_account, token):
+    virtual = virtual_cluster()
+    own = {"name": "web", "user": {"token": token}}
+    write(for_account, THEIRS | {"users": [own]})
+    assert present(for_account, virtual=virtual)["changed"]
+    assert written(for_account)["users"] == [{"name": "web", "user": {"token": virtual.tokens[-1]}}]
 
 
 @pytest.mark.parametrize(

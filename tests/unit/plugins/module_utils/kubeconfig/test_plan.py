@@ -8,6 +8,7 @@ import copy
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
@@ -107,6 +108,99 @@ def test_what_is_no_kubeconfig_is_refused_and_not_quoted(content):
     with pytest.raises(TenancyError, match=r"^/f is no kubeconfig") as failure:
         plan.parse(content, "/f", "web")
     assert "S0VZ" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"kind: Config\nx: " + b"[" * 2000,
+        b"kind: Config\nx: " + b"[" * 100_000,
+        b"kind: Config\nusers: [{name: [S0VZ]}]",
+        b"kind: Config\nusers: [{name: }]",
+        b"kind: Config\nusers: [{name: a, user: [S0VZ]}]",
+        b"kind: Config\nusers: S0VZ",
+        b"kind: [S0VZ]",
+        b"kind: Config\n---\nkind: Config",
+        b"kind: Config\nkind: S0VZ",
+        b"kind: Config\nusers: &a [{name: a, user: *a}]",
+    ],
+    ids=lambda content: repr(content[:40]),
+)
+def test_odd_files_are_refused_by_name(content):
+    with pytest.raises(TenancyError, match=r"^/f is no kubeconfig, and stays as it is") as failure:
+        plan.parse(content, "/f", "web")
+    assert "S0VZ" not in str(failure.value)
+
+
+@pytest.mark.parametrize("leads", ["cluster: []", "cluster: [web], user: web", "cluster: {a: b}, user: []", "user: web", ""])
+def test_a_context_that_leads_nowhere_is_not_ours(leads):
+    content = f"kind: Config\ncontexts: [{{name: web, context: {{x: y, {leads}}}}}]".encode()
+    with pytest.raises(
+        TenancyError, match=r"^/f has a context web already, which leads to the cluster .*Give another context_name"
+    ):
+        plan.parse(content, "/f", "web")
+
+
+def test_texts_of_others_are_shown_as_one_line():
+    content = b'kind: Config\ncontexts: [{name: web, context: {cluster: "a\\n\\e[2JPLAY RECAP"}}]'
+    with pytest.raises(TenancyError, match=r"^.* leads to the cluster a PLAY RECAP, and stays as it is") as failure:
+        plan.parse(content, "/f", "web")
+    assert str(failure.value).isprintable()
+
+
+# As people and programs other than kubectl write it.
+ODD = """\
+kind: Config
+preferences: &p {colors: on}
+clusters:
+- &own {name: web, cluster: {server: "https://old"}}
+- *own
+- name: 2026
+  cluster: {server: https://a, insecure-skip-tls-verify: yes, extensions: *p}
+users:
+- name: 12:34:56
+  user: {username: 017, password: 12:34:56, quoted: '12:34:56'}
+current-context: on
+"""
+
+
+def test_entries_of_others_stay_exactly_as_they_were():
+    existing = plan.parse(ODD.encode(), "/f", "web")
+    text = verbatim.dump(plan.merge(existing, OWN, False))
+    lines = [line.strip() for line in text.splitlines()]
+    for line in (
+        "colors: on",
+        "- name: 2026",
+        "insecure-skip-tls-verify: yes",
+        "- name: 12:34:56",
+        "username: 017",
+        "password: 12:34:56",
+        "quoted: '12:34:56'",
+        "current-context: on",
+    ):
+        assert line in lines
+    # One of that name in place of two, and nothing that points elsewhere.
+    assert lines.count("- name: web") == 3
+    assert not [line for line in lines if "*" in line or "&" in line]
+    again = plan.parse(text.encode(), "/f", "web")
+    assert plan.merge(again, OWN, False) == again
+    assert verbatim.dump(plan.without(again, "web")) == verbatim.dump(
+        plan.without(existing, "web") | {"contexts": [], "users": existing["users"]}
+    )
+    # By its text, as kubectl compares names.
+    assert plan.holds(existing, "2026")
+
+
+@pytest.mark.parametrize("value", [["https://a"], {"a": "b"}, 5, None])
+def test_a_summary_of_odd_values(value):
+    odd = {
+        "kind": "Config",
+        "clusters": [{"name": "web", "cluster": {"server": value, "proxy-url": value}}],
+        "current-context": value,
+    }
+    found = plan.summary(odd, "web")
+    assert all(isinstance(text, str) for text in found.values())
+    assert plan.same_credentials(odd, odd, "web")
 
 
 def test_summary_holds_no_credentials():

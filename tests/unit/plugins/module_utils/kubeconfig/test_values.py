@@ -47,6 +47,9 @@ def ingress(*hosts):
         (service("ClusterIP"), [pod()], ingress(None), None, "no Ingress with a host"),
         (service("NodePort"), [pod()], ingress("web.example"), "https://10.0.0.3:30002", ""),
         (None, [], None, None, "no Service"),
+        (service("LoadBalancer") | {"status": {"loadBalancer": {"ingress": [{"ports": []}]}}}, [], None, None, "no address yet"),
+        (service("NodePort", ports=None), [pod()], None, None, "no port 443"),
+        (service("NodePort", ports=[{"port": 443}]), [pod()], None, None, "no port 443"),
     ],
 )
 def test_server_address(item, pods, found, server, why):
@@ -82,6 +85,41 @@ def test_incomplete_secret(data):
 def token(**claims):
     payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
     return f"e30.{payload}.signature"
+
+
+@pytest.mark.parametrize("data", ["/w==", "!", "a", ["x"], 5])
+def test_a_token_that_is_no_text_is_none(data):
+    secret = SECRET | {"data": {"certificate-authority": "Q0E=", "token": data}}
+    with pytest.raises(TenancyError, match="Secret vc-web holds no complete kubeconfig"):
+        kc.kubeconfig(secret, "web", "https://a")
+    assert kc.expired(secret, NOW) is None
+
+
+ODD_CLAIMS = ["1e308", "-1", "NaN", "Infinity", "1e99", "9" * 400, '"soon"', "[]", "{}", "null", "true", "1e17", str(2**63)]
+
+
+@pytest.mark.parametrize("exp", ODD_CLAIMS, ids=lambda exp: exp[:10])
+def test_an_odd_end_is_unknown(exp):
+    for claims in (f'{{"exp": {exp}}}', f'{{"sub": "system:serviceaccount:kube-system:deployer", "iat": {exp}, "exp": {exp}}}'):
+        odd = f"e30.{base64.urlsafe_b64encode(claims.encode()).decode().rstrip('=')}.signature"
+        assert kc.expiry({"token": odd}) is None
+        assert not kc.serves(odd, "deployer", "kube-system", 86400, NOW)
+
+
+@pytest.mark.parametrize("odd", [5, 12.5, ["e30.e30.x"], {"a": "b"}, True, "e30.é.x", f"e30.{'W' * 4000}.x"])
+def test_an_odd_token_tells_nothing(odd):
+    assert kc.expiry({"token": odd}) is None
+    assert not kc.serves(odd, "deployer", "kube-system", 86400, NOW)
+
+
+def test_claims_that_are_nested_deep_tell_nothing():
+    deep = base64.urlsafe_b64encode(b"[" * 100_000).decode()
+    assert kc.expiry({"token": f"e30.{deep}.x"}) is None
+
+
+@pytest.mark.parametrize("data", [["x"], 5, "é", "Q0VSVA"])
+def test_an_odd_certificate_ends_at_a_time_that_is_not_known(data):
+    assert kc.expiry({"client-certificate-data": data}) is None
 
 
 @pytest.mark.parametrize("ends", [NOW, datetime.datetime(2060, 1, 1, tzinfo=datetime.timezone.utc)])

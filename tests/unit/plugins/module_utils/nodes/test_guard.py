@@ -178,7 +178,13 @@ def test_what_is_let_through_never_adds_up_to_more_than_there_is(cluster):
         for name, size in sizes.items()
     ]
     namespaces = [
-        {"metadata": {"name": f"tenant-{tenant.name}", "labels": {"kubegpu.tenancy/tenant": tenant.name}}} for tenant in wanted
+        {
+            "metadata": {
+                "name": f"tenant-{tenant.name}",
+                "labels": {"kubegpu.tenancy/tenant": tenant.name, "kubegpu.tenancy/scheduler": "kai"},
+            }
+        }
+        for tenant in wanted
     ]
     found = ledger(shown, schedulers.pods(), namespaces, [], {})
     willing = {tenant.name for tenant in wanted if tenant.gpu_nodes.share_gpus_with == "any"}

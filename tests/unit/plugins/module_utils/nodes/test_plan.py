@@ -4,20 +4,26 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT, NODE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
     assign,
+    by_node,
     ownership,
     plain,
     relabel,
     retaint,
     without,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim, tolerates_others
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +54,17 @@ def tenant(name, queues=(), **gpu_nodes):
         ]
     )
     return made
+
+
+def relabelled(nodes, assigned, tenants):
+    whose = by_node(assigned)
+    return {item["name"]: labels for item in nodes if (labels := relabel(item, whose.get(item["name"], []), tenants))}
+
+
+def retainted(nodes, assigned, tenants, dedicated):
+    whose = by_node(assigned)
+    changes = {item["name"]: retaint(item, whose.get(item["name"], []), tenants, dedicated) for item in nodes}
+    return {name: taints for name, taints in changes.items() if taints is not None}
 
 
 def refused(tenants, nodes):
@@ -179,23 +196,23 @@ def test_no_node_has_two_tenants_and_nobody_moves(first, size, more):
     taken = [name for names in assigned.values() for name in names]
     assert len(taken) == len(set(taken)) == sum(first)
 
-    changes = relabel(nodes, assigned, assigned)
+    changes = relabelled(nodes, assigned, assigned)
     for item in nodes:
         item["labels"] |= changes.get(item["name"], {})
     newcomers = [tenant(f"a{number}", count=count) for number, count in enumerate(more)]
     if sum(first) + sum(more) <= size:
         assert assign([*newcomers, *reversed(tenants)], nodes).items() >= assigned.items()
-    assert relabel(nodes, assign(tenants, nodes), assigned) == {}
+    assert relabelled(nodes, assign(tenants, nodes), assigned) == {}
 
 
 def test_labels():
     nodes = [node("n1", 4, "a", other="x"), node("n2", 4, "gone"), node("n3", 0, "b"), node("n4", 4, "b")]
-    assert relabel(nodes, {"a": ["n1"], "b": ["n3", "n2"]}, ["a", "b"]) == {
+    assert relabelled(nodes, {"a": ["n1"], "b": ["n3", "n2"]}, ["a", "b"]) == {
         "n2": {f"{NODE_LABEL}b": "true"},
         "n4": {f"{NODE_LABEL}b": None},
     }
-    assert relabel(nodes, {}, ["b"]) == {"n3": {f"{NODE_LABEL}b": None}, "n4": {f"{NODE_LABEL}b": None}}
-    assert relabel(nodes, {}, None).keys() == {"n1", "n2", "n3", "n4"}
+    assert relabelled(nodes, {}, ["b"]) == {"n3": {f"{NODE_LABEL}b": None}, "n4": {f"{NODE_LABEL}b": None}}
+    assert relabelled(nodes, {}, None).keys() == {"n1", "n2", "n3", "n4"}
 
 
 def test_shared_nodes_are_assigned_where_the_quotas_fit():
@@ -223,9 +240,9 @@ def test_taints():
     other = {"key": "other", "effect": "NoExecute"}
     nodes = [tainted("n1"), tainted("n2", other, ours("gone")), tainted("n3", ours("a")), tainted("n4", ours("b"))]
     assigned = {"a": ["n1", "n3"], "b": ["n4"]}
-    assert retaint(nodes, assigned, ["a", "b"], ["a"]) == {"n1": [ours("a")], "n4": []}
-    assert retaint(nodes, {}, None, []) == {"n2": [other], "n3": [], "n4": []}
-    assert retaint(nodes, {}, ["gone"], []) == {"n2": [other]}
+    assert retainted(nodes, assigned, ["a", "b"], ["a"]) == {"n1": [ours("a")], "n4": []}
+    assert retainted(nodes, {}, None, []) == {"n2": [other], "n3": [], "n4": []}
+    assert retainted(nodes, {}, ["gone"], []) == {"n2": [other]}
 
 
 def test_a_tenant_of_another_inventory_shares_its_node_by_its_own_claim():
@@ -277,3 +294,76 @@ def test_tenants_that_are_to_be_absent_get_nothing_and_hold_what_is_theirs():
     assert "a is to be absent and still there" in problem
     # As one that is not listed: what it may take is known by its virtual cluster.
     assert assign(tenants, [node("n1", 4, "a"), node("n2")], {"a": Claim("a", True, bound=2)})["b"] == ["n1"]
+
+
+# --- amounts that others wrote, and what all of it costs ---------------------------------------------------------
+
+
+def live_node(name, capacity):
+    return {"metadata": {"name": name}, "spec": {}, "status": {"capacity": {"nvidia.com/gpu": capacity}}}
+
+
+@pytest.mark.parametrize(("capacity", "gpus"), [("8", 8), (8, 8), ("1k", 1000), ("0", 0)])
+def test_gpus_of_a_node_are_read_as_kubernetes_writes_them(capacity, gpus):
+    assert plain(live_node("n1", capacity))["gpus"] == gpus
+    assert plain({"metadata": {"name": "n1"}})["gpus"] == 0
+
+
+@pytest.mark.parametrize("capacity", ["many", "NaN", "-1", "1e999999", 10**30, None, []])
+def test_a_node_whose_gpus_cannot_be_read_is_named(capacity):
+    with pytest.raises(TenancyError, match=r"node n1: its capacity of nvidia\.com/gpu cannot be read"):
+        plain(live_node("n1", capacity))
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "value", "tenant", "expected"),
+    [
+        ("", "Exists", None, "a", True),
+        (None, None, None, "a", True),
+        (DEDICATED_TAINT, "Exists", None, "a", True),
+        (DEDICATED_TAINT, "Equal", "b", "a", True),
+        (DEDICATED_TAINT, "Equal", "a", "a", False),
+        (DEDICATED_TAINT, None, "a", "a", False),
+        (DEDICATED_TAINT, "Equal", "", "", True),
+        ("nvidia.com/gpu", "Exists", None, "a", False),
+    ],
+)
+def test_who_gets_onto_nodes_that_are_dedicated_to_others(key, operator, value, tenant, expected):
+    assert tolerates_others(key, operator, value, tenant) is expected
+
+
+def many(count, kind):
+    gpu_nodes = {
+        "names": lambda number: {"names": [f"n{2 * number}", f"n{2 * number + 1}"]},
+        "count": lambda _number: {"count": 2},
+        "too many": lambda _number: {"count": 4},
+        "labels": lambda number: {"labels": {"pool": f"p{number}"}},
+    }[kind]
+    tenants = tenants_from([{"name": f"t{number}", "trust": "high", "gpu_nodes": gpu_nodes(number)} for number in range(count)])
+    return tenants, [node(f"n{number}", 8, f"t{number // 4}", pool=f"p{number // 2}") for number in range(2 * count)]
+
+
+@pytest.mark.parametrize("kind", ["names", "count", "too many", "labels"])
+def test_the_guard_compares_no_tenant_with_all_nodes(kind):
+    def work(given):
+        with contextlib.suppress(TenancyError):
+            assign(*given)
+
+    assert growth(lambda count: many(count, kind), work, 400) < MOST
+
+
+def test_nor_does_the_look_at_what_would_change():
+    def prepare(count):
+        tenants, nodes = many(count, "count")
+        bare = [live_node(item["name"], "8") | {"apiVersion": "v1", "kind": "Node"} for item in nodes]
+        return InMemoryApi(bare), tenants
+
+    assert growth(prepare, lambda given: nodes_to_give(*given, ()), 200) < MOST
+
+
+def test_a_refusal_lists_no_thousand_nodes():
+    _tenants, nodes = many(500, "names")
+    (problem,) = refused([tenant("x", names=["gone"])], nodes)
+    assert problem.endswith("and 950 more.")
+    assert "Nodes are held by t0, " in refused([tenant("x", count=9)], nodes)[0]
+    assert len(refused([tenant("x", count=9)], nodes)[0]) < 10_000

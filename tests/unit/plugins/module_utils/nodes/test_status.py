@@ -17,8 +17,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status impo
     ledger,
     readers,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_NAME, SYNCED_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
+from ansible_collections.kubegpu.tenancy.tests.unit.synced import synced as on_host
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +42,11 @@ NAMESPACES = [
     {"metadata": {"name": "tenant-b", "labels": {"kubegpu.tenancy/tenant": "b"}}},
     {"metadata": {"name": "default"}},
 ]
+# Those of tenants whose pods the host cluster's KAI Scheduler places.
+SHARING = [
+    {"metadata": {"name": f"tenant-{name}", "labels": {"kubegpu.tenancy/tenant": name, "kubegpu.tenancy/scheduler": "kai"}}}
+    for name in ("a", "b")
+]
 QUOTAS = [
     {"metadata": {"namespace": "tenant-b"}, "spec": {"hard": {"requests.nvidia.com/gpu": "3", "count/pods": "9"}}},
     {"metadata": {"namespace": "tenant-b"}, "spec": {"hard": {"requests.nvidia.com/gpu": "2"}}},
@@ -53,7 +58,7 @@ def test_all_in_order():
     nodes = [node("n2", 4, "b"), node("n1", 4, "a"), node("cp", 0, "a", "b")]
     pods = [
         pod("p1", "tenant-a", 2, "n1"),
-        pod("gpu-reservation", "tenant-a", 1, "n1", app="kai-resource-reservation"),
+        on_host(pod("gpu-reservation", "tenant-a", 1, "n1", app="kai-resource-reservation"), "a", "kai-resource-reservation"),
         pod("waits", "tenant-a", 1, phase="Pending"),
         pod("done", "tenant-b", 4, "n2", "Succeeded"),
         pod("web", "tenant-b", 0, "cp"),
@@ -66,19 +71,20 @@ def test_all_in_order():
                 "tenants": ["a"],
                 "allocatable": 4,
                 "in_use": 3,
-                "gpus": [{"a": 1.0}, {"a": 1.0}, {"a": 0.0}, {}],
+                "gpus": [{"a": 1.0}, {"a": 1.0}, {"a": 1.0}, {}],
                 "others": {},
             },
             {"node": "n2", "tenants": ["b"], "allocatable": 4, "in_use": 0, "gpus": [{}] * 4, "others": {}},
         ],
         "tenants": [
             {"tenant": "a", "nodes": ["cp", "n1"], "promised": 4, "quota": None, "requested": 4, "reserved": 1, "in_use": 3}
-            | {"shares": 2.0, "shared_with": [], "others": {}, "claimed": 0},
+            | {"shares": 3.0, "shared_with": [], "others": {}, "claimed": 0},
             {"tenant": "b", "nodes": ["cp", "n2"], "promised": 4, "quota": 2, "requested": 0, "reserved": 0, "in_use": 0}
             | {"shares": 0.0, "shared_with": [], "others": {}, "claimed": 0},
         ],
         "overlaps": [],
-        "picture": ["n1 [a] [a] [a 0] [free]", "n2 [free] [free] [free] [free]"],
+        "picture": ["n1 [a] [a] [a] [free]", "n2 [free] [free] [free] [free]"],
+        "unread": [],
     }
 
 
@@ -104,7 +110,7 @@ def test_gpus_that_the_hosts_scheduler_reserves_are_of_the_tenants_in_their_grou
     ]
     shared = node("n1", 4, "a", "b")
     shared["metadata"]["labels"]["nvidia.com/gpu.memory"] = "80000"
-    found = ledger([shared], pods, NAMESPACES, [], {})
+    found = ledger([shared], pods, SHARING, [], {})
     assert found["overlaps"] == []
     assert found["picture"] == ["n1 [a] [a 0.75] [b 0.5] [free]"]
     first, second = found["tenants"]
@@ -118,7 +124,7 @@ def test_a_gpu_that_two_tenants_share_is_an_overlap():
         sharing("s1", "tenant-a", "g1", gpu_fraction="0.5"),
         sharing("s2", "tenant-b", "g1", gpu_fraction="odd"),
     ]
-    found = ledger([node("n1", 2, "a", "b")], pods, NAMESPACES, [], {})
+    found = ledger([node("n1", 2, "a", "b")], pods, SHARING, [], {})
     assert found["overlaps"] == [
         "a GPU of node n1, which pod kai-resource-reservation/reserves-g1 reserves, is shared by pods of tenants a and b"
     ]
@@ -276,10 +282,9 @@ def checkpoint(registered, **given):
 
 def synced(item, name):
     """Have a pod as vCluster syncs it from a namespace of its tenant, with a UID."""
-    notes = {SYNCED_NAME: name, SYNCED_NAMESPACE: "default"}
-    item["metadata"]["annotations"] = item["metadata"].get("annotations", {}) | notes
-    item["metadata"]["uid"] = f"uid-{item['metadata']['name']}"
-    return item
+    uid = f"uid-{item['metadata']['name']}"
+    item["metadata"] |= {"name": name, "uid": uid}
+    return on_host(item, item["metadata"]["namespace"].removeprefix("tenant-"))
 
 
 def test_what_kubelet_says_of_devices():
@@ -298,7 +303,8 @@ def test_a_file_of_another_form_is_refused(text):
 
 
 def test_every_device_has_a_row_for_each_pod_that_has_it():
-    reserves = synced(reservation("g1", "tenant-a"), "gpu-reservation")
+    reserves = on_host(reservation("g1", "tenant-a"), "a", "kai-resource-reservation")
+    reserves["metadata"]["uid"] = "uid-reserves-g1"
     pods = [
         synced(pod("whole", "tenant-a", 1, "n1"), "train"),
         reserves,
@@ -327,20 +333,23 @@ def test_every_device_has_a_row_for_each_pod_that_has_it():
 
 
 def test_without_kubelet_what_kai_noted_of_shared_gpus_is_known():
-    reserves = synced(reservation("g1"), "gpu-reservation")
-    reserves["metadata"]["annotations"]["run.ai/reserve_for_gpu_index"] = "GPU-a"
-    idle = reservation("g2", "tenant-a")
+    device = "GPU-9f3e4c1a-0000-4000-8000-000000000003"
+    reserves = reservation("g1")
+    reserves["metadata"]["annotations"] = {"run.ai/reserve_for_gpu_index": device}
+    # What a tenant's own KAI Scheduler noted are the tenant's words.
+    idle = on_host(reservation("g2", "tenant-a"), "a", "kai-resource-reservation")
+    idle["metadata"]["annotations"]["run.ai/reserve_for_gpu_index"] = device
     pods = [
         reserves,
         synced(sharing("s1", "tenant-b", "g1", gpu_fraction="0.5"), "half"),
         idle,
         pod("whole", "tenant-a", 1, "n1"),
     ]
-    rows = devices([node("n1", 4)], pods, NAMESPACES, {})
+    rows = devices([node("n1", 4)], pods, SHARING, {})
     assert [(row["device"], row["tenant"], row["pod"], row["part"]) for row in rows] == [
-        ("GPU-a", "b", "default/half", 0.5),
+        (device, "b", "default/half", 0.5),
         # Nobody shares what it reserves any more.
-        (None, "a", "tenant-a/reserves-g2", 0.0),
+        (None, "a", "kai-resource-reservation/reserves-g2", 0.0),
         (None, "a", "tenant-a/whole", 1.0),
         (None, "", "", 0.0),
     ]

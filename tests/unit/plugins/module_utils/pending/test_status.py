@@ -38,8 +38,8 @@ QUOTA = (
 
 def rows(*objects):
     """Of the namespace in which the tests' pods are."""
-    cluster = read(InMemoryApi(objects), "kai-scheduler")
-    return report([one for one in cluster.pods if one["metadata"]["namespace"] == "team"], cluster, NOW)
+    cluster, _unread = read(InMemoryApi(objects), "kai-scheduler")
+    return report([one for one in cluster.pods if one["metadata"]["namespace"] == "team"], cluster, NOW)[0]
 
 
 def only(*objects):
@@ -562,13 +562,17 @@ def test_gpus_that_count_in_no_queue():
     assert [(row["state"], row["reason"]) for row in both] == [("pending", "starting"), ("past_kai", "other_scheduler")]
 
 
+def test_a_label_makes_no_reservation_outside_of_kai_schedulers_namespace():
+    found = rows(*HEALTHY, past(labels={"app": "kai-resource-reservation"}))
+    assert [(row["state"], row["reason"]) for row in found] == [("past_kai", "other_scheduler")]
+
+
 @pytest.mark.parametrize(
     "objects",
     [
         # Without KAI Scheduler nothing goes past it.
         [node(), past()],
         [*HEALTHY, past(status={"phase": "Failed"})],
-        [*HEALTHY, past(labels={"app": "kai-resource-reservation"})],
         [*HEALTHY, past(containers=[{"name": "web", "image": "web"}])],
     ],
 )

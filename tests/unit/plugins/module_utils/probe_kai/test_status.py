@@ -532,16 +532,29 @@ def test_a_fingerprint_is_of_all_that_verdicts_rest_on(options, queue, node, kai
 def test_a_record_is_valid_while_it_is_young_and_passed():
     now = datetime.datetime(2026, 11, 22, 12, 0, 30, tzinfo=datetime.timezone.utc)
 
+    def check(verdict="passed", **more):
+        return {"name": "gpu", "reason": "", "verdict": verdict} | more
+
     def record(**changes):
-        report = {"at": "2026-11-22T12:00:00Z", "results": [{"verdict": "passed"}]} | changes
+        report = {"at": "2026-11-22T12:00:00Z", "results": [check()]} | changes
         return {"data": {"fingerprint": "f", "report": json.dumps(report)}}
 
-    assert still_valid(record(), "f", 30, now)["results"] == [{"verdict": "passed"}]
+    assert still_valid(record(), "f", 30, now)["results"] == [check()]
     assert still_valid(None, "f", 30, now) is None
     assert still_valid({}, "f", 30, now) is None
     assert still_valid(record(), "g", 30, now) is None
     assert still_valid(record(), "f", 29, now) is None
     assert still_valid(record(), "f", 0, now) is None
-    assert still_valid(record(results=[{"verdict": "passed"}, {"verdict": "accepted"}]), "f", 30, now)
-    for verdict in ("failed", "not_tried"):
-        assert still_valid(record(results=[{"verdict": "passed"}, {"verdict": verdict}]), "f", 30, now) is None
+    assert still_valid(record(results=[check(), check("accepted")]), "f", 30, now)
+    for odd in (check("failed"), check("not_tried"), check(name="x"), check(reason=7), {}, 7):
+        assert still_valid(record(results=[check(), odd]), "f", 30, now) is None
+    # What the administrator of a virtual cluster may have written.
+    for text in (
+        "[" * 100_000,
+        "",
+        "[]",
+        '{"at": "soon", "results": []}',
+        '{"at": null}',
+        '{"at": "2026-11-23T12:00:00Z", "results": []}',
+    ):
+        assert still_valid({"data": {"fingerprint": "f", "report": text}}, "f", 30, now) is None

@@ -54,7 +54,7 @@ def test_what_pod_groups_use_counts_in_their_queue_and_above_whatever_the_queues
         group("gone", {"nvidia.com/gpu": "4"}),
         {"metadata": {"name": "new"}, "spec": {"queue": "training"}},
     ]
-    (ml,) = overview(counted(objects, groups), "nvidia.com/gpu")
+    (ml,) = overview(counted(objects, groups)[0], "nvidia.com/gpu")
     assert [(row["name"], row["gpu"]["allocated"], row["gpu"]["requested"]) for row in (ml, *ml["children"])] == [
         ("ml", 2, 3),
         ("notebooks", 0.5, 0.5),
@@ -65,7 +65,9 @@ def test_what_pod_groups_use_counts_in_their_queue_and_above_whatever_the_queues
 
 def test_queues_in_a_circle_are_counted_once():
     circle = [{"metadata": {"name": a}, "spec": {"parentQueue": b}} for a, b in (("a", "b"), ("b", "a"))]
-    assert [item["status"]["allocated"]["nvidia.com/gpu"] for item in counted(circle, [group("a", {"nvidia.com/gpu": "1"})])] == [
+    assert [
+        item["status"]["allocated"]["nvidia.com/gpu"] for item in counted(circle, [group("a", {"nvidia.com/gpu": "1"})])[0]
+    ] == [
         1,
         1,
     ]

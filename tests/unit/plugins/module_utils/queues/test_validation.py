@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import (
@@ -11,6 +13,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation
     parse,
     refuse_queues_in_use,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import fields, written
+from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
 
 TREE = [
     {
@@ -65,10 +69,60 @@ def test_tree_and_flat_list_say_the_same():
         ([{"name": "q", "parent": "p"}], "queues.q.parent", "no queue p here"),
         ([{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}], "queues.a.parent", "circle"),
         ([{"name": "a", "children": [{"name": "b", "parent": "a"}]}], "queues.a.b.parent", "only outside"),
+        ([{"name": "q", "cpu": {"limit": 10**30}}], "queues.q.cpu.limit", ""),
+        ([{"name": "q", "cpu": {"limit": 2**63}}], "queues.q.cpu.limit", "more than Kubernetes counts"),
+        ([{"name": "q", "memory": {"limit": f"{2**62}P"}}], "queues.q.memory.limit", "more than Kubernetes counts"),
+        ([{"name": "q", "gpu": {"limit": "1e999990"}}], "queues.q.gpu.limit", "not a number"),
+        ([{"name": "q", "gpu": {"quota": "NaN"}}], "queues.q.gpu.quota", "not a number"),
+        ([{"name": "q", "gpu": {"quota": float("nan")}}], "queues.q.gpu.quota", "not a number"),
+        ([{"name": "q", "gpu": {"quota": "1" * 5000}}], "queues.q.gpu.quota", ""),
+        ([{"name": "q", "gpu": {"quota": 16**5000}}], "queues.q.gpu.quota", ""),
+        ([{"name": "q", "priority": 10**30}], "queues.q.priority", "below 2^63"),
+        ([{"name": "q", "preempt_min_runtime": "٣s"}], "queues.q.preempt_min_runtime", "not a duration"),
+        ([{"name": "q", None: 1}], "queues.q.None", "unknown key"),
+        ([{"name": "q", "gpu": {None: 1, 2: 3}}], "queues.q.gpu.2", "unknown key"),
     ],
 )
 def test_refused(data, where, what):
     assert any(problem.startswith(f"{where}: ") and what in problem for problem in problems(data))
+
+
+@pytest.mark.parametrize("deep", [60, 300, 100_000])
+def test_a_tree_has_an_end(deep):
+    tree = [{"name": "q"}]
+    for number in range(deep):
+        tree = [{"name": f"q{number}", "children": tree}]
+    assert problems(tree) == ["queues: are nested more than 100 deep, or hold themselves."]
+    tree = [{"name": "q"}]
+    tree[0]["children"] = tree
+    assert problems(tree) == ["queues: are nested more than 100 deep, or hold themselves."]
+
+
+def test_what_is_accepted_can_be_shown_and_compared():
+    for amounts in ({"cpu": {"limit": 9 * 10**15}}, {"memory": {"limit": "9P"}}, {"gpu": {"limit": 2**63 - 1}}):
+        (queue,) = parse([{"name": "q"} | amounts]).values()
+        assert written(queue)["name"] == "q"
+        assert fields(queue.spec)
+
+
+def test_a_refusal_repeats_no_megabytes():
+    long = "x" * 10**6
+    for given in (long, [long], [{"name": long}], [{"name": "q", long: 1}], [{"name": "q", "gpu": {"quota": long}}]):
+        assert max(map(len, problems(given))) < 1000
+
+
+@pytest.mark.parametrize("shape", ["chain", "comb", "wide"])
+def test_queues_are_not_compared_with_each_other(shape):
+    parents = {"chain": lambda n: f"q{n - 1}", "comb": lambda n: f"q{n - n % 2 - 2}", "wide": lambda _n: "q0"}[shape]
+
+    def prepare(count):
+        return [{"name": "q0"}] + [{"name": f"q{n}", "parent": "q0" if n < 3 else parents(n)} for n in range(1, count)]
+
+    def work(given):
+        with contextlib.suppress(TenancyError):
+            parse(given, 2)
+
+    assert growth(prepare, work, 500) < MOST
 
 
 def test_everything_wrong_is_reported_at_once():

@@ -27,7 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle 
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Due, Live, fingerprint
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.tenants import desired, host_kai, kubeconfig, on_host
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import KAI_VERSION, desired, host_kai, kubeconfig, on_host
 
 NOW = datetime.datetime(2026, 11, 22, 12, 0, tzinfo=datetime.timezone.utc)
 RESULTS = [{"name": "gpu", "queue": "q", "verdict": "passed", "reason": "", "seconds": 1.0}]
@@ -70,7 +70,7 @@ def test_namespaces_of_others_are_no_tenants():
 
 def test_a_tenants_own_pods_are_not_read():
     live = read_one(InMemoryApi(on_host()), "ml")
-    assert [pod["metadata"]["name"] for pod in live.pods] == ["ml-0", "scheduler-x-ml"]
+    assert [pod["metadata"]["name"] for pod in live.pods] == ["ml-0", "scheduler-x-kai-scheduler-x-ml"]
     assert read_one(InMemoryApi(on_host()), "web") == Live()
 
 
@@ -134,7 +134,7 @@ def compared(items):
 
     def ask(config, path):
         asked.append((config, path))
-        return {"items": items if path == QUEUES_PATH else []}
+        return items if path == QUEUES_PATH else []
 
     found, live = compare_queues(TENANT, kubeconfig(), ask)
     assert asked == [(kubeconfig(), QUEUES_PATH), (kubeconfig(), POD_GROUPS_PATH)]
@@ -184,7 +184,7 @@ def test_of_a_shared_schedulers_queues_a_tenant_has_its_own():
 def test_a_record_lies_beside_the_virtual_cluster_and_is_read_again():
     kube = InMemoryApi([*on_host(), *on_host("web")])
     before = read_one(kube, "ml")
-    record(kube, "ml", "wanted", RESULTS, NOW)
+    record(kube, "ml", "wanted", RESULTS, NOW, scheduler_version=KAI_VERSION)
     assert kube.writes == [("apply", "ConfigMap", RECORD)]
     written = kube.get("v1", "ConfigMap", RECORD, "tenant-ml")
     assert written["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "kubegpu.tenancy"
@@ -195,6 +195,15 @@ def test_a_record_lies_beside_the_virtual_cluster_and_is_read_again():
     # Writing it changes nothing of what it rests on.
     assert live.verified.fingerprint == fingerprint(live) == fingerprint(before)
     assert read_one(kube, "web").verified is None
+
+
+def test_the_version_that_was_installed_is_noted_where_no_tenant_writes():
+    kube = InMemoryApi(on_host())
+    for version, told in (("v0.16.8", "v0.16.8"), ("", None)):
+        record(kube, "ml", "wanted", RESULTS, NOW, scheduler_version=version)
+        live = read_one(kube, "ml")
+        assert live.scheduler_version == told
+        assert live.verified.fingerprint == fingerprint(live)
 
 
 def test_a_record_replaces_the_one_before():

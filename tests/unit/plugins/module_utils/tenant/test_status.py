@@ -24,6 +24,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status imp
     verified,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
+from ansible_collections.kubegpu.tenancy.tests.unit.synced import synced
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import KAI_VERSION, desired, host_kai, item, node, on_host, pod
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -54,6 +55,11 @@ def seen(objects=None, host_scheduler=(), **recorded) -> Live:
     """Return a tenant that was verified as it is."""
     live = sort(on_host() if objects is None else objects, host_scheduler)["ml"]
     return dataclasses.replace(live, record=record(live, **recorded))
+
+
+def of_kai(name):
+    """Return a pod of the tenant's KAI Scheduler."""
+    return synced(pod(name, "tenant-ml"), "ml", "kai-scheduler")
 
 
 def tenant(**more):
@@ -177,12 +183,10 @@ CHANGES = {
     "its control plane was made anew": lambda objects: find(objects, "StatefulSet", "ml")["metadata"].update(uid="new"),
     "its control plane was changed": lambda objects: find(objects, "StatefulSet", "ml")["metadata"].update(generation=2),
     "its control plane is not ready": lambda objects: find(objects, "StatefulSet", "ml")["status"].update(readyReplicas=0),
-    "a pod of KAI Scheduler was replaced": lambda objects: _replace(objects, "scheduler-x-ml"),
-    "a pod of KAI Scheduler ended": lambda objects: _end(objects, "scheduler-x-ml"),
-    "a pod of KAI Scheduler came": lambda objects: objects.append(
-        pod("binder-x-ml", "tenant-ml", **{"vcluster.loft.sh/namespace": "kai-scheduler"})
-    ),
-    "a pod of KAI Scheduler is gone": lambda objects: objects.remove(find(objects, "Pod", "scheduler-x-ml")),
+    "a pod of KAI Scheduler was replaced": lambda objects: _replace(objects, "scheduler-x-kai-scheduler-x-ml"),
+    "a pod of KAI Scheduler ended": lambda objects: _end(objects, "scheduler-x-kai-scheduler-x-ml"),
+    "a pod of KAI Scheduler came": lambda objects: objects.append(of_kai("binder")),
+    "a pod of KAI Scheduler is gone": lambda objects: objects.remove(find(objects, "Pod", "scheduler-x-kai-scheduler-x-ml")),
     "a GPU is lost": lambda objects: _node(objects, "status", "allocatable", "nvidia.com/gpu", value="3"),
     "a node is cordoned": lambda objects: _node(objects, "spec", "unschedulable", value=True),
     "a node is tainted": lambda objects: _node(objects, "spec", "taints", value=[{"key": "k", "effect": "NoSchedule"}]),
@@ -223,8 +227,8 @@ VALUES = {
     ("StatefulSet", "ml", "metadata", "generation"): st.integers(),
     ("Pod", "ml-0", "metadata", "uid"): st.text(),
     ("Pod", "ml-0", "status", "containerStatuses", 0, "restartCount"): st.integers(),
-    ("Pod", "scheduler-x-ml", "metadata", "uid"): st.text(),
-    ("Pod", "scheduler-x-ml", "status", "containerStatuses", 0, "restartCount"): st.integers(),
+    ("Pod", "scheduler-x-kai-scheduler-x-ml", "metadata", "uid"): st.text(),
+    ("Pod", "scheduler-x-kai-scheduler-x-ml", "status", "containerStatuses", 0, "restartCount"): st.integers(),
     ("Node", "gpu-ml", "metadata", "name"): st.text(),
     ("Node", "gpu-ml", "status", "allocatable"): st.dictionaries(st.text(), st.text()),
     ("Node", "gpu-ml", "status", "nodeInfo", "bootID"): st.text(),
@@ -260,7 +264,7 @@ def test_the_order_in_which_a_server_lists_is_no_change(order):
 
 
 def own_pod(objects):
-    return find(objects, "Pod", "train-x-ml")
+    return find(objects, "Pod", "train-x-default-x-ml")
 
 
 @pytest.mark.parametrize(
@@ -272,10 +276,8 @@ def own_pod(objects):
         # A tenant may label its pods as it likes.
         lambda objects: own_pod(objects)["metadata"]["labels"].update(app="vcluster", release="ml"),
         # What a Job of an upgrade leaves, and what that replaced.
-        lambda objects: objects.append(
-            ended(pod("upgrade-x-ml", "tenant-ml", **{"vcluster.loft.sh/namespace": "kai-scheduler"}))
-        ),
-        lambda objects: objects.append(going(pod("old-x-ml", "tenant-ml", **{"vcluster.loft.sh/namespace": "kai-scheduler"}))),
+        lambda objects: objects.append(ended(of_kai("upgrade"))),
+        lambda objects: objects.append(going(of_kai("old"))),
         lambda objects: objects.extend(on_host("web")),
         lambda objects: _metadata(objects, "annotations", "somebody.else/note", "x"),
         lambda objects: find(objects, "Secret", "vc-ml")["data"].update({"client-key": "renewed"}),
@@ -339,7 +341,7 @@ def test_what_lies_on_the_host_cluster_is_sorted_by_tenant():
     assert ml.workload["metadata"]["name"] == "ml"
     assert ml.service["metadata"]["name"] == "ml"
     assert ml.secret["metadata"]["name"] == "vc-ml"
-    assert [one["metadata"]["name"] for one in ml.pods] == ["ml-0", "scheduler-x-ml", "train-x-ml"]
+    assert [one["metadata"]["name"] for one in ml.pods] == ["ml-0", "scheduler-x-kai-scheduler-x-ml", "train-x-default-x-ml"]
     assert [one["metadata"]["name"] for one in ml.nodes] == ["gpu-ml", "both"]
     assert ml.record is None
     assert found["gone"] == Live(nodes=(node("left", "gone"),))

@@ -25,7 +25,7 @@ def renamed(objects, number):
 def test_a_record(certificate):
     data = {"client-certificate": certificate(datetime.datetime(2027, 11, 21, 12))}
     secret = item("Secret", "vc-team-ml", labels={"app": "vcluster", "vcluster-name": "team-ml"}, data=data)
-    (record,) = find(InMemoryApi([*OBJECTS, secret]))
+    (record,) = find(InMemoryApi([*OBJECTS, secret])).records
     assert record == {
         "name": "team-ml",
         "namespace": "tenant-team-ml",
@@ -60,7 +60,7 @@ def test_a_record(certificate):
     ],
 )
 def test_states(change, state):
-    assert find(InMemoryApi([WORKLOAD | change, *OBJECTS[1:]]))[0]["state"] == state
+    assert find(InMemoryApi([WORKLOAD | change, *OBJECTS[1:]])).records[0]["state"] == state
 
 
 HOSTS_OWN = {"controlPlane": {"distro": {"k8s": {"scheduler": {"enabled": False}}}}}
@@ -76,15 +76,15 @@ def test_without_pods_of_kai_only_one_that_runs_shows_its_scheduler(config, repl
         "spec": WORKLOAD["spec"] | {"replicas": 0},
     }
     secret = OBJECTS[2] | {"data": {"config.yaml": base64.b64encode(yaml.safe_dump(config).encode())}}
-    rest = [one for one in OBJECTS[3:] if one["kind"] != "Pod"]
-    (record,) = find(InMemoryApi([WORKLOAD | ({} if replicas else paused), secret, *rest]))
+    rest = [one for one in OBJECTS[3:] if one["kind"] not in ("Pod", "Namespace")]
+    (record,) = find(InMemoryApi([WORKLOAD | ({} if replicas else paused), secret, *rest])).records
     assert record["scheduler"] == scheduler
 
 
 def test_a_namespace_of_others_has_no_tenant():
     others = [o for o in OBJECTS if o["kind"] != "Namespace"]
-    assert find(InMemoryApi([*others, item("Namespace", "tenant-team-ml", None)]))[0]["tenant"] is None
-    assert find(InMemoryApi([])) == []
+    assert find(InMemoryApi([*others, item("Namespace", "tenant-team-ml", None)])).records[0]["tenant"] is None
+    assert find(InMemoryApi([])) == ([], [])
 
 
 def test_fifty_cost_as_many_requests_as_one():
@@ -92,10 +92,10 @@ def test_fifty_cost_as_many_requests_as_one():
     reads = []
     for objects, count in ((OBJECTS, 1), (many, 50)):
         api = InMemoryApi(objects)
-        assert len(find(api)) == count
+        assert len(find(api).records) == count
         reads.append([(verb, kind) for verb, kind, _where in api.reads])
         api.reads.clear()
-        assert len(configs(api)) == count
+        assert len(configs(api).read) == count
         assert api.reads == [("list", "Secret", None)]
     assert reads[0] == reads[1]
     assert len(reads[0]) == 6
@@ -106,4 +106,4 @@ def test_configurations_by_namespace_and_name():
     stray = copy.deepcopy(OBJECTS[2])
     stray["data"] = {}
     stray["metadata"]["name"] = "vc-config-stray"
-    assert configs(InMemoryApi([*OBJECTS, stray])) == {"tenant-team-ml/team-ml": CONFIG}
+    assert configs(InMemoryApi([*OBJECTS, stray])) == ({"tenant-team-ml/team-ml": CONFIG}, [])

@@ -12,10 +12,11 @@ import json
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Chart, Release, find_chart
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies, record_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL, OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL, SYNCED_NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import SETTLING
@@ -97,8 +98,9 @@ UPGRADE, UNINSTALL = ("helm", "upgrade", "web"), ("helm", "uninstall", "web")
 class World:
     """A host cluster, the answers of virtual clusters on it and those of the network probe."""
 
-    def __init__(self, objects=(), release=None, made=None, enforced=True, proxy_url=None):
-        self.api = InMemoryApi(objects, proxy_url=proxy_url)
+    def __init__(self, objects=(), release=None, made=None, enforced=True, proxy_url=None, guarded=True):
+        # As an earlier run left it: what keeps the tenant from records of Helm.
+        self.api = InMemoryApi([*(record_policies("web") if guarded else ()), *objects], proxy_url=proxy_url)
         self.api.pod_logs["web-0"] = "starting\nFATAL out of luck\n"
         # As the StatefulSet's controller does it.
         self.api.react("patch", "StatefulSet", self.scaled)
@@ -146,7 +148,7 @@ class World:
 
 def run(objects=(), release=None, check_mode=False, made=None, **params):
     """Run once in a world of its own."""
-    run.world = World(objects, release, made)
+    run.world = World(objects, release, made, guarded=params.get("state") != "absent")
     return run.world.run(check_mode, **params)
 
 
@@ -303,7 +305,7 @@ def test_service_nobody_outside_reaches():
 def leftovers():
     owned = {"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "tenant-web"}
     theirs = owned | {"meta.helm.sh/release-namespace": "tenant-web-2"}
-    marked = {facts.MARKER_LABEL: "tenant-web-x-web"}
+    marked = {MARKER_LABEL: "tenant-web-x-web"}
     return [
         item(RBAC, "ClusterRole", "vc-web-v-tenant-web", None, metadata={"annotations": owned}),
         item(RBAC, "ClusterRoleBinding", "vc-web-v-tenant-web", None, metadata={"annotations": theirs}),
@@ -337,7 +339,7 @@ def terminating(*holding):
     labels = {"app": "vcluster", "release": "web"}
     pods = [item("v1", "Pod", "web-0", labels=labels), item("v1", "Pod", "train-x-default-x-web")]
     held = [one | {"metadata": one["metadata"] | {"finalizers": ["example.com/slow"]}} for one in holding]
-    return World([own_namespace(), *pods, *held])
+    return World([own_namespace(), *pods, *held], guarded=False)
 
 
 def test_a_namespace_is_looked_at_again_once_its_pods_have_ended():
@@ -384,12 +386,12 @@ def test_absent_waits_for_volumes():
 def synced(name="job", **annotations):
     """A pod of the tenant on the host, by default with a controller."""
     owners = {facts.SYNCED_OWNERS: json.dumps([{"kind": "ReplicaSet", "name": "job", "controller": True}])}
-    labels = {facts.MARKER_LABEL: "web", facts.SYNCED_FROM_LABEL: "default"}
+    labels = {MARKER_LABEL: "web", SYNCED_FROM_LABEL: "default"}
     return item("v1", "Pod", f"{name}-x-default-x-web", labels=labels, metadata={"annotations": annotations or owners})
 
 
 def bare(name):
-    return synced(name, **{facts.SYNCED_NAMESPACE: "default", facts.SYNCED_NAME: name})
+    return synced(name, **{SYNCED_NAME: name})
 
 
 PAUSE = [("patch", "StatefulSet", "web"), ("delete", "Pod", "job-x-default-x-web")]
@@ -448,7 +450,7 @@ def test_what_is_not_there_cannot_be_paused():
 
 def test_removed_with_its_volumes_kept():
     claim = item("v1", "PersistentVolumeClaim", "data-web-0")
-    orphan = item("v1", "Service", "page-x-default-x-web", labels={facts.MARKER_LABEL: "web"})
+    orphan = item("v1", "Service", "page-x-default-x-web", labels={MARKER_LABEL: "web"})
     result = run([own_namespace(), synced(), claim, orphan], RELEASE, state="absent", keep_volumes=True)
     assert result["diff"]["before"] == {"release": "vcluster-0.36.1"}
     deletions = [("delete", "Service", "page-x-default-x-web"), ("delete", "Pod", "job-x-default-x-web")]
@@ -456,8 +458,8 @@ def test_removed_with_its_volumes_kept():
 
 
 def test_what_a_killed_removal_with_volumes_kept_left_is_a_change_and_goes():
-    orphan = item("v1", "Service", "page-x-default-x-web", labels={facts.MARKER_LABEL: "web"})
-    world = World([own_namespace(), synced(), orphan, item("v1", "PersistentVolumeClaim", "data-web-0")])
+    orphan = item("v1", "Service", "page-x-default-x-web", labels={MARKER_LABEL: "web"})
+    world = World([own_namespace(), synced(), orphan, item("v1", "PersistentVolumeClaim", "data-web-0")], guarded=False)
     leftovers = {"Service page-x-default-x-web": "present", "Pod job-x-default-x-web": "present"}
     predicted = world.run(check_mode=True, state="absent", keep_volumes=True)
     assert (predicted["diff"]["before"], world.api.writes) == (leftovers, [])
@@ -681,7 +683,7 @@ def test_classes_stay_listed_while_another_tenant_needs_them_and_go_with_the_las
     world.run(state="absent")
     assert listed(world) == "basic"
 
-    world = World([LISTED, own_namespace("zero")])
+    world = World([LISTED, own_namespace("zero")], guarded=False)
     predicted = world.run(check_mode=True, state="absent")
     result = world.run(state="absent")
     assert (
@@ -697,7 +699,7 @@ def test_classes_stay_listed_while_another_tenant_needs_them_and_go_with_the_las
 
 
 def test_classes_that_a_killed_run_left_listed_go_with_the_next_removal():
-    world = World([LISTED])
+    world = World([LISTED], guarded=False)
     assert world.run(state="absent")["diff"]["before"] == {"RuntimeClass nvidia": "basic"}
     assert listed(world) is None
     assert world.run(state="absent")["changed"] is False
@@ -780,8 +782,88 @@ def admits(world, kind):
 def test_policies_go_with_the_virtual_cluster():
     world = World([*deployed()[0], *queue_policies("web", ["vision"], True)], RELEASE)
     assert world.run(state="absent", check_mode=True)["diff"] == world.run(state="absent")["diff"]
-    assert [name for _verb, kind, name in world.api.writes if "Policy" in kind] == ["kubegpu-tenancy-web"] * 2
+    names = ["kubegpu-tenancy-web"] * 2 + ["kubegpu-tenancy-web.records"] * 2
+    assert [name for _verb, kind, name in world.api.writes if "Policy" in kind] == names
     assert world.run(state="absent")["changed"] is False
+
+
+# --- records of Helm ----------------------------------------------------------------------------------------------
+
+FORGED = item("v1", "Secret", "record-x-default-x-web", labels={"owner": "helm", "name": "web", MARKER_LABEL: "web"})
+GUARD = [
+    ("create", kind, "kubegpu-tenancy-web.records") for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+]
+
+
+def enforcing(world):
+    """Have the API server enforce the policy once it is there, as a real one does after a moment."""
+
+    def create(definition):
+        if definition["metadata"]["name"] == "kubegpu-record-probe":
+            world.api.drop("v1", "ConfigMap", "kubegpu-record-probe", "tenant-web")
+            world.tried = getattr(world, "tried", 0) + 1
+            if world.tried > 2:
+                raise TenancyError("ValidatingAdmissionPolicy kubegpu-tenancy-web.records denied request", status=403)
+
+    world.api.react("create", "ConfigMap", create)
+    return world
+
+
+def test_a_tenant_is_kept_from_records_of_helm_before_it_exists():
+    world = World(guarded=False)
+    world.run()
+    assert world.api.writes == [*GUARD, ("create", "Namespace", "tenant-web"), UPGRADE]
+    world.run()
+    assert not [write for write in world.api.writes if "Policy" in write[1]]
+
+
+def test_what_a_tenant_forged_is_gone_before_anybody_calls_helm_and_does_not_come_back():
+    objects, release = deployed()
+    world = enforcing(World([*objects, FORGED], release, guarded=False))
+    predicted = world.run(check_mode=True)
+    assert world.api.writes == []
+    result = world.run()
+    assert predicted["diff"] == result["diff"]
+    assert result["diff"]["before"] == {"Secret record-x-default-x-web": "a forged record of Helm"}
+    written = [write for write in world.api.writes if write[2] != "kubegpu-record-probe"]
+    assert written == [*GUARD, ("delete", "Secret", "record-x-default-x-web")]
+    assert world.tried == 3
+    assert world.run()["changed"] is False
+
+
+def test_a_policy_that_is_not_taken_up_ends_the_run_before_helm_is_called():
+    objects, release = deployed()
+    world = World([*objects, FORGED], release, guarded=False)
+    with pytest.raises(TenancyError, match="take up the policy"):
+        world.run()
+    assert world.live("v1", "Secret", "record-x-default-x-web")
+
+
+@pytest.mark.parametrize("version", ["v1.29.9", "v1.35.4"])
+def test_a_tenant_that_forged_records_is_removed_all_the_same(version):
+    world = World([own_namespace(), *running(), FORGED], RELEASE, guarded=False)
+    world.api.version = lambda: version
+    result = world.run(state="absent")
+    writes_of = [(verb, kind) for verb, kind, _name in world.api.writes]
+    assert writes_of[:3] == [("patch", "StatefulSet"), ("delete", "Secret"), UNINSTALL[:2]]
+    assert "Secret record-x-default-x-web" in result["diff"]["before"]
+
+
+def test_where_no_policy_keeps_them_away_a_tenant_with_forged_records_is_refused():
+    objects, release = deployed()
+    world = World([*objects, FORGED], release, guarded=False)
+    world.api.version = lambda: "v1.29.9"
+    with pytest.raises(TenancyError, match="passes for a record of Helm"):
+        world.run()
+    assert world.api.writes == []
+
+
+def test_records_that_no_syncer_brought_are_helms_own():
+    objects, release = deployed()
+    record = item("v1", "Secret", "sh.helm.release.v1.web.v1", labels={"owner": "helm", "name": "web"})
+    world = World([*objects, record], release)
+    assert world.run()["changed"] is False
+    assert world.live("v1", "Secret", "sh.helm.release.v1.web.v1")
 
 
 def test_gpus_that_another_virtual_cluster_books_are_refused_before_anything_is_written():
@@ -808,7 +890,7 @@ def test_gpus_that_another_virtual_cluster_books_are_refused_before_anything_is_
 # --- the control plane's network ---------------------------------------------------------------------------------
 
 API_PORTS = {"ports": [{"port": 443, "protocol": "TCP"}]}
-OWN_PODS = {"to": [{"podSelector": {"matchLabels": {facts.MARKER_LABEL: "web"}}}]}
+OWN_PODS = {"to": [{"podSelector": {"matchLabels": {MARKER_LABEL: "web"}}}]}
 NARROWED = API_PORTS | {"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.244.0.0/16"]}}, {"ipBlock": {"cidr": "::/0"}}]}
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_NAME, joined
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts, status
+from ansible_collections.kubegpu.tenancy.tests.unit.synced import synced as on_host
 
 
 def test_classes_to_list():
@@ -98,12 +100,12 @@ def test_last_words_are_about_what_went_wrong(log, words):
 
 
 def synced(name="job", owners=None, namespace="default", phase="Running", **metadata):
-    annotations = {facts.SYNCED_NAMESPACE: namespace, facts.SYNCED_NAME: name}
+    annotations = {}
     if owners is not None:
         annotations[facts.SYNCED_OWNERS] = owners if isinstance(owners, str) else json.dumps(owners)
-    labels = {facts.SYNCED_FROM_LABEL: namespace}
-    metadata = {"name": f"{name}-x-{namespace}-x-web", "labels": labels, "annotations": annotations} | metadata
-    return {"metadata": metadata, "status": {"phase": phase}}
+    made = {"metadata": {"name": name, "annotations": annotations}, "status": {"phase": phase}}
+    made = on_host(made, "web", namespace)
+    return made | {"metadata": made["metadata"] | metadata}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,13 @@ def synced(name="job", owners=None, namespace="default", phase="Running", **meta
         (synced(phase="Failed"), []),
         (synced(deletionTimestamp="2026-11-21T12:00:00Z"), []),
         (synced(namespace="kai-resource-reservation"), []),
-        (synced(annotations={}), ["default/job-x-default-x-web"]),
+        (synced(annotations={}), ["default/job"]),
+        # The tenant's own words about it.
+        (synced(annotations={SYNCED_NAME: "other", "vcluster.loft.sh/namespace": "x"}), ["default/job"]),
+        (synced("j" * 60), ["default/" + "j" * 60]),
+        (synced("j" * 60, annotations={SYNCED_NAME: "other"}), ["default/" + joined("j" * 60, "x", "default", "x", "web")]),
+        (synced(owners="{" * 100_000), ["default/job"]),
+        (synced(owners='[1, {"controller": true}]'), []),
     ],
 )
 def test_pods_that_nobody_brings_back(pod, lost):

@@ -1,0 +1,12 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs the module of the same name, whose result holds KAI Scheduler as it is, with its chart's values, and has nobody shown these."""
+
+from __future__ import annotations
+
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import QuietAction
+
+
+class ActionModule(QuietAction):
+    """See the module's documentation."""

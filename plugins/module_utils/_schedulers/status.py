@@ -1,0 +1,61 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Judge which namespaces of a virtual cluster are those of schedulers that this collection installed. Pure.
+
+The administrator of the virtual cluster can label any namespace, and give it a finalizer that nobody ends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import LABEL, MOST, NAME, is_reserved
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """Namespaces with the label of a scheduler, by their names.
+
+    :ivar former: those that can be this collection's, and are not wanted.
+    :ivar ending: those of them whose removal began before.
+    :ivar foreign: those that cannot be this collection's.
+    """
+
+    former: list[str]
+    ending: list[str]
+    foreign: list[str]
+
+
+def judge(namespaces: t.Iterable[Object], keep: t.Collection[str]) -> Found:
+    """Tell apart the namespaces that carry the label.
+
+    :arg keep: names of the schedulers that are wanted.
+    :raises TenancyError: where more are to be removed than this collection can have made.
+    """
+    found = Found([], [], [])
+    for item in namespaces:
+        name, value = item["metadata"]["name"], labels_of(item).get(LABEL)
+        if value != name or not NAME.fullmatch(name) or is_reserved(name):
+            found.foreign.append(name)
+        elif name not in keep:
+            (found.ending if "deletionTimestamp" in item["metadata"] else found.former).append(name)
+    if len(found.former) > MOST:
+        raise TenancyError(
+            f"{len(found.former)} namespaces of the virtual cluster have the label {LABEL} with their own name as value: "
+            f"{told(found.former)}. A scheduler has one, so most of them are not this collection's, and none was removed. Take the label "
+            "off those that are no scheduler's: kubectl label namespace NAME " + f"{LABEL}-"
+        )
+    return found
+
+
+def told(names: t.Sequence[str]) -> str:
+    """Return names as text, the first ones where there are many."""
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return f"{', '.join(shown(name) for name in names[:MOST])}{more}"

@@ -1,0 +1,120 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.former_schedulers."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: former_schedulers
+short_description: Remove schedulers from a virtual cluster that are not wanted any more
+version_added: 0.1.0
+description:
+  - Removes the schedulers that role P(kubegpu.tenancy.vcluster_tenant#role) installed by their charts in the virtual cluster of the
+    kubeconfig, but for those in O(keep). For KAI Scheduler there is M(kubegpu.tenancy.kai_scheduler).
+  - They are found by the label C(kubegpu.tenancy/scheduler) of their namespaces. The administrator of the virtual cluster can set it, too. So
+    only namespaces are removed that have their own name as its value, and a name that such a scheduler can have. Those of Kubernetes and of
+    KAI Scheduler are left alone. More than ten at once are refused.
+  - Helm uninstalls the release that has the name of its namespace, without the chart's hooks, and then the namespace is deleted.
+  - A namespace whose removal began in a run before is not waited for again, because whoever has the virtual cluster decides when its
+    finalizers end. A warning names it.
+author: kubegpu.tenancy contributors (@kubegpu)
+options:
+  keep:
+    description:
+      - Names of the schedulers that stay.
+    type: list
+    elements: str
+    default: []
+  helm_binary:
+    description:
+      - The helm program, of Helm 3 or Helm 4.
+    type: str
+    default: helm
+  timeout:
+    description:
+      - Seconds for the whole change, however many schedulers are removed, waits included.
+    type: int
+    default: 300
+requirements:
+  - helm >= 3.14
+notes:
+  - Helm uses O(kubeconfig) and O(context) of the authentication options only.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+seealso:
+  - module: kubegpu.tenancy.kai_scheduler
+"""
+
+EXAMPLES = r"""
+- name: Have no scheduler but volcano
+  kubegpu.tenancy.former_schedulers:
+    kubeconfig: /etc/kubegpu/dc1/tenants/batch.yml
+    keep: [volcano]
+"""
+
+RETURN = r"""
+schedulers:
+  description: Names of those that were removed, or would be in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: [yunikorn]
+steps:
+  description: What was done, or would be in check mode, in that order, and why. Also in diffs.
+  returned: when something was removed
+  type: list
+  elements: dict
+  contains:
+    step:
+      description: What.
+      type: str
+      returned: always
+    why:
+      description: The reason.
+      type: str
+      returned: always
+    seconds:
+      description: How long it took.
+      type: float
+      returned: not in check mode
+  sample:
+    - {step: uninstall yunikorn, why: "its virtual cluster is to have another scheduler, or none", seconds: 1.3}
+    - {step: remove namespace yunikorn, why: "its virtual cluster is to have another scheduler, or none", seconds: 0.1}
+seconds:
+  description: How long it took until their namespaces were gone.
+  returned: success
+  type: float
+  sample: 7.4
+last_seen:
+  description: What was still there when time ran out.
+  returned: when it did
+  type: str
+"""
+
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.lifecycle import remove_former
+
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "keep": {"type": "list", "elements": "str", "default": []},
+    "helm_binary": {"type": "str", "default": "helm"},
+    "timeout": {"type": "int", "default": 300},
+}
+
+
+def reconcile(run: Run) -> Result:
+    """Remove the schedulers that are not wanted."""
+    return remove_former(run, run.params["keep"])
+
+
+def main() -> None:
+    run_module(reconcile, ARGUMENT_SPEC)
+
+
+if __name__ == "__main__":
+    main()
