@@ -2,6 +2,7 @@
 # make cleanup  takes it away again
 # make test     tries all of that on labs, and the code; make check is the quick part of it
 # make faults   proves that it goes on after kills, stops and what else goes wrong; takes two and a half hours
+# make fuzz     tries generated inputs on everything that reads what tenants, people and programs write; takes ten minutes, KUBEGPU_FUZZ_FACTOR times
 # make docs     writes the generated part of docs/inventory.md
 # make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, re-runs, rehearsals, and large clusters of
 #               simulated nodes; takes more than an hour
@@ -15,7 +16,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .SILENT:
-.PHONY: site cleanup rehearse test faults bench matrix env check sanity docs build format lock
+.PHONY: site cleanup rehearse test faults fuzz bench matrix env check sanity docs build format lock
 
 INVENTORY ?= inventories/lab
 
@@ -41,6 +42,9 @@ test:
 
 faults:
 	tests/faults/run
+
+fuzz:
+	tests/fuzz/run
 
 bench:
 	tools/system up

@@ -1,0 +1,14 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whatever people and programs write."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.tests.fuzz.parts import OF_PEOPLE, search
+
+
+@pytest.mark.parametrize("part", OF_PEOPLE)
+def test_whatever_people_write(part):
+    search(part)
