@@ -130,6 +130,13 @@ PARTS_OF_GPUS = ("0.001", "-1", "NaN", "sNaN", "1e999999999", "Infinity", "0x1p-
 
 CORPUS: dict[str, list[Any]] = {
     "synced objects": [
+        # It blames another tenant's pod for what it calls a reservation.
+        *(
+            written(pod(labels=RESERVES, phase="Pending"), profile=one, namespace="kai-resource-reservation")
+            for one in host.PROFILES
+        ),
+        # It has the group of GPUs that another tenant shares, on another node, or on none.
+        *(written(pod(labels={"runai-gpu-group": host.GROUP}, node=node), profile="shared") for node in ("gpu-evil", "")),
         *(written(pod("1k", node="", phase="Pending"), profile=profile) for profile in host.PROFILES),
         written(pod("1k"), pod(str(2**62), "b"), pod(str(2**63 - 1), "c"), pod(str(2**63 - 1), "d")),
         *(written(secret(content)) for content in ("{", "[" * 100_000, FORGED_TEXT)),
@@ -343,15 +350,6 @@ CORPUS: dict[str, list[Any]] = {
 
 # Alike, but of findings that are not mended yet.
 OPEN: dict[str, list[Any]] = {
-    "synced objects": [
-        # It blames another tenant's pod for what it calls a reservation.
-        *(
-            written(pod(labels=RESERVES, phase="Pending"), profile=one, namespace="kai-resource-reservation")
-            for one in host.PROFILES
-        ),
-        # It has the group of GPUs that another tenant shares, on another node, or on none.
-        *(written(pod(labels={"runai-gpu-group": host.GROUP}, node=node), profile="shared") for node in ("gpu-evil", "")),
-    ],
     # It is recorded as more than Kubernetes counts, and then refused.
     "virtual clusters": [
         cluster(

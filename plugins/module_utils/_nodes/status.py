@@ -222,34 +222,41 @@ def _offer(node: Object, resource: str) -> Offer:
     return Offer(metadata["name"], owners(labels), offered(node, resource), others, labels.get(GPU_MEMORY_LABEL, ""))
 
 
-def _sharers(pods: list[Object], whose: Owners, sizes: t.Mapping[str, str]) -> dict[Group, dict[str, decimal.Decimal]]:
-    """Return the part of a GPU that each tenant's pods have, by GPU group; pods of no tenant count as those of an empty name.
+def _sharers(
+    pods: list[Object], whose: Owners, sizes: t.Mapping[str, str]
+) -> dict[tuple[str, Group], dict[str, decimal.Decimal]]:
+    """Return the part of a GPU that each tenant's pods have, by node and GPU group; pods of no tenant count as those of an empty name.
 
     :arg sizes: MiB of a GPU, by node, as its label says; empty where it has none.
     """
-    sharers: dict[Group, dict[str, decimal.Decimal]] = {}
+    sharers: dict[tuple[str, Group], dict[str, decimal.Decimal]] = {}
     for pod in pods:
         if is_reservation(pod):
             continue
-        tenant = whose.of(pod)
+        tenant, node = whose.of(pod), pod["spec"].get("nodeName", "")
         for group in whose.groups(pod):
-            parts = sharers.setdefault(group, {})
-            part = part_of_gpu(pod, sizes.get(pod["spec"].get("nodeName", ""), ""))
+            # Any tenant can write the label of a group: a pod shares no GPU of another node.
+            parts = sharers.setdefault((node, group), {})
+            part = part_of_gpu(pod, sizes.get(node, ""))
             parts[tenant] = parts.get(tenant, NONE) + part
     return sharers
 
 
 def _holding(
-    pod: Object, whose: Owners, sharers: t.Mapping[Group, t.Mapping[str, decimal.Decimal]], resource: str, others: t.Iterable[str]
+    pod: Object,
+    whose: Owners,
+    sharers: t.Mapping[tuple[str, Group], t.Mapping[str, decimal.Decimal]],
+    resource: str,
+    others: t.Iterable[str],
 ) -> Holding:
     tenant, gpus, reserved = whose.of(pod), held(pod, resource), _reserves(pod, resource)
+    where = pod["spec"].get("nodeName", "")
     parts: dict[str, decimal.Decimal] = {}
     for group in whose.groups(pod) if reserved else ():
-        parts |= sharers.get(group, {})
+        parts |= sharers.get((where, group), {})
     # One of a tenant's that nobody shares keeps the GPU from others as any pod does.
     own = {tenant: NONE if reserved and not tenant else WHOLE}
     held_others = {name: amount for name in others if (amount := held(pod, name))}
-    where = pod["spec"].get("nodeName", "")
     return Holding(
         f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", where, tenant, gpus, held_others, parts or own, reserved
     )

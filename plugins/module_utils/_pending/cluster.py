@@ -13,7 +13,7 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of, own
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import each
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
@@ -138,9 +138,9 @@ class Cluster:
 
     @functools.cached_property
     def reservations(self) -> dict[str, list[Object]]:
-        """The pods by which KAI Scheduler holds a GPU for pods that share it, by their group."""
+        """The pods by which this cluster's KAI Scheduler holds a GPU for pods that share it, by their group."""
         found = collections.defaultdict(list)
-        for pod in filter(is_reservation, self.pods):
+        for pod in filter(is_reservation, own(self.pods)):
             for group in gpu_groups(pod):
                 found[group].append(pod)
         return found
