@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown as printed
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import reports, shown_blueprint
 
@@ -183,10 +184,9 @@ def lines(found: Data) -> list[str]:
     if said or found["unknown"]:
         said += [f"{name}: everything is as wanted" for name, state in found["clusters"].items() if state == AGREES]
     said += [f"COULD NOT TELL {sentence}" for sentence in found["unknown"]]
-    return [
-        *(said or ["Everything is as wanted."]),
-        *(f"{cluster}: wanted by {shown_blueprint(one)}" for cluster, one in found["blueprints"].items()),
-    ]
+    said = said or ["Everything is as wanted."]
+    said += [f"{cluster}: wanted by {shown_blueprint(one)}" for cluster, one in found["blueprints"].items()]
+    return [printed(one, LONGEST_LINE) for one in said]
 
 
 def place_of(row: Data) -> str:

@@ -285,7 +285,10 @@ CORPUS: dict[str, list[Any]] = {
         nested(300),
     ],
     "traces": [loop(), nested(150, "dict"), desired.TRACES[0] | {"span": NAN}, desired.TRACES[0] | {"topologies": {"a": [1]}}],
-    "verdicts": [verdict({"global": "5E"}, {}), verdict({}, {"q": "x"})],
+    "verdicts": [
+        *(verdict(values, {}) for values in ({"global": "5E"}, "x", {SCREEN: 1})),
+        *(verdict({}, queues) for queues in (False, "x", {"q": "x"}, {"x" * 9000: 1})),
+    ],
     "limits": ["~(", "~*", "[", ",", "~[", "gpu1,~(?P<x", "!", "&"],
     "kubeconfigs": [
         kubeconfig("a: " + "[" * 2000),
@@ -319,7 +322,7 @@ CORPUS: dict[str, list[Any]] = {
         b"1e999999",
     ],
     "logs": ["a" * 100_000, "a1" * 50_000, '"' * 50_001, " " * 100_000, "error " * 50_000, "\x1b[" * 50_000, "- at '" * 20_000],
-    "checkpoints": [checkpoint(ids) for ids in ([["a"]], {"a": 1}, "ab", None)],
+    "checkpoints": [checkpoint(ids) for ids in ([["a"]], {"a": 1}, "ab", None, [None, "GPU-2"])],
     "former evidence": [
         "[" * 5000,
         "{}",
@@ -344,7 +347,13 @@ CORPUS: dict[str, list[Any]] = {
         None,
         [],
     ],
-    "reports": [["{{ lookup('pipe', 'id') }}", "' onload='x"], ["<script>alert(1)</script>"]],
+    "reports": [
+        ["{{ lookup('pipe', 'id') }}", "' onload='x"],
+        ["<script>alert(1)</script>"],
+        [SCREEN],
+        ["\ud800"],
+        ["x" * 100_000],
+    ],
     "JUnit": [[SCREEN], ["\ud800\uffff\x00"], ["]]><!--"]],
 }
 
@@ -362,15 +371,8 @@ OPEN: dict[str, list[Any]] = {
     "records": [{"at": "0001-01-01T00:00:00Z", "wanted": "x", "fingerprint": "y", "results": "[]"}],
     "blueprints": [{"about": "x", "variables": {"nvkind_image": loop()}}],
     "queues": [[{"name": "q", "gpu": {"quota": "0.00001"}}]],
-    "verdicts": [
-        verdict("x", {}),
-        *(verdict({}, queues) for queues in (False, "x", {"x" * 9000: 1})),
-        verdict({SCREEN: 1}, {}),
-    ],
     # What a diff shows of it has a password.
     "kubeconfigs": [kubeconfig(files.KUBECONFIG | {"current-context": files.KUBECONFIG["clusters"][0]})],
     "documents": [b"a: &a {b: *a}", b"&a [*a, *a]"],
-    "checkpoints": [checkpoint([None, "GPU-2"])],
     "amounts": ["0.00001"],
-    "reports": [[SCREEN], ["\ud800"], ["x" * 100_000]],
 }

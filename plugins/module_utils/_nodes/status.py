@@ -575,6 +575,8 @@ def assigned(checkpoint: str) -> Assigned:
                 pods.setdefault(entry["PodUID"], set()).update(*entry["DeviceIDs"].values())
     except (AttributeError, KeyError, TypeError) as exc:
         raise ValueError(f"it is not of the form that is known: {type(exc).__name__} {exc}") from exc
+    if not all(isinstance(one, str) for one in registered.union(*pods.values())):
+        raise ValueError("it is not of the form that is known: an ID of a device is no text")
     return Assigned(frozenset(registered), {pod: frozenset(ids) for pod, ids in pods.items()})
 
 

@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digested
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change as Difference
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge, differences
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
@@ -141,7 +142,7 @@ class Gate:
             ((item["change"]["name"], _apart(item["change"], change)) for item in self.verdicts), key=lambda one: len(one[1])
         )
         more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""
-        return f"{text} The nearest, {nearest}, differs in {', '.join(paths[:5])}{more}."
+        return shown(f"{text} The nearest, {nearest}, differs in {', '.join(map(shown, paths[:5]))}{more}.", LONGEST_LINE)
 
 
 def covers(rehearsed: Data, change: Change) -> bool:
@@ -164,6 +165,10 @@ def covers(rehearsed: Data, change: Change) -> bool:
     return all(here in either for here, either in pairs)
 
 
+# What a configuration in a verdict consists of.
+_KINDS: dict[str, type] = {"version": str, "values": dict, "queues": dict}
+
+
 def parse_verdict(given: t.Any, path: str) -> Data:
     """Return a verdict from a file.
 
@@ -176,8 +181,12 @@ def parse_verdict(given: t.Any, path: str) -> Data:
     if "change" in verdict:
         change = problems.mapping(verdict["change"], CHANGE, f"{path}.change")
         for side in ("from", "to"):
-            if side in change and change[side].keys() != {"version", "values", "queues"}:
+            configuration = change.get(side, {})
+            if side in change and configuration.keys() != _KINDS.keys():
                 problems.add(f"{path}.change.{side}", "has other keys than version, values and queues.")
+            for key, kind in _KINDS.items():
+                if key in configuration and not isinstance(configuration[key], kind):
+                    problems.add(f"{path}.change.{side}.{key}", f"is no {kind.__name__}.")
     try:
         if "at" in verdict:
             moment(verdict)
