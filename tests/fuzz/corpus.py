@@ -297,6 +297,7 @@ CORPUS: dict[str, list[Any]] = {
         kubeconfig(files.KUBECONFIG | {"contexts": [{"name": "ml", "context": {"cluster": ["x"], "user": "ml"}}]}),
         kubeconfig(files.KUBECONFIG | {"users": [{"name": "ml", "user": {"token": 5}}]}),
         kubeconfig(files.KUBECONFIG | {"users": files.KUBECONFIG["users"] * 2}, "other"),
+        kubeconfig(files.KUBECONFIG | {"current-context": files.KUBECONFIG["clusters"][0]}),
     ],
     "tokens": [
         *(token(exp=claim) for claim in (1e308, NAN, "x", [1], 10**30, -1, None, True)),
@@ -320,6 +321,8 @@ CORPUS: dict[str, list[Any]] = {
         b"? [a]\n: c",
         b"NaN",
         b"1e999999",
+        b"a: &a {b: *a}",
+        b"&a [*a, *a]",
     ],
     "logs": ["a" * 100_000, "a1" * 50_000, '"' * 50_001, " " * 100_000, "error " * 50_000, "\x1b[" * 50_000, "- at '" * 20_000],
     "checkpoints": [checkpoint(ids) for ids in ([["a"]], {"a": 1}, "ab", None, [None, "GPU-2"])],
@@ -371,8 +374,5 @@ OPEN: dict[str, list[Any]] = {
     "records": [{"at": "0001-01-01T00:00:00Z", "wanted": "x", "fingerprint": "y", "results": "[]"}],
     "blueprints": [{"about": "x", "variables": {"nvkind_image": loop()}}],
     "queues": [[{"name": "q", "gpu": {"quota": "0.00001"}}]],
-    # What a diff shows of it has a password.
-    "kubeconfigs": [kubeconfig(files.KUBECONFIG | {"current-context": files.KUBECONFIG["clusters"][0]})],
-    "documents": [b"a: &a {b: *a}", b"&a [*a, *a]"],
     "amounts": ["0.00001"],
 }

@@ -108,16 +108,20 @@ def _may_be_deep(text: str) -> bool:
 
 def _yaml_depth(text: str, loader: t.Any) -> int:
     """Return how deep a YAML text is nested, by its events, for which no parser recurses."""
-    level = deepest = aliases = 0
+    deepest = aliases = 0
+    # The anchor of each collection that is not at its end, or None.
+    opened: list[str | None] = []
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
-            level += 1
-            deepest = max(deepest, level)
+            opened.append(event.anchor)
+            deepest = max(deepest, len(opened))
             if deepest > DEEPEST:
                 break
         elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
-            level -= 1
+            opened.pop()
         elif isinstance(event, yaml.AliasEvent):
+            if event.anchor in opened:
+                raise Unreadable("a collection in it holds itself")
             aliases += 1
             if aliases > _MOST_ALIASES:
                 raise Unreadable(f"it has more than {_MOST_ALIASES} aliases")

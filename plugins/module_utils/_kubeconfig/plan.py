@@ -109,11 +109,16 @@ def holds(config: Object | None, context: str) -> bool:
 def summary(config: Object | None, context: str) -> Object:
     """Return what a diff may show of a kubeconfig: no credentials."""
     cluster = entry(config, "clusters", context)
+
+    def text(value: t.Any) -> str:
+        # What is no text there may hold anything, credentials included.
+        return shown(value) if isinstance(value, str) else ""
+
     values = {
         "context": context if holds(config, context) else None,
-        "server": shown(cluster.get("server")),
-        "proxy_url": without_password(shown(cluster.get("proxy-url"))),
-        "current_context": shown((config or {}).get("current-context")),
+        "server": text(cluster.get("server")),
+        "proxy_url": without_password(text(cluster.get("proxy-url"))),
+        "current_context": text((config or {}).get("current-context")),
     }
     return {key: value for key, value in values.items() if value}
 
