@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from ansible_collections.kubegpu.tenancy.tests.gpu.nvml import QUESTIONS, UUID, Nvml, Question
 
 SOURCES = Path(__file__).parents[3] / "roles/lab/files/gpu"
-UUID = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 SUCCESS, UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE = 0, 1, 2, 3, 6, 7
 
@@ -156,8 +155,24 @@ def test_the_command_without_devices(driver: Driver) -> None:
     assert (done.returncode, done.stdout) == (6, "No devices were found\n")
 
 
-@pytest.mark.parametrize("arguments", [["--nonsense"], ["--query-gpu=speed", "--format=csv"], ["--query-gpu=name"]])
-def test_the_command_refuses_what_it_does_not_know(driver: Driver, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "status"), [(["--nonsense"], 255), (["--query-gpu=speed", "--format=csv"], 2), (["--format=xml"], 255)]
+)
+def test_the_command_refuses_what_it_does_not_know(driver: Driver, arguments: list[str], status: int) -> None:
     done = driver.smi(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (status, "")
     assert "usage: nvidia-smi" in done.stderr
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
+def test_a_library_answers_as_a_real_one_is_asked_to(driver: Driver, question: Question) -> None:
+    driver.plug([0])
+    driver.nvml.nvmlShutdown()
+    fields = ("uuid", "name", "memory.total", "driver_version")
+    said = driver.smi(f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits").stdout
+    nvml = Nvml(driver.nvml._name, dict(zip(fields, said.strip().split(", "), strict=True)), driver.dev)
+    answers = {}
+    for each in QUESTIONS:
+        answers[each.name] = each.ask(nvml)
+    answer = answers[question.name]
+    assert answer.code or question.right(nvml, answer.value)

@@ -11,7 +11,7 @@
 
 #include "gpu.h"
 
-enum { EXIT_USAGE = 2, EXIT_NO_DEVICES = 6 };
+enum { EXIT_FIELD = 2, EXIT_NO_DEVICES = 6, EXIT_OPTION = 255 };
 enum { INDEX, UUID, NAME, MEMORY_TOTAL, DRIVER, FIELDS };
 
 static const char *const fields[FIELDS] = {"index", "uuid", "name", "memory.total", "driver_version"};
@@ -69,13 +69,13 @@ static int find(const char *word, const char *const *words, int length)
     return length;
 }
 
-static int usage(const char *what, const char *word)
+static int usage(const char *what, const char *word, int status)
 {
     fprintf(stderr,
             "%s: %s\nusage: nvidia-smi [-L | --query-gpu=index,uuid,name,memory.total,driver_version"
-            " --format=csv[,noheader][,nounits]]\n",
+            " [--format=csv[,noheader][,nounits]]]\n",
             what, word);
-    return EXIT_USAGE;
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -92,22 +92,20 @@ int main(int argc, char **argv)
             for (char *word = strtok(argv[i] + 12, ", "); word; word = strtok(NULL, ", ")) {
                 int field = find(word, fields, FIELDS);
                 if (field < 0 || length == FIELDS)
-                    return usage("Field is not valid", word);
+                    return usage("Field is not valid", word, EXIT_FIELD);
                 query[length++] = field;
             }
         } else if (strncmp(argv[i], "--format=", 9) == 0) {
             for (char *word = strtok(argv[i] + 9, ", "); word; word = strtok(NULL, ", ")) {
                 int option = find(word, formats, 3);
                 if (option < 0)
-                    return usage("Format is not valid", word);
+                    return usage("Format is not valid", word, EXIT_OPTION);
                 format[option] = 1;
             }
         } else {
-            return usage("Option is not valid", argv[i]);
+            return usage("Option is not valid", argv[i], EXIT_OPTION);
         }
     }
-    if ((length > 0) != format[0])
-        return usage("Options belong together", "--query-gpu and --format=csv");
 
     unsigned int count = gpu_scan(gpus);
 

@@ -122,7 +122,10 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *out, unsigned int size)
 
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *out, unsigned int size)
 {
-    return put_text(out, size, DRIVER_VERSION);
+    char version[sizeof DRIVER_VERSION + 4];
+
+    snprintf(version, sizeof version, "%d.%s", CUDA_VERSION / 1000 % 100, DRIVER_VERSION);
+    return put_text(out, size, version);
 }
 
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *out)
@@ -288,6 +291,8 @@ nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t 
 {
     nvmlReturn_t result = check(other, out);
 
+    if (result == NVML_SUCCESS && one == other)
+        return NVML_ERROR_NOT_SUPPORTED;
     return result == NVML_SUCCESS ? put_number(one, out, NVML_TOPOLOGY_NODE) : result;
 }
 
@@ -367,4 +372,3 @@ NOT_SUPPORTED(nvmlDeviceGetPowerUsage)
 NOT_SUPPORTED(nvmlDeviceGetTemperature)
 NOT_SUPPORTED(nvmlDeviceGetUtilizationRates)
 NOT_SUPPORTED(nvmlDeviceGetVirtualizationMode)
-NOT_SUPPORTED(nvmlDeviceSetMemoryLimits_v1)

@@ -9,25 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import ENFORCING, Recipe, recipe
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VERSIONS
 
-ROLE = Path(__file__).parents[4] / "roles/lab"
-DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
-LISTS = {"kai", "vcluster"}
-VERSIONS = {
-    name: DEFAULTS[f"lab_{name}_version{'s' if name in LISTS else ''}"]
-    for name in (
-        *("kubernetes", "kai", "vcluster", "kwok", "kind", "helm", "nvidia_container_toolkit", "device_plugin"),
-        *("etcd", "coredns", "kine", "local_path_provisioner"),
-    )
-}
-LAB = {
-    key: DEFAULTS[f"lab_{key}"]
-    for key in ("name", "gpu_name", "gpu_memory_mib", "driver_version", "host_release", "network_policies")
-}
 RECIPE = recipe(VERSIONS, LAB)
 ENFORCING_RECIPE = recipe(VERSIONS, LAB | {"network_policies": True})
 REHEARSING_RECIPE = recipe(VERSIONS | {"kwok": "v0.8.0"}, LAB)

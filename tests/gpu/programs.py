@@ -1,0 +1,36 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build NVIDIA's programs as the lab does, and copy them into a folder: ``programs.py FOLDER``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import NVIDIA_PROGRAMS, Image, Recipe, recipe
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VERSIONS
+
+NAMES = (*NVIDIA_PROGRAMS, "nvidia-container-runtime.cdi", "nvidia-device-plugin")
+
+
+def main(folder: Path) -> None:
+    """Build what is not built yet, and copy it."""
+    chosen = tuple(
+        program for program in recipe(VERSIONS, LAB).programs if program.name in ("nvidia-container-toolkit", "k8s-device-plugin")
+    )
+    builder = Builder(
+        Recipe(chosen, (), (), (), (), Image("", ()), (), {}), Path(os.environ["KUBEGPU_CACHE"]), ROLE / "files", print
+    )
+    builder.build()
+    for program in chosen:
+        for name in NAMES:
+            if (built := builder.program_dir(program) / name).exists():
+                shutil.copy(built, folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

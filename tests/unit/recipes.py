@@ -1,0 +1,25 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's role, and the versions and the host that it makes by default, as the recipe takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+ROLE = Path(__file__).parents[2] / "roles/lab"
+_DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
+_LISTS = {"kai", "vcluster"}
+VERSIONS = {
+    name: _DEFAULTS[f"lab_{name}_version{'s' if name in _LISTS else ''}"]
+    for name in (
+        *("kubernetes", "kai", "vcluster", "kwok", "kind", "helm", "nvidia_container_toolkit", "device_plugin"),
+        *("etcd", "coredns", "kine", "local_path_provisioner"),
+    )
+}
+LAB = {
+    key: _DEFAULTS[f"lab_{key}"]
+    for key in ("name", "gpu_name", "gpu_memory_mib", "driver_version", "host_release", "network_policies")
+}
