@@ -409,7 +409,11 @@ def a_sidecar_with_gpus(attacker: Hostile) -> Outcome:
     return attacker.pod("sidecar", 1, spec={"initContainers": [sidecar]})
 
 
-@attack(SYNCED, "the host cluster's KAI Scheduler keeps to namespaces with a label; a policy of the API server to queues", "held held held held stopped")
+@attack(
+    SYNCED,
+    "the host cluster's KAI Scheduler keeps to namespaces with a label; a policy of the API server to queues",
+    "held held held held stopped",
+)
 def a_pod_in_anothers_queue(attacker: Hostile) -> Outcome:
     """A pod with a GPU in another tenant's queue of the KAI Scheduler that this one does not share."""
     labels = {QUEUE_LABEL: attacker.other.name}
