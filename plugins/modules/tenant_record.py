@@ -70,8 +70,8 @@ import datetime
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
@@ -87,7 +87,7 @@ def reconcile(run: Run) -> Result:
     now = datetime.datetime.now(datetime.timezone.utc)
     params = run.params
     record(run.kube, params["name"], params["wanted"], params["results"], now, run.check_mode, params["scheduler_version"])
-    return run.result(at=now.strftime(TIME))
+    return run.result(at=stamp(now))
 
 
 def main() -> None:

@@ -212,6 +212,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
@@ -220,7 +221,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted, overview
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, NOT_READ, TIME, VERIFY
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, NOT_READ, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
     compare_queues,
     leads_there,
@@ -326,7 +327,7 @@ def compare(
         "created": live.created,
         "images": live.images,
         "queues": None if queues is None else overview(queues, GPU_RESOURCE),
-        "verified_at": last.at.strftime(TIME) if last else None,
+        "verified_at": stamp(last.at) if last else None,
         "results": list(last.results) if last else [],
     }
 

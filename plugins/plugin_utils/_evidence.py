@@ -18,6 +18,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_supported
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
@@ -192,7 +193,7 @@ def _checks(party: Data) -> list[Data]:
 def _spans(record: Data) -> list[Data]:
     """Return what was timed, with the times of the clock."""
     return [
-        {"work": span["work"], "began": datetime.datetime.fromtimestamp(span["began"], datetime.UTC).strftime(TIME)}
+        {"work": span["work"], "began": stamp(datetime.datetime.fromtimestamp(span["began"], datetime.UTC))}
         | {"seconds": span["seconds"]}
         for span in record["spans"]
     ]

@@ -14,6 +14,7 @@ import itertools
 import math
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import shown_holders
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import UNLIMITED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
@@ -331,7 +332,7 @@ def _time_line(clusters: list[Data]) -> list[Markup]:
         )
         for start, (name, span) in sorted(zip(starts, timed, strict=True), key=lambda one: one[0])
     ]
-    began = datetime.datetime.fromtimestamp(first, datetime.UTC).strftime(TIME)
+    began = stamp(datetime.datetime.fromtimestamp(first, datetime.UTC))
     rows = [
         [name, step["step"], step["why"], step.get("seconds", "")] for name, party in parties(clusters) for step in party["steps"]
     ]

@@ -416,8 +416,11 @@ def a_sidecar_with_gpus(attacker: Hostile) -> Outcome:
 )
 def a_pod_in_anothers_queue(attacker: Hostile) -> Outcome:
     """A pod with a GPU in another tenant's queue of the KAI Scheduler that this one does not share."""
-    labels = {QUEUE_LABEL: attacker.other.name}
-    return attacker.pod("foreign", 1, spec={"schedulerName": "kai-scheduler"}, labels=labels)
+    spec = {"schedulerName": "kai-scheduler"}
+    # Its own KAI Scheduler has no such queue, and would not place it.
+    if attacker.name == "own-kai":
+        spec["nodeName"] = attacker.kube.list("v1", "Node")[0]["metadata"]["name"]
+    return attacker.pod("foreign", 1, spec=spec, labels={QUEUE_LABEL: attacker.other.name})
 
 
 @attack(SYNCED, "objects of a syncer are none of this collection's", ALL)

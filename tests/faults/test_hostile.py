@@ -66,10 +66,11 @@ def sharing(name: str, trust: str) -> Data:
 
 
 LAYOUT = {
-    "lab_gpus": 6,
+    "lab_gpus": 7,
     "lab_network_policies": True,
     "lab_kai_versions": [KAI["version"]],
-    "nvkind_workers": [{"gpus": [0, 1, 2]}, {"gpus": [3, 4]}, {"gpus": [5]}],
+    # One is free on the shared node, whatever its tenants hold of their bounds: the victim's verification needs one.
+    "nvkind_workers": [{"gpus": [0, 1, 2, 3]}, {"gpus": [4, 5]}, {"gpus": [6]}],
     "kubegpu_shared_scheduler": KAI,
     "kubegpu_tenants": [
         sharing(VICTIM, "high"),
@@ -264,12 +265,19 @@ def _of_ledger(data: Data, attackers: frozenset[str]) -> Data:
     }
 
 
+def judged(record: Data, attackers: frozenset[str]) -> Data:
+    """Return a record with its checks as verdicts alone: their reasons tell how many GPUs of the queues are used just then."""
+    checks = [row for row in record.get("checks") or [] if row["queue"] not in attackers]
+    return record | {"checks": [[row["name"], row["queue"], row["verdict"]] for row in checks]}
+
+
 def _of_evidence(data: Data, attackers: frozenset[str]) -> Data:
     (cluster, *_none) = data.get("clusters") or [{}]
     drift = data.get("drift") or {"differences": [], "steps": []}
+    records = [one for one in cluster.get("tenants", []) if one["name"] not in attackers]
     return {
-        "tenants": {one["name"]: one for one in cluster.get("tenants", []) if one["name"] not in attackers},
-        "shared_scheduler": cluster.get("shared_scheduler"),
+        "tenants": {one["name"]: judged(one, attackers) for one in records},
+        "shared_scheduler": judged(cluster.get("shared_scheduler") or {}, attackers),
         "nodes": _of_ledger({"nodes": cluster.get("nodes") or []}, attackers)["nodes"],
         **{key: cluster.get(key) for key in ("overlaps", "removed", "unlisted")},
         **{key: sentences(data.get(key, []), attackers) for key in ("problems", "pending")},

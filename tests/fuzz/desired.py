@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint import validation as blueprint
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted, overview
@@ -156,7 +157,7 @@ _BARE = {"nvkind_workers": [{"count": 8}], "kubegpu_tenants": [ML | {"scheduler"
 def check_blueprint(content: Any) -> None:
     """Refuse, or make a desired state by it, or refuse that."""
     before = frozen(content)
-    found = outcome(lambda: blueprint.parse("own-2026-11-23", content))
+    found = outcome(lambda: blueprint.parse("own-2026-11-23", plain(content, root="blueprint own-2026-11-23")))
     assert frozen(content) == before
     if found is not None:
         state = outcome(lambda: desired_state(copy.deepcopy(_BARE), "dc1", TODAY, running={}, blueprint=found))

@@ -220,9 +220,9 @@ def shown(listed: list[Object], found: Object, ledger: Object, seen: Object) -> 
     }
     of_clusters = {"kubegpu_clusters": ["gpu1"]}
     run = reports(hostvars, of_clusters)
-    lines = summary(run)
+    lines, asked = summary(run), _info.reports(hostvars, of_clusters)
     for part in ("gpus", "tenants"):
-        lines += info(_info.reports(hostvars, of_clusters), part)
+        lines += info(asked, part)
     for text in lines:
         check_line(text)
     whole = evidence(run, AT)

@@ -24,7 +24,13 @@ def test_what_was_found_once(part, number):
     tried(part, PARTS[part].check, CORPUS[part][number])
 
 
-@pytest.mark.xfail(strict=True, reason="it is known, and to be mended")
-@pytest.mark.parametrize(("part", "number"), cases(OPEN))
-def test_what_is_found(part, number):
-    tried(part, PARTS[part].check, OPEN[part][number])
+def fails(part, given):
+    try:
+        tried(part, PARTS[part].check, given)
+    except Exception:
+        return True
+    return False
+
+
+def test_what_is_not_mended_yet_still_fails():
+    assert all(fails(part, OPEN[part][number]) for part, number in cases(OPEN))

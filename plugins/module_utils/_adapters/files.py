@@ -17,8 +17,7 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.folders import Folder, Held, Identity, reach
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write, stamp
 
 # Kernel files take a value in place; nothing can be renamed onto them.
 IN_PLACE = ("/proc/", "/sys/")
@@ -77,7 +76,7 @@ def written(file: Held | None) -> Write | None:
         owner = pwd.getpwuid(file.uid).pw_name
     except KeyError:
         owner = str(file.uid)
-    return Write(datetime.datetime.fromtimestamp(file.changed, datetime.timezone.utc).strftime(TIME), f"owner {owner}")
+    return Write(stamp(datetime.datetime.fromtimestamp(file.changed, datetime.timezone.utc)), f"owner {owner}")
 
 
 def write_file(

@@ -34,11 +34,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, moment
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, moment, stamp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import NOT_FOUND, UPGRADE_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.validation import UNKNOWN_KEYS, error_message, violations
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
 
 # Documented by the fragment kubegpu.tenancy._helm.
 HELM_ARG_SPEC: dict[str, t.Any] = {
@@ -139,6 +138,13 @@ def _metadata(path: str) -> dict[str, t.Any]:
         raise TenancyError(f"chart_source: {path} is no chart: {shown(exc) or 'it has no Chart.yaml'}.") from exc
 
 
+# Helm unpacks the records of a release without a bound, and a tenant can write them in its own cluster. A chart such as KAI Scheduler's takes it
+# less than 100 MiB. In KiB, as ulimit(1) takes it; Go ends the program where it may not have more.
+MEMORY = 512 * 1024
+_WITHIN = ("sh", "-c", 'ulimit -d "$0" && exec "$@"')
+_OUT_OF_MEMORY = "out of memory"
+
+
 class Helm:
     """Verbs over one cluster, by Helm 3 or Helm 4. Every method raises TenancyError with helm's own message.
 
@@ -179,9 +185,16 @@ class Helm:
         environment |= {"KUBECACHEDIR": self._cache.name, "HELM_CACHE_HOME": self._cache.name}
         seconds = round(self._deadline.left(0) + LEAST_SECONDS) if self._deadline else 0
         bound = ["timeout", "--kill-after=10", str(seconds)] if seconds else []
-        rc, out, err = self._run([*bound, self._binary, *args], data=data, environ_update=environment)
+        rc, out, err = self._run([*_WITHIN, str(MEMORY), *bound, self._binary, *args], data=data, environ_update=environment)
         if rc != 0:
             said = last_lines(err)
+            if _OUT_OF_MEMORY in err:
+                raise TenancyError(
+                    f"helm {args[0]} needs more than {MEMORY // 1024} MiB of memory. A release's record in the cluster may be larger than any "
+                    "chart makes it.",
+                    rc=rc,
+                    stderr=said,
+                )
             ended = f" after {seconds} s" if bound and rc in CUT_SHORT else ""
             message = error_message(said) or last_lines(out).strip() or f"exit status {rc}"
             raise TenancyError(f"helm {args[0]} failed{ended}: {message}", rc=rc, stderr=said)
@@ -291,7 +304,7 @@ def _utc(time: str) -> str:
     """Return a time as helm writes it, in its own time zone, in UTC; empty for another text."""
     try:
         # With nanoseconds, which Python reads only from 3.11 on.
-        return moment(re.sub(r"\.\d+", "", time)).astimezone(datetime.timezone.utc).strftime(TIME)
+        return stamp(moment(re.sub(r"\.\d+", "", time)).astimezone(datetime.timezone.utc))
     except (ValueError, OverflowError):
         return ""
 

@@ -11,7 +11,7 @@ import decimal
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import bounded, quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 
 if t.TYPE_CHECKING:
@@ -43,7 +43,7 @@ def held_by(spec: Object, resource: str, kinds: t.Sequence[str] = ("limits",)) -
     (k8s.io/component-helpers, resource/helpers.go, PodRequests).
 
     :arg kinds: of amounts, the first that a container gives counts. Of an extended resource such as GPUs, limit and request are the same.
-    :raises ValueError: where an amount cannot be read.
+    :raises ValueError: where an amount cannot be read, or their sum is more than Kubernetes counts.
     """
 
     def asked(container: Object) -> decimal.Decimal:
@@ -59,7 +59,8 @@ def held_by(spec: Object, resource: str, kinds: t.Sequence[str] = ("limits",)) -
             most = max(most, sidecars)
         else:
             most = max(most, sidecars + asked(container))
-    return max(most, sidecars + sum(map(asked, spec.get("containers") or []), decimal.Decimal(0)))
+    most = max(most, sidecars + sum(map(asked, spec.get("containers") or []), decimal.Decimal(0)))
+    return bounded(most, str(most))
 
 
 def container_statuses(pod: Object) -> list[Object]:

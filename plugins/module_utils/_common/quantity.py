@@ -42,7 +42,7 @@ def quantity(value: t.Any) -> decimal.Decimal:
     text = _text(value)
     if not _QUANTITY.fullmatch(text):
         raise ValueError(f"{_shown(value)} is no quantity of Kubernetes such as 2, 250m or 64Gi.")
-    return _bounded(decimal.Decimal(parse_quantity(text)), value)
+    return bounded(decimal.Decimal(parse_quantity(text)), value)
 
 
 def devices(value: t.Any) -> int:
@@ -69,7 +69,7 @@ def whole(value: t.Any) -> int:
     text = _text(value)
     if not _WHOLE.fullmatch(text):
         raise ValueError(f"{_shown(value)} is no whole number.")
-    return int(_bounded(decimal.Decimal(text), value))
+    return int(bounded(decimal.Decimal(text), value))
 
 
 def number(value: t.Any) -> decimal.Decimal:
@@ -80,7 +80,18 @@ def number(value: t.Any) -> decimal.Decimal:
     text = _text(value)
     if not _DECIMAL.fullmatch(text):
         raise ValueError(f"{_shown(value)} is no number.")
-    return _bounded(decimal.Decimal(text), value)
+    return bounded(decimal.Decimal(text), value)
+
+
+def bounded(amount: decimal.Decimal, value: t.Any) -> decimal.Decimal:
+    """Return an amount, also a sum of some, that is from 0 to 2^63.
+
+    :arg value: what it was read from, for the message.
+    :raises ValueError: on any other.
+    """
+    if not 0 <= amount <= MOST:
+        raise ValueError(f"{_shown(value)} is not between 0 and 2^63.")
+    return amount
 
 
 def plain(amount: decimal.Decimal) -> int | float:
@@ -96,12 +107,6 @@ def _text(value: t.Any) -> str:
     if isinstance(value, int) and not -MOST <= value <= MOST:
         return "-"
     return str(value).strip()
-
-
-def _bounded(amount: decimal.Decimal, value: t.Any) -> decimal.Decimal:
-    if not 0 <= amount <= MOST:
-        raise ValueError(f"{_shown(value)} is not between 0 and 2^63.")
-    return amount
 
 
 def _shown(value: t.Any) -> str:

@@ -16,10 +16,15 @@ Values = dict[str, t.Any]
 Change = tuple[str, t.Any, t.Any]
 
 
-def moment(stamp: str) -> datetime.datetime:
+def moment(text: str) -> datetime.datetime:
     """Return the moment that a timestamp of the API names, such as ``2026-11-21T12:00:00Z``."""
     # Python reads the Z only from 3.11 on.
-    return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00"))
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def stamp(at: datetime.datetime) -> str:
+    """Return a moment in UTC as the API writes it, to the second; ``strftime`` leaves out the zeros of years before 1000."""
+    return at.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 class Write(t.NamedTuple):

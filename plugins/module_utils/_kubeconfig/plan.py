@@ -116,7 +116,7 @@ def summary(config: Object | None, context: str) -> Object:
 
     values = {
         "context": context if holds(config, context) else None,
-        "server": text(cluster.get("server")),
+        "server": without_password(text(cluster.get("server"))),
         "proxy_url": without_password(text(cluster.get("proxy-url"))),
         "current_context": text((config or {}).get("current-context")),
     }

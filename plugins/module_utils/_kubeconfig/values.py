@@ -16,6 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
 
 try:
     from cryptography import x509
@@ -132,7 +133,7 @@ def expiry(user: Object) -> datetime.datetime | None:
 
 def iso(moment: datetime.datetime | None) -> str | None:
     """Return a moment in UTC as Kubernetes writes it."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
+    return stamp(moment) if moment else None
 
 
 def expired(secret: Object, now: datetime.datetime) -> str | None:

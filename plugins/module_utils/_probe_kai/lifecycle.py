@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
     NAMESPACE,
@@ -93,7 +94,7 @@ def probe(run: Run) -> Result:
         return {"changed": False, "recorded": False, "results": attempt.results + untried, "seconds": 0.0}
     if attempt.waiting:
         attempt.run_checks()
-    report = {"at": _now().strftime(status.TIME), "results": attempt.results, "seconds": run.deadline.elapsed()}
+    report = {"at": stamp(_now()), "results": attempt.results, "seconds": run.deadline.elapsed()}
     metadata = {"name": RECORD, "namespace": NAMESPACE, "labels": OWNED_LABELS}
     data = {FINGERPRINT_KEY: attempt.fingerprint, REPORT_KEY: json.dumps(report)}
     run.kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
@@ -179,7 +180,7 @@ class Probe:
                 deadline.sleep(INTERVAL)
         logs, unreadable = self._kai_logs([OPERATOR, *SCHEDULERS], deadline.clock() - start)
         pods = [*self.kube.list("v1", "Pod", NAMESPACE), *self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
-        self.results.append(status.judge_logs(logs, unreadable, status.broken_pods(pods, began.strftime(status.TIME))))
+        self.results.append(status.judge_logs(logs, unreadable, status.broken_pods(pods, stamp(began))))
 
     def _kai_logs(self, apps: t.Iterable[str], seconds: float) -> tuple[dict[str, str], dict[str, str]]:
         """Return what KAI's pods with these labels logged in the last ``seconds``, and why a log could not be read, by pod."""

@@ -76,7 +76,7 @@ def _collect(data: t.Any, parent: str | None, path: str, queues: dict[str, Queue
         if not _NAME.fullmatch(name):
             problems.append(f"{here}: {said(name)} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9, '-' and '.'.")
         if name in queues:
-            problems.append(f"{here}: there are two queues {name}. Names are unique in a cluster, wherever in the tree.")
+            problems.append(f"{here}: there are two queues {named(name)}. Names are unique in a cluster, wherever in the tree.")
         unknown = sorted(named(key) for key in item.keys() - set(KEYS))
         problems += [f"{here}.{key}: unknown key. Allowed: {', '.join(KEYS)}." for key in unknown]
         own = item.get("parent")

@@ -32,7 +32,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts impo
 )
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)")
-_CORES = re.compile(r"(\d+(?:\.\d+)?)(m?)")
+# A number of JSON that is small has a power of ten: 0.00001 is 1e-05.
+_CORES = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]\d{1,2})?)(m?)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), 1)} | {
     unit: 1000**power for power, unit in enumerate("kMGTP", 1)
 }

@@ -22,6 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, image_tag, is_ended
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import shown as shown_object
@@ -60,7 +61,7 @@ class Verified:
         return {
             "wanted": self.wanted,
             "fingerprint": self.fingerprint,
-            "at": self.at.strftime(TIME),
+            "at": stamp(self.at),
             "results": json.dumps(self.results),
         }
 
@@ -176,7 +177,7 @@ def _parts(live: Live) -> list[Object]:
 def temporary(live: t.Mapping[str, Live], now: datetime.datetime) -> list[Object]:
     """Return the tenants that somebody needs for a while, in the order of their names: until when, and whether that is over."""
     found = {name: expiry(item.namespace) for name, item in sorted(live.items())}
-    return [{"name": name, "expires": end.strftime(TIME), "expired": end <= now} for name, end in found.items() if end]
+    return [{"name": name, "expires": stamp(end), "expired": end <= now} for name, end in found.items() if end]
 
 
 # --- what it is compared by --------------------------------------------------------------------------------------

@@ -425,6 +425,8 @@ def helm(answer):
     """The adapter over a helm that answers what was recorded."""
 
     def run(args, *, data=None, environ_update=None):
+        # Without what bounds its memory.
+        args = args[4:]
         if args[1] == "version":
             return 0, "v3.19", ""
         if args[1] == "template":

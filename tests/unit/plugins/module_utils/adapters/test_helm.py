@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tarfile
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import (
     LEAST_SECONDS,
+    MEMORY,
     Chart,
     Helm,
     Release,
@@ -126,6 +129,8 @@ class Program:
 
     def run(self, args, *, data=None, environ_update=None):
         assert {"HELM_NAMESPACE", "HELM_DRIVER", "HELM_CACHE_HOME", "KUBECACHEDIR"} == environ_update.keys()
+        # Without what bounds its memory.
+        args = args[4:]
         self.calls.append((args, data))
         command = args[1:3] if args[1] == "get" else args[1:2]
         return next(self.answers[word] for word in reversed(command) if word in self.answers)
@@ -218,7 +223,29 @@ def test_helm_ends_soon_after_the_deadline():
 
     with pytest.raises(TenancyError, match=f"helm get failed after {10 + LEAST_SECONDS:.0f} s: exit status 124"):
         Helm(run, "helm", "", None, Deadline(10, lambda: 0.0)).release("t", "apps")
-    assert calls[0][:4] == ["timeout", "--kill-after=10", f"{10 + LEAST_SECONDS:.0f}", "helm"]
+    assert calls[0][4:8] == ["timeout", "--kill-after=10", f"{10 + LEAST_SECONDS:.0f}", "helm"]
+
+
+def test_helm_has_a_bound_of_memory(tmp_path):
+    program = tmp_path / "helm"
+    program.write_text(
+        f"""#!{sys.executable}
+import sys
+try:
+    bytearray({2 * MEMORY} * 1024)
+except MemoryError:
+    sys.exit("fatal error: runtime: out of memory")
+print('{{"status": "deployed"}}')
+"""
+    )
+    program.chmod(0o755)
+
+    def run(args, **_more):
+        done = subprocess.run(args, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    with pytest.raises(TenancyError, match=r"helm get needs more than 512 MiB of memory\. A release's record"):
+        Helm(run, str(program), "").release("t", "apps")
 
 
 @pytest.mark.parametrize("printed", ["[" * 100_000, "a: b: c", "&a [*a"])

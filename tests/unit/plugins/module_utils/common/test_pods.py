@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
+    held_by,
     image_tag,
     is_ready,
     pod_problem,
@@ -94,3 +95,10 @@ def test_pods_are_gone_when_none_matches():
 )
 def test_tags(image, expected):
     assert image_tag(image) == expected
+
+
+def test_what_a_pod_holds_is_no_more_than_kubernetes_counts():
+    spec = {"containers": [{"resources": {"limits": {"cpu": "7Ei"}}}]}
+    assert held_by(spec, "cpu") == 7 * 2**60
+    with pytest.raises(ValueError, match="2\\^63"):
+        held_by({"containers": spec["containers"] * 2}, "cpu")

@@ -4,7 +4,15 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge, differences, merge_patch
+import datetime
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import (
+    deep_merge,
+    differences,
+    merge_patch,
+    moment,
+    stamp,
+)
 from ansible_collections.kubegpu.tenancy.tests.unit.api import merged
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,3 +41,9 @@ TREES = st.recursive(
 @given(st.dictionaries(st.sampled_from("abc"), TREES), st.dictionaries(st.sampled_from("abc"), TREES))
 def test_a_merge_patch_turns_one_tree_into_the_other(before, after):
     assert merged(before, merge_patch(before, after)) == after
+
+
+@given(st.datetimes(timezones=st.just(datetime.timezone.utc)))
+def test_a_moment_is_written_to_the_second_and_read_again(at):
+    assert moment(stamp(at)) == at.replace(microsecond=0)
+    assert len(stamp(at)) == len("2026-11-21T12:00:00Z")

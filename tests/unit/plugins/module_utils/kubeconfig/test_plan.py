@@ -209,6 +209,7 @@ def test_summary_holds_no_credentials():
     assert plan.summary(None, "web") == {}
     by_proxy = kc.kubeconfig(SECRET, "web", "https://a", "http://proxy:3128")
     assert plan.summary(by_proxy, "web")["proxy_url"] == "http://proxy:3128"
+    assert plan.summary(kc.kubeconfig(SECRET, "web", "https://user:word@a"), "web")["server"] == "https://a"
     by_proxy = kc.kubeconfig(SECRET, "web", "https://a", "http://user:secret@proxy:3128")
     assert plan.summary(by_proxy, "web")["proxy_url"] == "http://proxy:3128"
     assert plan.same_credentials(OWN, by_proxy, "web")

@@ -73,6 +73,7 @@ def test_a_circle_of_parents_ends():
     [
         ("gpu", 2, 2, 2),
         ("gpu", "0.5", 0.5, 0.5),
+        ("gpu", "0.00001", 1e-05, 1e-05),
         ("gpu", "unlimited", -1, "unlimited"),
         ("cpu", 8, 8000, 8),
         ("cpu", 0.5, 500, "500m"),
