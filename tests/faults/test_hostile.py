@@ -268,7 +268,8 @@ def _of_ledger(data: Data, attackers: frozenset[str]) -> Data:
 def judged(record: Data, attackers: frozenset[str]) -> Data:
     """Return a record with its checks as verdicts alone: their reasons tell how many GPUs of the queues are used just then."""
     checks = [row for row in record.get("checks") or [] if row["queue"] not in attackers]
-    return record | {"checks": [[row["name"], row["queue"], row["verdict"]] for row in checks]}
+    # In the order in which they ended.
+    return record | {"checks": sorted([row["name"], row["queue"] or "", row["verdict"]] for row in checks)}
 
 
 def _of_evidence(data: Data, attackers: frozenset[str]) -> Data:
@@ -487,6 +488,7 @@ def test_what_is_said_of_others_stays_true(field: Field, group: str) -> None:
         found.append("site: the victim's kubeconfig was not handed over")
     if field.host.get("v1", "ConfigMap", "precious", f"tenant-{VICTIM}") is None:
         found.append("site: it removed what is no business of the attackers'")
+    print(json.dumps(found, indent=1), flush=True)
     for attacker in field.attackers:
         attacker.undo()
     assert not wrong | ({"the run": found} if found else {}), json.dumps(wrong | {"the run": found}, indent=1)
