@@ -13,10 +13,12 @@ import datetime
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each, reason
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_synced
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, attempt, each, reason
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import event_time
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import virtual_name
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SHARD
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
     Answer,
@@ -39,20 +41,29 @@ if t.TYPE_CHECKING:
 _PODS = "status.phase!=Succeeded"
 
 
-def pending(run: Run) -> Result:
-    """Return why the chosen pods of a cluster wait, and which run past KAI Scheduler, as the options of kai_pending_info say."""
+def pending(run: Run, connect_host: t.Callable[[], Kube]) -> Result:
+    """Return why the chosen pods of a cluster wait, and which run past KAI Scheduler, as the options of kai_pending_info say.
+
+    :arg connect_host: to the host cluster of a virtual one; called where an option names it.
+    """
     kube, params = run.kube, run.params
+    # First, so that what runs there is what the virtual cluster should show by now.
+    host, unread_host = _host(params, connect_host)
     cluster, unread = read(kube, params["scheduler_name"])
-    chosen = cluster.pods
-    if params["label_selector"]:
-        labelled = {key_of(pod) for pod in kube.list("v1", "Pod", None, params["label_selector"], _PODS)}
+    cluster, unread = dataclasses.replace(cluster, host=host), [*unread_host, *unread]
+    chosen, creators = cluster.pods, list(cluster.creators.values())
+    if selector := params["label_selector"]:
+        labelled = {key_of(pod) for pod in kube.list("v1", "Pod", None, selector, _PODS)}
         chosen = [pod for pod in chosen if key_of(pod) in labelled]
+        creators = [one for kind in _kinds(creators) for one in kube.list(facts.CREATORS[kind], kind, None, selector)]
+        creators = [one for one in creators if one["metadata"]["uid"] in cluster.creators]
     if params["namespaces"]:
         chosen = [pod for pod in chosen if key_of(pod)[0] in params["namespaces"]]
+        creators = [one for one in creators if key_of(one)[0] in params["namespaces"]]
     now = datetime.datetime.now(datetime.timezone.utc)
-    rows, unjudged = report(chosen, cluster, now)
+    rows, unjudged = report(chosen, cluster, now, creators)
     if any(row["reason"] == facts.UNKNOWN for row in rows):
-        rows, unjudged = report(chosen, dataclasses.replace(cluster, trouble=_trouble(run, cluster)), now)
+        rows, unjudged = report(chosen, dataclasses.replace(cluster, trouble=_trouble(run, cluster)), now, creators)
     return {"changed": False, "pods": rows, "unread": [one.sentence for one in [*unread, *unjudged]]}
 
 
@@ -65,6 +76,8 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     requests, odd_requests = each(kube.list(*facts.BIND_REQUEST), lambda item: f"BindRequest {key_name(item)}", _request)
     queues, odd_queues = readable(kube.list(API_VERSION, KIND))
     groups, odd_groups = each(kube.list(*POD_GROUP), lambda item: f"PodGroup {key_name(item)}", _group)
+    refused = {uid: events[-1] for uid, events in _by_object(_refusals(kube)).items()}
+    shards = kube.list(*SHARD)
     cluster = Cluster(
         scheduler=scheduler,
         pods=kube.list("v1", "Pod", field_selector=_PODS),
@@ -72,7 +85,10 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
         groups=dict(groups),
         queues=from_live(queues),
         requests=dict(requests),
-        events=_by_pod(kube.list("v1", "Event", field_selector="involvedObject.kind=Pod")),
+        events=_by_object(kube.list("v1", "Event", field_selector="involvedObject.kind=Pod")),
+        pools=frozenset(str((shard.get("spec") or {}).get("partitionLabelValue") or "") for shard in shards or [{}]),
+        creators=_creators(kube, refused),
+        refused=refused,
     )
     return cluster, [*odd_requests, *odd_queues, *odd_groups]
 
@@ -101,7 +117,38 @@ def _group(item: Object) -> tuple[Key, Object]:
     return key_of(item), item | {"spec": spec}
 
 
-def _by_pod(events: list[Object]) -> dict[str, list[Object]]:
+def _refusals(kube: Kube) -> list[Object]:
+    """Return the events of workloads that could not create a pod."""
+    events = kube.list("v1", "Event", field_selector=f"reason={facts.FAILED_CREATE}")
+    return [event for event in events if (event.get("involvedObject") or {}).get("kind") in facts.CREATORS]
+
+
+def _creators(kube: Kube, refused: t.Mapping[str, Object]) -> dict[str, Object]:
+    """Return the workloads that such events are of, by UID; kinds of which there is no such event are not read."""
+    found = (
+        one
+        for kind in _kinds(event["involvedObject"] for event in refused.values())
+        for one in kube.list(facts.CREATORS[kind], kind)
+    )
+    return {one["metadata"]["uid"]: one for one in found if one["metadata"].get("uid") in refused}
+
+
+def _kinds(items: t.Iterable[Object]) -> list[str]:
+    return sorted({str(item["kind"]) for item in items})
+
+
+def _host(params: t.Mapping[str, t.Any], connect: t.Callable[[], Kube]) -> tuple[dict[str, Object], list[Unread]]:
+    """Return the pods that a virtual cluster has on its host cluster, by their names in it; where that cannot be read, why."""
+    if not params.get("host_kubeconfig"):
+        return {}, []
+    namespace = params["host_namespace"]
+    found, failure = attempt(f"namespace {namespace} of the host cluster", lambda: connect().list("v1", "Pod", namespace))
+    named, odd = each(found or [], lambda pod: f"pod {key_name(pod)} of the host cluster", lambda pod: (virtual_name(pod), pod))
+    # Those of a control plane, and others that no syncer brought, are none of its pods.
+    return {name: pod for name, pod in named if is_synced(pod)}, [*([failure] if failure else []), *odd]
+
+
+def _by_object(events: list[Object]) -> dict[str, list[Object]]:
     grouped: dict[str, list[Object]] = collections.defaultdict(list)
     for event in sorted(events, key=event_time):
         grouped[str((event.get("involvedObject") or {}).get("uid", ""))].append(event)
