@@ -22,7 +22,7 @@ options:
     description:
       - Namespaces whose pods are judged. Empty for all.
       - On a host cluster with a shared KAI Scheduler, name those of the tenants that share it. Pods of other tenants are placed
-        by their own schedulers.
+        by their own schedulers. With O(host_kubeconfig), each tenant can be asked instead.
     type: list
     elements: str
     default: []
@@ -38,8 +38,8 @@ options:
     default: kai-scheduler
   host_kubeconfig:
     description:
-      - Kubeconfig of the host cluster, where the cluster is a virtual one. Then pods are compared with those that they have there, and
-        V(not_written_back) is told.
+      - Kubeconfig of the host cluster, where the cluster is a virtual one. Then pods are compared with what they are there, and
+        V(not_written_back) is told. Where no KAI Scheduler runs in the virtual cluster, that of the host cluster is asked why they wait.
     type: path
   host_namespace:
     description:
@@ -53,7 +53,7 @@ attributes:
     support: none
 notes:
   - Needs the right to list pods, nodes, events, workloads and KAI Scheduler's objects in all namespaces, and to read logs in its
-    namespace; with O(host_kubeconfig), to list pods in O(host_namespace) there.
+    namespace; with O(host_kubeconfig), to list pods in O(host_namespace) there, or the same as here where the KAI Scheduler is there.
 seealso:
   - module: kubegpu.tenancy.kai_queues_info
   - module: kubegpu.tenancy.kai_scheduler_info

@@ -34,9 +34,9 @@ _NAMED = 9
 
 def node_pool(pod: Object, cluster: Cluster) -> Answer | None:
     """Answer for a pod whose node pool no scheduler serves, or has no node."""
-    if not cluster.schedulers or (cluster.version and cluster.version < facts.NODE_POOLS_SINCE):
+    if not _knows_pools(cluster):
         return None
-    pool = pool_of(cluster.group_of(pod)) or pool_of(pod)
+    pool = _pool(pod, cluster)
     if pool not in cluster.pools:
         message = f"It is for node pool {pool}, which no SchedulingShard of KAI Scheduler serves."
         if not pool:
@@ -55,6 +55,24 @@ def node_pool(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer(
         "node_pool", message, f"{_without_label('a node')}, or give its workload the label of the nodes that it is to run on."
     )
+
+
+def of_other_pools(pod: Object, cluster: Cluster) -> str:
+    """Return which nodes are not for a pod because of their node pool, as a part of a sentence; empty for none."""
+    pool = _pool(pod, cluster)
+    names = (
+        sorted(line(node["metadata"]["name"]) for node in cluster.nodes if pool_of(node) != pool) if _knows_pools(cluster) else []
+    )
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"; not of its node pool are {', '.join(names[:_NAMED])}{more}" if names else ""
+
+
+def _knows_pools(cluster: Cluster) -> bool:
+    return bool(cluster.schedulers) and (cluster.version is None or cluster.version >= facts.NODE_POOLS_SINCE)
+
+
+def _pool(pod: Object, cluster: Cluster) -> str:
+    return pool_of(cluster.group_of(pod)) or pool_of(pod)
 
 
 def _without_label(what: str) -> str:

@@ -69,6 +69,7 @@ class Cluster:
     :ivar pools: the node pools that SchedulingShards of KAI serve; an empty text is that of nodes without a label.
     :ivar creators: workloads that could not create a pod, by the UID of each; ``refused``, the newest event of each that says so.
     :ivar host: where this is a virtual cluster and its host cluster was read, the pods there by "namespace/name" of this one.
+    :ivar outer: that host cluster, where its KAI Scheduler places the pods of this one.
     """
 
     scheduler: str
@@ -83,6 +84,7 @@ class Cluster:
     creators: dict[str, Object] = dataclasses.field(default_factory=dict)
     refused: dict[str, Object] = dataclasses.field(default_factory=dict)
     host: dict[str, Object] = dataclasses.field(default_factory=dict)
+    outer: Cluster | None = None
     # Of groups of which a pod was judged already: a group may have thousands of pods.
     gangs: dict[Key, Answer | None] = dataclasses.field(default_factory=dict, compare=False)
 
@@ -98,6 +100,11 @@ class Cluster:
         images = [str(container.get("image", "")) for pod in self.schedulers for container in pod["spec"]["containers"]]
         found = next(filter(None, map(_IMAGE_VERSION.search, images)), None)
         return (whole(found[1]), whole(found[2]), whole(found[3])) if found else None
+
+    @property
+    def placing(self) -> Cluster:
+        """The cluster whose KAI Scheduler places the pods of this one."""
+        return self.outer or self
 
     @property
     def release(self) -> str:

@@ -47,10 +47,7 @@ def pending(run: Run, connect_host: t.Callable[[], Kube]) -> Result:
     :arg connect_host: to the host cluster of a virtual one; called where an option names it.
     """
     kube, params = run.kube, run.params
-    # First, so that what runs there is what the virtual cluster should show by now.
-    host, unread_host = _host(params, connect_host)
-    cluster, unread = read(kube, params["scheduler_name"])
-    cluster, unread = dataclasses.replace(cluster, host=host), [*unread_host, *unread]
+    cluster, unread, placing = _both(kube, params, connect_host)
     chosen, creators = cluster.pods, list(cluster.creators.values())
     if selector := params["label_selector"]:
         labelled = {key_of(pod) for pod in kube.list("v1", "Pod", None, selector, _PODS)}
@@ -63,7 +60,9 @@ def pending(run: Run, connect_host: t.Callable[[], Kube]) -> Result:
     now = datetime.datetime.now(datetime.timezone.utc)
     rows, unjudged = report(chosen, cluster, now, creators)
     if any(row["reason"] == facts.UNKNOWN for row in rows):
-        rows, unjudged = report(chosen, dataclasses.replace(cluster, trouble=_trouble(run, cluster)), now, creators)
+        told = dataclasses.replace(cluster.placing, trouble=_trouble(run, placing, cluster.placing))
+        told = dataclasses.replace(cluster, outer=told) if cluster.outer else told
+        rows, unjudged = report(chosen, told, now, creators)
     return {"changed": False, "pods": rows, "unread": [one.sentence for one in [*unread, *unjudged]]}
 
 
@@ -137,15 +136,32 @@ def _kinds(items: t.Iterable[Object]) -> list[str]:
     return sorted({str(item["kind"]) for item in items})
 
 
-def _host(params: t.Mapping[str, t.Any], connect: t.Callable[[], Kube]) -> tuple[dict[str, Object], list[Unread]]:
-    """Return the pods that a virtual cluster has on its host cluster, by their names in it; where that cannot be read, why."""
+def _both(kube: Kube, params: t.Mapping[str, t.Any], connect_host: t.Callable[[], Kube]) -> tuple[Cluster, list[Unread], Kube]:
+    """Read a cluster, and where an option names it, the host cluster that it has its pods on.
+
+    :returns: the cluster, what of the two could not be read, and the API of that whose KAI Scheduler places the pods.
+    """
+    name, namespace = params["scheduler_name"], params.get("host_namespace")
     if not params.get("host_kubeconfig"):
-        return {}, []
-    namespace = params["host_namespace"]
-    found, failure = attempt(f"namespace {namespace} of the host cluster", lambda: connect().list("v1", "Pod", namespace))
-    named, odd = each(found or [], lambda pod: f"pod {key_name(pod)} of the host cluster", lambda pod: (virtual_name(pod), pod))
-    # Those of a control plane, and others that no syncer brought, are none of its pods.
-    return {name: pod for name, pod in named if is_synced(pod)}, [*([failure] if failure else []), *odd]
+        return (*read(kube, name), kube)
+    # The host's pods first, so that what runs there is what the virtual cluster should show by now.
+    found, failure = attempt(f"namespace {namespace} of the host cluster", lambda: _on_host(connect_host(), str(namespace)))
+    cluster, unread = read(kube, name)
+    if found is None:
+        return cluster, [*([failure] if failure else []), *unread], kube
+    host_kube, pods = found
+    named, odd = each(pods, lambda pod: f"pod {key_name(pod)} of the host cluster", lambda pod: (virtual_name(pod), pod))
+    cluster, unread = dataclasses.replace(cluster, host=dict(named)), [*unread, *odd]
+    if cluster.schedulers or not any(map(cluster.is_kais, cluster.pods)):
+        return cluster, unread, kube
+    outer, more = read(host_kube, name)
+    # Without one there, too, this cluster tells better that there is none.
+    return dataclasses.replace(cluster, outer=outer if outer.schedulers else None), [*unread, *more], host_kube
+
+
+def _on_host(kube: Kube, namespace: str) -> tuple[Kube, list[Object]]:
+    """Return the API of a host cluster, and the pods that a syncer brought to a namespace: not those of a control plane."""
+    return kube, list(filter(is_synced, kube.list("v1", "Pod", namespace)))
 
 
 def _by_object(events: list[Object]) -> dict[str, list[Object]]:
@@ -155,13 +171,13 @@ def _by_object(events: list[Object]) -> dict[str, list[Object]]:
     return grouped
 
 
-def _trouble(run: Run, cluster: Cluster) -> Answer | None:
+def _trouble(run: Run, kube: Kube, cluster: Cluster) -> Answer | None:
     """Return the last error that KAI's scheduler logged; a log that cannot be read is a warning."""
     logs = {}
     for pod in cluster.schedulers:
         name = pod["metadata"]["name"]
         try:
-            logs[name] = run.kube.logs(name, NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
+            logs[name] = kube.logs(name, NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
         except TenancyError as exc:
             run.warn(f"Why pods wait may be in the log of pod {name} in {NAMESPACE}, which cannot be read: {reason(exc)}")
     return last_error(logs)

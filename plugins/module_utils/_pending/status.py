@@ -298,7 +298,7 @@ def _asked(found: re.Match[str], told: Told) -> str:
 
 def _no_room(pod: Object, cluster: Cluster) -> Answer | None:
     text = "; ".join(told.message for told in cluster.told(pod) if told.reason != facts.QUEUE_MISSING)
-    return _no_node(pod, cluster, text) if text else None
+    return _no_node(pod, cluster, text + asked.of_other_pools(pod, cluster)) if text else None
 
 
 def _no_group(pod: Object, cluster: Cluster) -> Answer | None:
@@ -372,12 +372,10 @@ def _no_runtime_class(pod: Object, _cluster: Cluster) -> Answer | None:
 
 Rule = t.Callable[[Object, Cluster], "Answer | None"]
 
-# Of pods that wait: the first that answers. First what keeps every scheduler from a pod, then what keeps KAI Scheduler from every
+# Of pods that wait: the first that answers. First, in _rows, what the cluster itself knows of a pod. Then what keeps every scheduler from a pod, then what keeps KAI Scheduler from every
 # pod, then what it says nothing about, then what it says, which may be older.
 RULES: tuple[Rule, ...] = (
-    _terminating,
     _gated,
-    node.not_synced,
     node.not_started,
     _too_large,
     _of_another_scheduler,
@@ -417,7 +415,7 @@ def report(
     refused, odd = each(
         node.refused_pods(chosen),
         lambda found: f"pod {key_name(found[0])}",
-        lambda found: [_row(found[0], cluster, facts.REFUSED, node.refused(*found, cluster), now)],
+        lambda found: [_row(found[0], cluster.queue_of(found[0]), facts.REFUSED, node.refused(*found, cluster.placing), now)],
     )
     made, odd_makers = each(
         creators, lambda one: f"{one['kind']} {key_name(one)}", lambda one: _creation_rows(one, cluster=cluster, now=now)
@@ -427,13 +425,15 @@ def report(
 
 
 def _rows(pod: Object, cluster: Cluster, now: datetime.datetime) -> list[Object]:
-    rows = []
+    rows: list[tuple[str, Answer]] = []
+    # Whose KAI Scheduler places a pod knows more of it, as the pod is there.
+    placed, placing = (cluster.host.get(key_name(pod), pod), cluster.placing) if cluster.outer else (pod, cluster)
     if pod["status"].get("phase") == "Pending":
-        rules = (functools.partial(node.not_written_back, now=now), *RULES)
-        answer = next(filter(None, (rule(pod, cluster) for rule in rules)))
-        rows.append(_row(pod, cluster, facts.PENDING, answer, now))
-    answers = filter(None, (rule(pod, cluster) for rule in PAST_RULES))
-    return rows + [_row(pod, cluster, facts.PAST_KAI, answer, now) for answer in answers]
+        own = (rule(pod, cluster) for rule in (_terminating, functools.partial(node.not_written_back, now=now), node.not_synced))
+        answers = itertools.chain(own, (rule(placed, placing) for rule in RULES))
+        rows.append((facts.PENDING, next(filter(None, answers))))
+    rows += [(facts.PAST_KAI, answer) for rule in PAST_RULES if (answer := rule(placed, placing))]
+    return [_row(pod, placing.queue_of(placed), state, answer, now) for state, answer in rows]
 
 
 def _creation_rows(workload: Object, cluster: Cluster, now: datetime.datetime) -> list[Object]:
@@ -442,11 +442,12 @@ def _creation_rows(workload: Object, cluster: Cluster, now: datetime.datetime) -
     if pods.made >= pods.wanted:
         return []
     kind, name = workloads.named(workload)
-    row = _row(workloads.as_pod(workload), cluster, facts.REFUSED, workloads.creation(workload, cluster), now)
+    pod = workloads.as_pod(workload)
+    row = _row(pod, cluster.queue_of(pod), facts.REFUSED, workloads.creation(workload, cluster), now)
     return [row | {"kind": kind, "name": name}]
 
 
-def _row(pod: Object, cluster: Cluster, state: str, answer: Answer, now: datetime.datetime) -> Object:
+def _row(pod: Object, queue: str | None, state: str, answer: Answer, now: datetime.datetime) -> Object:
     created = pod["metadata"]["creationTimestamp"]
     since = pod["status"].get("startTime", created) if state == facts.PAST_KAI else created
     namespace, name = key_of(pod)
@@ -454,7 +455,7 @@ def _row(pod: Object, cluster: Cluster, state: str, answer: Answer, now: datetim
         "namespace": namespace,
         "name": name,
         "kind": "Pod",
-        "queue": None if (queue := cluster.queue_of(pod)) is None else shown(queue),
+        "queue": None if queue is None else shown(queue),
         "state": state,
         **{key: shown(text, LONGEST_LINE) for key, text in answer._asdict().items()},
         "since": since,

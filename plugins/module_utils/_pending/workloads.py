@@ -50,7 +50,7 @@ def creation(workload: Object, cluster: Cluster) -> Answer:
     """Return why a workload has no pods."""
     said = line(cluster.refused[workload["metadata"]["uid"]].get("message"))
     refusal, pods = refusal_of(said), pods_of(workload)
-    cause = refusal.cause.format(release=cluster.release) + (f" ({refusal.fault})" if refusal.fault else "")
+    cause = refusal.cause.format(release=cluster.placing.release) + (f" ({refusal.fault})" if refusal.fault else "")
     count = f"{pods.made} of its {pods.wanted} pods exist"
     kind, name = workload["kind"], line(workload["metadata"]["name"])
     return Answer(refusal.reason, f"{count}, because {cause}. The last event of {kind} {name} is: {said}.", refusal.advice)

@@ -78,6 +78,14 @@ def test_nodes_with_the_label_of_a_pool():
     )
 
 
+def test_nodes_of_other_pools_are_named_where_there_is_no_room():
+    others = [in_pool("a100", node(f"p{n:02}")) for n in range(11)]
+    row = only(*HEALTHY, shard(), shard("a100"), *others, pod(status=unschedulable("no room")))
+    assert row["message"] == (
+        "kai-scheduler finds no node for it: no room; not of its node pool are p00, p01, p02, p03, p04, p05, p06, p07, p08 and 2 more."
+    )
+
+
 @pytest.mark.parametrize(
     "objects",
     [

@@ -231,3 +231,59 @@ def test_what_the_syncer_gets_over_by_itself_is_no_reason():
         "SyncError", "Error syncing: Operation cannot be fulfilled on pods: the object has been modified; please apply"
     )
     assert only(*HEALTHY, pod(nodeName="n1"), passing)["reason"] == "starting"
+
+
+# --- a tenant whose pods the host cluster's KAI Scheduler places -------------------------------------------------
+
+
+def shared(*objects, host=()):
+    there = InMemoryApi(copy.deepcopy([scheduler("v0.12.0"), node("w1"), queue("all"), queue("ml", "all"), *host]))
+    return lifecycle.pending(make_run(OPTIONS, InMemoryApi([node(), *objects])), lambda: there), there
+
+
+def test_the_host_clusters_scheduler_is_asked_under_the_tenants_names():
+    there = on_host("Pending", since=None, node_name="")
+    there["metadata"]["labels"]["kai.scheduler/queue"] = "gone"
+    result, _host = shared(pod(), host=[there])
+    (row,) = result["pods"]
+    assert {key: row[key] for key in ("namespace", "name", "queue", "reason")} == {
+        "namespace": "team",
+        "name": "train-0",
+        "queue": "gone",
+        "reason": "queue_missing",
+    }
+
+
+def test_its_log_is_read_where_nothing_is_said():
+    waits = on_host("Pending", since=None, node_name="")
+    there = InMemoryApi([*HEALTHY, waits])
+    there.pod_logs["kai-scheduler-default-1"] = "E1122 12:00:00.1 1 reflector.go:200] failed to list *v1.Pod: Unauthorized"
+    result = lifecycle.pending(make_run(OPTIONS, InMemoryApi([node(), pod()])), lambda: there)
+    assert [row["reason"] for row in result["pods"]] == ["scheduler_error"]
+
+
+def test_what_never_came_to_the_host_cluster_is_told_by_the_tenants():
+    error = event("SyncError", 'Error syncing: pods "x" is forbidden: exceeded quota: vc-web, requested: pods=1')
+    result, _host = shared(pod(), error)
+    assert [row["reason"] for row in result["pods"]] == ["quota"]
+
+
+def test_pods_that_run_past_the_host_clusters_scheduler():
+    running = {"phase": "Running", "startTime": CREATED}
+    inside = [pod("other"), pod(gpus=1, schedulerName="default-scheduler", nodeName="w1", status=running)]
+    there = on_host()
+    there["spec"] |= {"schedulerName": "default-scheduler"}
+    there["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    found = {row["name"]: row["reason"] for row in shared(*inside, host=[there])[0]["pods"]}
+    assert found["train-0"] == "other_scheduler"
+
+
+def test_a_refused_pod_with_sidecars_is_told_with_the_release_of_the_host_cluster():
+    (row,) = shared(rejected("OutOfcpu", SHORT, **SIDECAR))[0]["pods"]
+    assert "KAI Scheduler v0.12.0 does not add native sidecars" in row["message"]
+
+
+def test_without_a_scheduler_on_either_side():
+    there = InMemoryApi([node("w1"), on_host("Pending", since=None)])
+    result = lifecycle.pending(make_run(OPTIONS, InMemoryApi([node(), pod()])), lambda: there)
+    assert [row["reason"] for row in result["pods"]] == ["no_scheduler"]
