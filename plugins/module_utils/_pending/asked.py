@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import each
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number, whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, MEMORY_NOTE
@@ -18,6 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster i
     Answer,
     Cluster,
     Object,
+    key_name,
     key_of,
     line,
     pool_of,
@@ -151,7 +153,8 @@ def slices(pod: Object, cluster: Cluster) -> Answer | None:
         re.search(facts.SLICES_ONLY, told.message) for told in cluster.told(pod)
     ):
         return None
-    nodes = [line(node["metadata"]["name"]) for node in cluster.nodes if _had_slices(node)]
+    read, _unread = each(cluster.nodes, key_name, lambda node: (line(node["metadata"]["name"]), _had_slices(node)))
+    nodes = [name for name, had in read if had]
     if not nodes:
         return None
     named = ", ".join(nodes[:_NAMED])

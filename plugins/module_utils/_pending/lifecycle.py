@@ -77,6 +77,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     groups, odd_groups = each(kube.list(*POD_GROUP), lambda item: f"PodGroup {key_name(item)}", _group)
     refused = {uid: events[-1] for uid, events in _by_object(_refusals(kube)).items()}
     shards = kube.list(*SHARD)
+    pools, odd_shards = each(shards, lambda item: f"SchedulingShard {key_name(item)}", _served)
     cluster = Cluster(
         scheduler=scheduler,
         pods=kube.list("v1", "Pod", field_selector=_PODS),
@@ -85,11 +86,19 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
         queues=from_live(queues),
         requests=dict(requests),
         events=_by_object(kube.list("v1", "Event", field_selector="involvedObject.kind=Pod")),
-        pools=frozenset(str((shard.get("spec") or {}).get("partitionLabelValue") or "") for shard in shards or [{}]),
+        pools=frozenset(pools if shards else ("",)),
         creators=_creators(kube, refused),
         refused=refused,
     )
-    return cluster, [*odd_requests, *odd_queues, *odd_groups]
+    return cluster, [*odd_requests, *odd_queues, *odd_groups, *odd_shards]
+
+
+def _served(item: Object) -> str:
+    """Return the node pool that a SchedulingShard serves; empty for the nodes without a label.
+
+    :raises Exception: where it has not the form of one.
+    """
+    return str((item.get("spec") or {}).get("partitionLabelValue") or "")
 
 
 def _request(item: Object) -> tuple[Key, Object]:
@@ -119,16 +128,12 @@ def _group(item: Object) -> tuple[Key, Object]:
 def _refusals(kube: Kube) -> list[Object]:
     """Return the events of workloads that could not create a pod."""
     events = kube.list("v1", "Event", field_selector=f"reason={facts.FAILED_CREATE}")
-    return [event for event in events if (event.get("involvedObject") or {}).get("kind") in facts.CREATORS]
+    return [event for event in events if str(_about(event).get("kind")) in facts.CREATORS]
 
 
 def _creators(kube: Kube, refused: t.Mapping[str, Object]) -> dict[str, Object]:
     """Return the workloads that such events are of, by UID; kinds of which there is no such event are not read."""
-    found = (
-        one
-        for kind in _kinds(event["involvedObject"] for event in refused.values())
-        for one in kube.list(facts.CREATORS[kind], kind)
-    )
+    found = (one for kind in _kinds(_about(event) for event in refused.values()) for one in kube.list(facts.CREATORS[kind], kind))
     return {one["metadata"]["uid"]: one for one in found if one["metadata"].get("uid") in refused}
 
 
@@ -167,8 +172,14 @@ def _on_host(kube: Kube, namespace: str) -> tuple[Kube, list[Object]]:
 def _by_object(events: list[Object]) -> dict[str, list[Object]]:
     grouped: dict[str, list[Object]] = collections.defaultdict(list)
     for event in sorted(events, key=event_time):
-        grouped[str((event.get("involvedObject") or {}).get("uid", ""))].append(event)
+        grouped[str(_about(event).get("uid", ""))].append(event)
     return grouped
+
+
+def _about(event: Object) -> Object:
+    """Return what an event says of the object that it is about; empty where that has another form."""
+    about = event.get("involvedObject")
+    return about if isinstance(about, dict) else {}
 
 
 def _trouble(run: Run, kube: Kube, cluster: Cluster) -> Answer | None:

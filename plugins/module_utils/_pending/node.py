@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import re
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
@@ -153,36 +155,48 @@ def _containers(pod: Object) -> list[Object]:
 # --- pods that the node refused --------------------------------------------------------------------------------------
 
 
-def refused_pods(pods: t.Iterable[Object]) -> list[tuple[Object, int]]:
-    """Return the pods that a kubelet refused: of each workload the newest, with how many others there are.
+class Ended(t.NamedTuple):
+    """What tells whether a kubelet refused a pod, and whether its workload has got another one to run.
+
+    :ivar workload: the namespace of the pod and the UID of what controls it, or the pod's own.
+    """
+
+    pod: Object
+    workload: Key
+    created: str
+    phase: str
+    refused: bool
+
+
+def refused_pods(pods: t.Iterable[Object]) -> tuple[list[tuple[Object, int]], list[Unread]]:
+    """Return the pods that a kubelet refused, of each workload the newest, with how many others there are; and pods that cannot be read.
 
     A workload that has got a pod to run since then is left out.
     """
-    newest: dict[Key, Object] = {}
-    counted: dict[Key, int] = {}
+    read, unread = each(pods, lambda pod: f"pod {key_name(pod)}", _ended)
+    newest: dict[Key, Ended] = {}
+    counted: collections.Counter[Key] = collections.Counter()
     running: dict[Key, str] = {}
-    for pod in pods:
-        key, created = _workload(pod), pod["metadata"]["creationTimestamp"]
-        if is_refused(pod):
-            counted[key] = counted.get(key, -1) + 1
-            if key not in newest or created > newest[key]["metadata"]["creationTimestamp"]:
-                newest[key] = pod
-        elif pod["status"].get("phase") == "Running":
-            running[key] = max(created, running.get(key, ""))
-    return [(pod, counted[key]) for key, pod in newest.items() if running.get(key, "") < pod["metadata"]["creationTimestamp"]]
+    for one in sorted(read, key=lambda one: one.created):
+        if one.refused:
+            newest[one.workload] = one
+            counted[one.workload] += 1
+        elif one.phase == "Running":
+            running[one.workload] = one.created
+    return [(one.pod, counted[key] - 1) for key, one in newest.items() if running.get(key, "") < one.created], unread
 
 
-def is_refused(pod: Object) -> bool:
-    """Tell whether a kubelet did not take a pod; that is final."""
-    status = pod["status"]
+def _ended(pod: Object) -> Ended:
+    """Return what is to be known of one pod; a kubelet's refusal is final.
+
+    :raises Exception: where it has not the form of one.
+    """
+    metadata, status = pod["metadata"], pod["status"]
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
-    return status.get("phase") == "Failed" and (bool(re.match(facts.REJECTIONS, reason)) or message.startswith(facts.REJECTED))
-
-
-def _workload(pod: Object) -> Key:
-    """Return the namespace of a pod and the UID of what controls it, or its own."""
-    owners = (owner["uid"] for owner in pod["metadata"].get("ownerReferences") or [] if owner.get("controller"))
-    return key_of(pod)[0], str(next(owners, pod["metadata"]["uid"]))
+    refused = status.get("phase") == "Failed" and (bool(re.match(facts.REJECTIONS, reason)) or message.startswith(facts.REJECTED))
+    owners = (owner["uid"] for owner in metadata.get("ownerReferences") or [] if owner.get("controller"))
+    workload = (key_of(pod)[0], str(next(owners, metadata["uid"])))
+    return Ended(pod, workload, metadata["creationTimestamp"], str(status.get("phase")), refused)
 
 
 def refused(pod: Object, others: int, cluster: Cluster) -> Answer:

@@ -412,8 +412,11 @@ def report(
     """
     read = functools.partial(_rows, cluster=cluster, now=now)
     rows, unread = each(chosen, lambda pod: f"pod {key_name(pod)}", read)
+    rejected, ended = node.refused_pods(chosen)
+    named = {one.what for one in unread}
+    unread += [one for one in ended if one.what not in named]
     refused, odd = each(
-        node.refused_pods(chosen),
+        rejected,
         lambda found: f"pod {key_name(found[0])}",
         lambda found: [_row(found[0], cluster.queue_of(found[0]), facts.REFUSED, node.refused(*found, cluster.placing), now)],
     )

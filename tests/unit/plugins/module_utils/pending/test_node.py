@@ -99,6 +99,14 @@ def test_pods_that_failed_by_themselves_were_not_refused():
     assert rows(*HEALTHY, rejected("Evicted", "The node was low on resource: memory"), rejected("", "", "b")) == []
 
 
+def test_a_pod_whose_owners_cannot_be_read_is_that_pods_failure():
+    odd = rejected("OutOfcpu", SHORT, "odd", metadata={"ownerReferences": [{"controller": True}]})
+    cluster, _unread = read(InMemoryApi([*HEALTHY, odd, rejected("OutOfcpu", SHORT)]), "kai-scheduler")
+    found, unread = report(cluster.pods, cluster, NOW)
+    assert [row["name"] for row in found] == ["train-0"]
+    assert [one.what for one in unread] == ["pod team/odd"]
+
+
 # --- images ------------------------------------------------------------------------------------------------------
 
 ALPINE = "mirror.gcr.io/library/alpine:3.20"
