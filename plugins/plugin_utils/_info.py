@@ -284,16 +284,17 @@ def _amount(value: t.Any) -> t.Any:
 
 
 def pending(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
-    """Return a row for each pod that waits, or runs past KAI Scheduler, and below for each why, and what to do."""
+    """Return a row for each pod that waits, was refused, or runs past KAI Scheduler, and below for each what to do, and why."""
     table, notes = [], []
     for prefix, cluster in _each(clusters):
         for name, one in _schedulers(cluster):
             for pod in one["pods"] or []:
-                where = f"{pod['namespace']}/{pod['name']}"
+                kind = "" if pod["kind"] == "Pod" else f" ({pod['kind']})"
+                where = f"{pod['namespace']}/{pod['name']}{kind}"
                 state = pod["state"].replace("_", " ")
                 row = {"tenant": name, "pod": where, "queue": pod["queue"] or "", "state": state, "seconds": pod["seconds"]}
                 table.append(prefix | row | {"reason": pod["reason"]})
-                notes.append(f"{_where(cluster, clusters)}{name} {where}: {pod['message']} {pod['advice']}")
+                notes.append(f"{_where(cluster, clusters)}{name} {where}: {pod['advice']} {pod['message']}")
     return table, notes
 
 

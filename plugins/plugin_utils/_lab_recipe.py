@@ -41,6 +41,8 @@ NVIDIA_PACKAGES = "https://nvidia.github.io/libnvidia-container/stable/deb/amd64
 DEVICE_PLUGIN_CHARTS = "https://nvidia.github.io/k8s-device-plugin"
 # Docker's packages in the Debian releases that a host can be of: 20.10 in bookworm, 26.1 in trixie.
 HOST_RELEASES = {"bookworm": ("docker.io",), "trixie": ("docker.io", "docker-cli")}
+# What vCluster starts first in pods of tenants' StatefulSets (sync.toHost.pods.rewriteHosts in chart/values.yaml, v0.34.0 to v0.36.1).
+REWRITE_HOSTS = "mirror.gcr.io/library/alpine:3.20"
 DRIVER_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 # Ends the tag of a node image whose network enforces network policies. Upstream's does so under its own name.
 ENFORCING = "-network-policies"
@@ -281,6 +283,8 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     ]
     images = [
         Image("docker.io/library/busybox:1.37.0", (), rootfs="busybox"),
+        # In front of the shell that is there already, by PATH.
+        Image(REWRITE_HOSTS, (File("/usr/local/bin/sh", "role:rewrite-hosts.sh", 0o755),), rootfs="busybox"),
         _coredns("docker.io/coredns/coredns", coredns, coredns.version[1:]),
         Image(
             f"nvcr.io/nvidia/k8s-device-plugin:{plugin.version}",

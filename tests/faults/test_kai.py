@@ -228,6 +228,61 @@ def test_why_pods_wait(idle: Scheduler) -> None:
             idle.kube.delete("v1", "Pod", name, "default")
 
 
+def without_gpu(name: str, **changes: Any) -> dict[str, Any]:
+    """Return a pod of queue training without a whole GPU; ``labels``, ``annotations``, and fields of its container by name."""
+    made = pod(name, "training", gpus=0)
+    made["metadata"]["labels"] |= changes.pop("labels", {})
+    made["metadata"]["annotations"] = changes.pop("annotations", {})
+    made["spec"]["containers"][0] |= {"resources": {}} | changes
+    return made
+
+
+def read_otherwise(cores: int) -> list[dict[str, Any]]:
+    """Return what a release reads in its own way, or not at all.
+
+    :arg cores: of a node; a pod with a sidecar asks for more than these in all.
+    """
+    names = [("optional", True), ("required", False)]
+    references = {name: [{"configMapRef": {"name": "not-there", "optional": optional}}] for name, optional in names}
+    share = {"resources": {"requests": {"cpu": f"{cores * 600}m"}}}
+    sidecar = without_gpu("sidecar", **share)
+    sidecar["spec"]["initContainers"] = [sidecar["spec"]["containers"][0] | {"name": "proxy", "restartPolicy": "Always"}]
+    template = without_gpu("llm", labels={"app": "llm"}, annotations={"gpu-fraction": "0.5"})
+    template = {"metadata": {key: template["metadata"][key] for key in ("labels", "annotations")}, "spec": template["spec"]}
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "llm.v2", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "llm"}}, "template": template},
+        },
+        *(without_gpu(name, envFrom=reference) for name, reference in references.items()),
+        without_gpu("odd", annotations={"gpu-fraction": "NaN"}),
+        without_gpu("pooled", labels={"kai.scheduler/node-pool": "a100"}),
+        without_gpu("talk", annotations={"kai.scheduler/gpu-fraction": "0.5"}),
+        sidecar,
+    ]
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_what_a_release_reads_in_its_own_way(idle: Scheduler, version: str) -> None:
+    expected = {"llm.v2": "workload_name", "required": "config_map", "odd": "fraction", "pooled": "node_pool"}
+    expected |= {"talk": "unread_fraction", "sidecar": "refused"} | ({"optional": "config_map"} if version == OLD else {})
+    idle.scheduler(version)
+    cores = min(int(node["status"]["allocatable"]["cpu"]) for node in idle.kube.list("v1", "Node"))
+    made = read_otherwise(cores)
+    for item in made:
+        idle.kube.create(item)
+    try:
+        deadline = time.monotonic() + 60
+        while (found := idle.waiting()) != expected:
+            assert time.monotonic() < deadline, found
+            time.sleep(2)
+    finally:
+        for item in made:
+            idle.kube.delete(item["apiVersion"], item["kind"], item["metadata"]["name"], "default")
+
+
 def test_a_lower_limit_ends_nothing_that_runs(idle: Scheduler) -> None:
     """Pods above it stay, and the next one waits."""
     names = ("first", "second")

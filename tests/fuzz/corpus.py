@@ -230,6 +230,25 @@ CORPUS: dict[str, list[Any]] = {
             queue("a", parentQueue="b"), queue("b", parentQueue="a"), queue("c", parentQueue="c"), pending.pod("p", queue="a")
         ),
         cluster(pending.pod("a"), item("v1", "Event", "e", "team", involvedObject={"uid": "uid-a", "name": "a"}, message="x")),
+        *(
+            cluster(
+                pending.pod("a"),
+                pending.shard() | {"spec": odd},
+                pending.workload("Job", "j", {"parallelism": 1}, {"conditions": odd}),
+                pending.workload(
+                    "ReplicaSet", "r", {"replicas": odd, "template": odd}, {}, ownerReferences=[{"controller": True}]
+                ),
+                *(pending.event("FailedCreate", SCREEN, name, kind=kind) for name, kind in (("j", "Job"), ("r", "ReplicaSet"))),
+                pending.event("FailedCreate", SCREEN, "x") | {"involvedObject": odd},
+                pending.pod(
+                    "b",
+                    status={"phase": "Failed", "reason": odd, "message": odd},
+                    metadata={"ownerReferences": [{"controller": 1}]},
+                ),
+                pending.node("n3") | {"status": {"allocatable": odd}},
+            )
+            for odd in ("x", ["x"], 7, {"kind": ["Job"]}, None)
+        ),
         cluster(item("scheduling.run.ai/v1alpha2", "BindRequest", "b", "team"), item("kai.scheduler/v1alpha1", "Topology", "t")),
         cluster(
             pending.pod("a"), pending.group("a", pending.told("OverLimit", SCREEN, podGroupRequestedResources={"cpu": "1k"}))

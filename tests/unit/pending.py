@@ -61,12 +61,17 @@ def told(reason: str, message: str, **details: Any) -> Object:
     return {"reason": reason, "message": message} | ({"details": {"queueDetails": details}} if details else {})
 
 
-def event(reason: str, message: str, name: str = "train-0", at: str = "2026-11-22T12:05:00Z") -> Object:
+def event(
+    reason: str, message: str, name: str = "train-0", at: str = "2026-11-22T12:05:00Z", kind: str = "Pod", container: str = ""
+) -> Object:
+    about = {"kind": kind, "namespace": "team", "name": name, "uid": f"uid-{name}"} | (
+        {"fieldPath": container} if container else {}
+    )
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{name}.{reason}", "namespace": "team"},
-        "involvedObject": {"kind": "Pod", "namespace": "team", "name": name, "uid": f"uid-{name}"},
+        "metadata": {"name": f"{name}.{reason}.{at}", "namespace": "team"},
+        "involvedObject": about,
         "reason": reason,
         "message": message,
         "lastTimestamp": at,
@@ -98,6 +103,29 @@ def reservation(gpu_group: str, status: Object, gpu: str = "") -> Object:
     made["metadata"]["annotations"] = {"run.ai/reserve_for_gpu_index": gpu} if gpu else {}
     made["spec"]["schedulerName"] = "default-scheduler"
     return made
+
+
+def shard(pool: str = "") -> Object:
+    """What serves a node pool; without a name, the nodes without a label."""
+    spec = {"partitionLabelValue": pool} if pool else {}
+    return {"apiVersion": "kai.scheduler/v1", "kind": "SchedulingShard", "metadata": {"name": pool or "default"}, "spec": spec}
+
+
+def workload(kind: str, name: str, spec: Object, status: Object, **more: Any) -> Object:
+    """A workload whose pods are to share a GPU; ``labels`` of its pods, and fields of its metadata by name."""
+    labels = {"kai.scheduler/queue": "ml"} | more.pop("labels", {})
+    template = {
+        "metadata": {"labels": labels, "annotations": {"gpu-fraction": "0.5"}},
+        "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "main", "image": "busybox"}]},
+    }
+    metadata = {"name": name, "namespace": "team", "uid": f"uid-{name}", "creationTimestamp": CREATED} | more
+    return {
+        "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {"template": template} | spec,
+        "status": status,
+    }
 
 
 # A cluster in which nothing is wrong.

@@ -29,7 +29,8 @@ FILE_NAMES = {"facts", "lifecycle", "plan", "status", "validation", "values"}
 FURTHER_FILES = {
     "_desired": {"model"},  # the types of the desired state
     "_kai": {"removal", "stand_in"},
-    "_pending": {"cluster"},  # what is judged
+    # What is judged; then rules: on what a pod asks for, on pods that have a node, and on workloads without pods.
+    "_pending": {"cluster", "asked", "node", "workloads"},
     # The change, the trace, where that comes from, what a scheduler costs, and what is made of the rounds.
     "_rehearsal": {"change", "metrics", "model", "patterns", "recording", "verdict"},
     "_vcluster": {

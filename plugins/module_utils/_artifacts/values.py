@@ -121,11 +121,12 @@ def syncer_images(manifests: t.Iterable[Object], version: str) -> Images:
         found.append(("/".join(filter(None, [registry, own or _coredns(config, version)])), True))
     rewrite = value_at(config, "sync.toHost.pods.rewriteHosts") or {}
     if rewrite.get("enabled"):
-        # Of an init container in pods of StatefulSets (pkg/controllers/resources/pods/translate/translator.go).
+        # Of an init container in pods with a subdomain (pkg/controllers/resources/pods/translate/translator.go). No playbook starts one, and
+        # without the image no pod of a StatefulSet with a serviceName starts.
         image = rewrite["initContainer"]["image"]
         if isinstance(image, dict):
             registry, image = registry or image.get("registry") or "", f"{image['repository']}:{image['tag']}"
-        found.append(("/".join(filter(None, [registry, image])), False))
+        found.append(("/".join(filter(None, [registry, image])), True))
     return merged(found)
 
 

@@ -17,7 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import each
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SCHEDULERS, Version
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SCHEDULERS, Version, dotted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduling_reasons
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, held, is_reservation, offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
@@ -66,6 +66,10 @@ class Cluster:
     :ivar pods: all that have not succeeded; ``nodes``, all.
     :ivar groups: PodGroups; ``requests``, BindRequests by their pod; ``events``, those of each pod by its UID, oldest first.
     :ivar trouble: what KAI's scheduler logs; None where that was not read, or shows no error.
+    :ivar pools: the node pools that SchedulingShards of KAI serve; an empty text is that of nodes without a label.
+    :ivar creators: workloads that could not create a pod, by the UID of each; ``refused``, the newest event of each that says so.
+    :ivar host: where this is a virtual cluster and its host cluster was read, the pods there by "namespace/name" of this one.
+    :ivar outer: that host cluster, where its KAI Scheduler places the pods of this one.
     """
 
     scheduler: str
@@ -76,6 +80,11 @@ class Cluster:
     requests: dict[Key, Object]
     events: dict[str, list[Object]]
     trouble: Answer | None = None
+    pools: frozenset[str] = frozenset(("",))
+    creators: dict[str, Object] = dataclasses.field(default_factory=dict)
+    refused: dict[str, Object] = dataclasses.field(default_factory=dict)
+    host: dict[str, Object] = dataclasses.field(default_factory=dict)
+    outer: Cluster | None = None
     # Of groups of which a pod was judged already: a group may have thousands of pods.
     gangs: dict[Key, Answer | None] = dataclasses.field(default_factory=dict, compare=False)
 
@@ -91,6 +100,16 @@ class Cluster:
         images = [str(container.get("image", "")) for pod in self.schedulers for container in pod["spec"]["containers"]]
         found = next(filter(None, map(_IMAGE_VERSION.search, images)), None)
         return (whole(found[1]), whole(found[2]), whole(found[3])) if found else None
+
+    @property
+    def placing(self) -> Cluster:
+        """The cluster whose KAI Scheduler places the pods of this one."""
+        return self.outer or self
+
+    @property
+    def release(self) -> str:
+        """KAI Scheduler with its version, where that is known."""
+        return f"KAI Scheduler v{dotted(self.version)}" if self.version else "KAI Scheduler"
 
     @functools.cached_property
     def members(self) -> dict[Key, list[Object]]:
@@ -198,6 +217,11 @@ class Cluster:
 def key_of(item: Object) -> Key:
     """Return the namespace and name of an object."""
     return item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def pool_of(item: Object | None) -> str:
+    """Return the node pool of a pod, PodGroup or node; empty without one."""
+    return labels_of(item).get(facts.NODE_POOL_LABEL, "")
 
 
 def scheduler_of(pod: Object) -> str:

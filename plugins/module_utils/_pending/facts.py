@@ -10,10 +10,49 @@ A path is one in the repository of kai-scheduler/KAI-Scheduler; unless said othe
 
 from __future__ import annotations
 
-# States of a pod that is reported.
-PENDING, PAST_KAI = "pending", "past_kai"
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Version, dotted
+
+# States of what is reported.
+PENDING, PAST_KAI, REFUSED = "pending", "past_kai", "refused"
 # Reason of a pod of which nothing is known.
 UNKNOWN = "unknown"
+
+
+class Fault(t.NamedTuple):
+    """A fault of KAI Scheduler that keeps pods from running.
+
+    :ivar issue: of kai-scheduler/KAI-Scheduler.
+    :ivar mended: the first release without it of each line that has one; from the last one on, all lines are without it.
+    """
+
+    issue: str
+    mended: tuple[Version, ...]
+
+    def is_in(self, version: Version | None) -> bool:
+        """Tell whether a release has the fault; one that is not known may have it."""
+        if version is None:
+            return True
+        return version < self.mended[-1] and not any(first[:2] == version[:2] and first <= version for first in self.mended)
+
+    def __str__(self) -> str:
+        *lines, last = (f"v{dotted(release)}" for release in self.mended)
+        before = f"in {', '.join(lines)} and " if lines else ""
+        return f"KAI {self.issue}, mended {before}from {last} on"
+
+
+# Read in the tags v0.7.0 to v0.17.0 of upstream, each by the code that mends it.
+# pkg/binder/common/volumes.go; the changelog of v0.14.7 names it as well, and that tag's code is as before.
+DOTS = Fault("#1729", ((0, 16, 5), (0, 17, 0)))
+# pkg/scheduler/api/pod_info/pod_info.go adds init containers that restart always.
+SIDECARS = Fault("#1556", ((0, 9, 20), (0, 12, 22), (0, 14, 6), (0, 15, 3), (0, 16, 0)))
+# pkg/scheduler/k8s_internal/predicates/config_maps.go
+OPTIONAL = Fault("#988", ((0, 13, 0),))
+# pkg/scheduler/api/resource_info/resource_info.go leaves out what is 0.
+ZEROES = Fault("#1120", ((0, 9, 16), (0, 12, 19), (0, 13, 1), (0, 14, 0)))
+# pkg/binder/plugins/gpusharing/gpu-request/gpu_request_validator.go: since then such a pod is refused.
+NOT_A_NUMBER = Fault("#1798", ((0, 12, 23), (0, 14, 7), (0, 16, 3), (0, 17, 0)))
 
 # pkg/apis/scheduling/v1alpha2/bindrequest_types.go
 BIND_REQUEST = ("scheduling.run.ai/v1alpha2", "BindRequest")
@@ -39,7 +78,8 @@ GROUPER_EVENT = "PodGrouperWarning"
 
 # Reasons for which a container waits (k8s.io/kubernetes, pkg/kubelet/images/types.go and pkg/kubelet/container/sync_result.go),
 # the name of each here, and what to do.
-_IMAGE = ("image_pull", "Correct the image's name, or give the node access to its registry (imagePullSecrets, mirror, network).")
+IMAGE_PULL = "image_pull"
+_IMAGE = (IMAGE_PULL, "Correct the image's name, or give the node access to its registry (imagePullSecrets, mirror, network).")
 _CONFIG = ("container_config", "Create the ConfigMap, Secret or key that it names, or correct the container's settings.")
 _CONTAINER = (
     "container_start",
@@ -51,7 +91,7 @@ WAITING = {
     **dict.fromkeys(("RunContainerError", "CrashLoopBackOff", "StartError"), _CONTAINER),
 }
 # Events of a pod on its node, alike (pkg/kubelet/events/event.go there).
-NODE_EVENTS = {
+NODE_EVENTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("FailedMount", "FailedAttachVolume", "FailedMapVolume"),
         ("volume", "Create what the volume names (claim, Secret, ConfigMap), and see whether its storage can be reached."),
@@ -62,8 +102,176 @@ NODE_EVENTS = {
     ),
 }
 
+# What kubelet says of an image that it cannot pull, in events (pkg/kubelet/images/image_manager.go there), and what it says once it has it.
+PULL_FAILED = r'(?:Failed to pull|[Bb]ack-off pulling) image "(?P<image>[^"]+)"(?:: (?P<answer>.+))?'
+PULL_EVENTS, PULLED_EVENTS = ("Failed", "BackOff"), ("Pulled", "Created", "Started")
+# The part of an event's involvedObject that names a container.
+CONTAINER_PATH = r"spec\.(?:initContainers|containers)\{(?P<name>[^}]+)\}"
+# The container that vCluster adds to pods with a subdomain, such as those of StatefulSets (pkg/controllers/resources/pods/translate/hosts.go
+# of loft-sh/vcluster). Its status is kept from the tenant, its events are not.
+ADDED_CONTAINER = "vcluster-rewrite-hosts"
+ADDED_ADVICE = (
+    "Have whoever runs the cluster put {image} into the registry or mirror of the nodes, as the playbook artifacts lists it; without it no "
+    "pod of a StatefulSet with a serviceName starts here."
+)
+
+# What kubelet writes into the status of a pod that it does not take (pkg/kubelet/kubelet.go there, rejectPod), and what to do; the first
+# that fits the reason.
+REJECTED = "Pod was rejected: "
+SHORT_OF = r"OutOf.+"
+REJECTIONS = rf"{SHORT_OF}|UnexpectedAdmissionError|TopologyAffinityError|Node(?:Affinity|Name|Ports)\b|.*Taint"
+REJECTED_ADVICE: tuple[tuple[str, str], ...] = (
+    (
+        rf"{SHORT_OF}|UnexpectedAdmissionError",
+        (
+            "See who else uses the node (gpu_ledger_info on the host cluster): two schedulers gave out the same. Give each tenant nodes of its "
+            "own, or quotas that fit."
+        ),
+    ),
+    (
+        r"NodeAffinity|.*Taint.*",
+        "Compare the node's labels and taints with the pod's: they changed while it was placed. Then create it anew.",
+    ),
+    (r"TopologyAffinityError", "Ask for what one NUMA node has, or change the topology policy of the node's kubelet."),
+    (r"", "Change what the message names, in the pod or on its node, and create the pod anew."),
+)
+
+# Written by vCluster's syncer for a pod that it cannot bring to the host cluster or back, and what it gets over by itself
+# (pkg/controllers/resources/pods/syncer.go of loft-sh/vcluster; k8s.io/apimachinery, pkg/api/errors).
+SYNC_ERROR = "SyncError"
+SYNC_PASSES = r"object has been modified|already exists"
+# Seconds after which a state that is not written back is no delay any more.
+WRITTEN_BACK = 60
+# Why a state is not written back, and what to do; the first that fits.
+WRITE_BACK_ADVICE: tuple[tuple[str, str], ...] = (
+    (
+        r"pods/resize",
+        (
+            "Have the chart of the virtual cluster rendered for the host cluster's Kubernetes, so that its Role has pods/resize "
+            "(vCluster #4091): the playbook site."
+        ),
+    ),
+    (
+        r"Forbidden: pod updates may not change|field is immutable",
+        "See which webhook or policy of the host cluster fills in fields of pods, and have it leave out the tenant's namespace (vCluster #4150).",
+    ),
+    (r"", "See the log of the tenant's control plane, which runs in its namespace of the host cluster."),
+)
+
+# Label of pods, PodGroups and nodes by which a SchedulingShard takes them for its own; without a value in the shard, it takes those without
+# the label (pkg/scheduler/conf/scheduler_conf.go, GetLabelSelector). Before v0.10 releases differ in the label.
+NODE_POOL_LABEL, NODE_POOLS_SINCE = "kai.scheduler/node-pool", (0, 10, 0)
+
+# pkg/scheduler/k8s_internal/predicates/config_maps.go
+CONFIG_MAPS_MISSING = r"Missing required configmaps: \[(?P<names>[^\]]*)\]"
+
+# Of a node with slices of GPUs: their names, what KAI says of whole GPUs there, and the label that overrules what it makes of the names
+# (pkg/scheduler/api/node_info/node_info.go).
+SLICE_PREFIX = "nvidia.com/mig-"
+SLICES_ONLY = r"MigStrategy='(?:mixed|single)'"
+SLICES_LABEL = "node-role.kubernetes.io/mig-enabled"
+
+# Parts of GPUs as people write them who had read of it elsewhere; no tag up to v0.17.0 reads these.
+UNREAD_NOTES = ("kai.scheduler/gpu-fraction", "kai.scheduler/gpu-memory")
+# What Go's strconv.ParseFloat reads beside decimals, and Kubernetes as no quantity: a power of two. Releases with NOT_A_NUMBER take it.
+BINARY_POWER = r"\+?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d{1,4}"
+# The fields of a pod by which Kubernetes' own API groups pods, 1.35 and since 1.36; no tag of KAI up to v0.17.0 reads these.
+OWN_GROUP_FIELDS = ("workloadRef", "schedulingGroup")
+
+
+class Refusal(t.NamedTuple):
+    """Why an API server refuses pods, by its words, which come to the event of whoever creates them.
+
+    :ivar cause: may hold ``{release}``, in place of KAI Scheduler with its version.
+    :ivar fault: of KAI Scheduler that is behind it.
+    """
+
+    pattern: str
+    reason: str
+    cause: str
+    advice: str
+    fault: Fault | None = None
+
+
+# The reason of an event for a pod that could not be created (k8s.io/kubernetes, pkg/controller/controller_utils.go), and the kinds that
+# write it, with the version of their API.
+FAILED_CREATE = "FailedCreate"
+CREATORS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
+# The first that fits. Words of KAI's webhook: pkg/admission/webhook/v1alpha2/gpusharing and the validator above.
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        r'spec\.volumes\[\d+\]\.name: Invalid value: "[^"]*\.[^"]*-shared-gpu',
+        "workload_name",
+        "{release} names a volume of pods that share a GPU after their workload, and the name of a volume has no dots",
+        "Give the workload a name without dots, or change to a release of KAI Scheduler that takes them.",
+        DOTS,
+    ),
+    Refusal(
+        r"gpu-(?:fraction|memory) annotation value",
+        "fraction",
+        "KAI Scheduler cannot read the part of a GPU that it asks for",
+        'Write annotation gpu-fraction as a decimal between 0 and 1, such as "0.5", or gpu-memory as whole MiB, such as "8000".',
+    ),
+    Refusal(
+        r"GPU sharing is disabled",
+        "policy",
+        "KAI Scheduler was installed without GPU sharing",
+        "Ask for whole GPUs (limit nvidia.com/gpu), or have gpu_sharing set for the tenant's scheduler.",
+    ),
+    Refusal(
+        r"failed quota: .*must specify",
+        "quota",
+        "a ResourceQuota counts amounts that its containers do not give",
+        "Give each container the requests and limits that the message names.",
+    ),
+    Refusal(
+        r"exceeded quota",
+        "quota",
+        "a ResourceQuota of its namespace is used up",
+        "Ask for less, end other work of the namespace, or have the quota raised; kubectl describe resourcequota shows what is used.",
+    ),
+    Refusal(
+        r"(?:minimum|maximum) .+ per (?:Container|Pod) is",
+        "quota",
+        "its containers are not within the LimitRange of its namespace",
+        "Ask for amounts within the bounds that kubectl describe limitrange shows.",
+    ),
+    Refusal(
+        r"violates PodSecurity",
+        "pod_security",
+        "its pods are not within the pod security standard of their namespace",
+        "Set what the message names in the securityContext of its pods, as the workloads in examples/workloads have it.",
+    ),
+    Refusal(
+        r"failed calling webhook",
+        "webhook",
+        "a webhook that judges pods does not answer",
+        "Have the pod behind the webhook run: KAI Scheduler's is Deployment admission in namespace kai-scheduler, and the playbook site "
+        "mends it.",
+    ),
+    Refusal(
+        r"ValidatingAdmissionPolicy|admission webhook .+ denied the request",
+        "policy",
+        "an admission policy or webhook of the cluster refuses its pods",
+        "Change what the message names in the workload; whoever runs the cluster decides on the policy.",
+    ),
+    Refusal(
+        r"(?:serviceaccount|RuntimeClass|PriorityClass).* (?:not|was) found|no PriorityClass",
+        "missing_name",
+        "it names something that does not exist",
+        "Create what the message names, or correct the name in the workload.",
+    ),
+)
+OTHER_REFUSAL = Refusal(
+    r"",
+    "not_created",
+    "the API server refuses its pods",
+    "Change what the message names in the workload; kubectl describe shows all of its events.",
+)
+
 # What to do where there is no node for a pod, by what its scheduler writes; the first that fits.
 NO_NODE_ADVICE: tuple[tuple[str, str], ...] = (
+    (SLICES_ONLY, "Ask for slices of GPUs as these nodes have them (nvidia.com/mig-…), or add a node without MIG."),
     (r"[Ii]nsufficient|have enough", "Wait until running work ends, ask for less, or add nodes."),
     (r"[Vv]olume", "Create and bind the volume claims that the pod names, with storage that its nodes reach."),
     (r"affinity|selector", "Label a node as the pod's node selector or affinity asks for, or change these."),

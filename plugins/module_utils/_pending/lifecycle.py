@@ -13,10 +13,12 @@ import datetime
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each, reason
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_synced
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, attempt, each, reason
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import event_time
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import virtual_name
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SHARD
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
     Answer,
@@ -39,20 +41,28 @@ if t.TYPE_CHECKING:
 _PODS = "status.phase!=Succeeded"
 
 
-def pending(run: Run) -> Result:
-    """Return why the chosen pods of a cluster wait, and which run past KAI Scheduler, as the options of kai_pending_info say."""
+def pending(run: Run, connect_host: t.Callable[[], Kube]) -> Result:
+    """Return why the chosen pods of a cluster wait, and which run past KAI Scheduler, as the options of kai_pending_info say.
+
+    :arg connect_host: to the host cluster of a virtual one; called where an option names it.
+    """
     kube, params = run.kube, run.params
-    cluster, unread = read(kube, params["scheduler_name"])
-    chosen = cluster.pods
-    if params["label_selector"]:
-        labelled = {key_of(pod) for pod in kube.list("v1", "Pod", None, params["label_selector"], _PODS)}
+    cluster, unread, placing = _both(kube, params, connect_host)
+    chosen, creators = cluster.pods, list(cluster.creators.values())
+    if selector := params["label_selector"]:
+        labelled = {key_of(pod) for pod in kube.list("v1", "Pod", None, selector, _PODS)}
         chosen = [pod for pod in chosen if key_of(pod) in labelled]
+        creators = [one for kind in _kinds(creators) for one in kube.list(facts.CREATORS[kind], kind, None, selector)]
+        creators = [one for one in creators if one["metadata"]["uid"] in cluster.creators]
     if params["namespaces"]:
         chosen = [pod for pod in chosen if key_of(pod)[0] in params["namespaces"]]
+        creators = [one for one in creators if key_of(one)[0] in params["namespaces"]]
     now = datetime.datetime.now(datetime.timezone.utc)
-    rows, unjudged = report(chosen, cluster, now)
+    rows, unjudged = report(chosen, cluster, now, creators)
     if any(row["reason"] == facts.UNKNOWN for row in rows):
-        rows, unjudged = report(chosen, dataclasses.replace(cluster, trouble=_trouble(run, cluster)), now)
+        told = dataclasses.replace(cluster.placing, trouble=_trouble(run, placing, cluster.placing))
+        told = dataclasses.replace(cluster, outer=told) if cluster.outer else told
+        rows, unjudged = report(chosen, told, now, creators)
     return {"changed": False, "pods": rows, "unread": [one.sentence for one in [*unread, *unjudged]]}
 
 
@@ -65,6 +75,9 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     requests, odd_requests = each(kube.list(*facts.BIND_REQUEST), lambda item: f"BindRequest {key_name(item)}", _request)
     queues, odd_queues = readable(kube.list(API_VERSION, KIND))
     groups, odd_groups = each(kube.list(*POD_GROUP), lambda item: f"PodGroup {key_name(item)}", _group)
+    refused = {uid: events[-1] for uid, events in _by_object(_refusals(kube)).items()}
+    shards = kube.list(*SHARD)
+    pools, odd_shards = each(shards, lambda item: f"SchedulingShard {key_name(item)}", _served)
     cluster = Cluster(
         scheduler=scheduler,
         pods=kube.list("v1", "Pod", field_selector=_PODS),
@@ -72,9 +85,20 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
         groups=dict(groups),
         queues=from_live(queues),
         requests=dict(requests),
-        events=_by_pod(kube.list("v1", "Event", field_selector="involvedObject.kind=Pod")),
+        events=_by_object(kube.list("v1", "Event", field_selector="involvedObject.kind=Pod")),
+        pools=frozenset(pools if shards else ("",)),
+        creators=_creators(kube, refused),
+        refused=refused,
     )
-    return cluster, [*odd_requests, *odd_queues, *odd_groups]
+    return cluster, [*odd_requests, *odd_queues, *odd_groups, *odd_shards]
+
+
+def _served(item: Object) -> str:
+    """Return the node pool that a SchedulingShard serves; empty for the nodes without a label.
+
+    :raises Exception: where it has not the form of one.
+    """
+    return str((item.get("spec") or {}).get("partitionLabelValue") or "")
 
 
 def _request(item: Object) -> tuple[Key, Object]:
@@ -101,20 +125,70 @@ def _group(item: Object) -> tuple[Key, Object]:
     return key_of(item), item | {"spec": spec}
 
 
-def _by_pod(events: list[Object]) -> dict[str, list[Object]]:
+def _refusals(kube: Kube) -> list[Object]:
+    """Return the events of workloads that could not create a pod."""
+    events = kube.list("v1", "Event", field_selector=f"reason={facts.FAILED_CREATE}")
+    return [event for event in events if str(_about(event).get("kind")) in facts.CREATORS]
+
+
+def _creators(kube: Kube, refused: t.Mapping[str, Object]) -> dict[str, Object]:
+    """Return the workloads that such events are of, by UID; kinds of which there is no such event are not read."""
+    found = (one for kind in _kinds(_about(event) for event in refused.values()) for one in kube.list(facts.CREATORS[kind], kind))
+    return {one["metadata"]["uid"]: one for one in found if one["metadata"].get("uid") in refused}
+
+
+def _kinds(items: t.Iterable[Object]) -> list[str]:
+    return sorted({str(item["kind"]) for item in items})
+
+
+def _both(kube: Kube, params: t.Mapping[str, t.Any], connect_host: t.Callable[[], Kube]) -> tuple[Cluster, list[Unread], Kube]:
+    """Read a cluster, and where an option names it, the host cluster that it has its pods on.
+
+    :returns: the cluster, what of the two could not be read, and the API of that whose KAI Scheduler places the pods.
+    """
+    name, namespace = params["scheduler_name"], params.get("host_namespace")
+    if not params.get("host_kubeconfig"):
+        return (*read(kube, name), kube)
+    # The host's pods first, so that what runs there is what the virtual cluster should show by now.
+    found, failure = attempt(f"namespace {namespace} of the host cluster", lambda: _on_host(connect_host(), str(namespace)))
+    cluster, unread = read(kube, name)
+    if found is None:
+        return cluster, [*([failure] if failure else []), *unread], kube
+    host_kube, pods = found
+    named, odd = each(pods, lambda pod: f"pod {key_name(pod)} of the host cluster", lambda pod: (virtual_name(pod), pod))
+    cluster, unread = dataclasses.replace(cluster, host=dict(named)), [*unread, *odd]
+    if cluster.schedulers or not any(map(cluster.is_kais, cluster.pods)):
+        return cluster, unread, kube
+    outer, more = read(host_kube, name)
+    # Without one there, too, this cluster tells better that there is none.
+    return dataclasses.replace(cluster, outer=outer if outer.schedulers else None), [*unread, *more], host_kube
+
+
+def _on_host(kube: Kube, namespace: str) -> tuple[Kube, list[Object]]:
+    """Return the API of a host cluster, and the pods that a syncer brought to a namespace: not those of a control plane."""
+    return kube, list(filter(is_synced, kube.list("v1", "Pod", namespace)))
+
+
+def _by_object(events: list[Object]) -> dict[str, list[Object]]:
     grouped: dict[str, list[Object]] = collections.defaultdict(list)
     for event in sorted(events, key=event_time):
-        grouped[str((event.get("involvedObject") or {}).get("uid", ""))].append(event)
+        grouped[str(_about(event).get("uid", ""))].append(event)
     return grouped
 
 
-def _trouble(run: Run, cluster: Cluster) -> Answer | None:
+def _about(event: Object) -> Object:
+    """Return what an event says of the object that it is about; empty where that has another form."""
+    about = event.get("involvedObject")
+    return about if isinstance(about, dict) else {}
+
+
+def _trouble(run: Run, kube: Kube, cluster: Cluster) -> Answer | None:
     """Return the last error that KAI's scheduler logged; a log that cannot be read is a warning."""
     logs = {}
     for pod in cluster.schedulers:
         name = pod["metadata"]["name"]
         try:
-            logs[name] = run.kube.logs(name, NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
+            logs[name] = kube.logs(name, NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
         except TenancyError as exc:
             run.warn(f"Why pods wait may be in the log of pod {name} in {NAMESPACE}, which cannot be read: {reason(exc)}")
     return last_error(logs)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import itertools
 import math
 import re
@@ -36,7 +37,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
     RESERVED_GPU_NOTE,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, held, is_reservation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import asked, facts, node, workloads
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
     Answer,
     Cluster,
@@ -77,23 +78,6 @@ def _gated(pod: Object, _cluster: Cluster) -> Answer | None:
     gates = ", ".join(gate["name"] for gate in pod["spec"].get("schedulingGates") or [])
     advice = "Let whoever set them take them off; until then no scheduler looks at it."
     return Answer("gated", f"It has the scheduling gates {gates}.", advice) if gates else None
-
-
-def _not_started(pod: Object, cluster: Cluster) -> Answer | None:
-    node = pod["spec"].get("nodeName")
-    if not node:
-        return None
-    for status in container_statuses(pod):
-        waiting = (status.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") in facts.WAITING:
-            reason, advice = facts.WAITING[waiting["reason"]]
-            detail = f" ({line(waiting['message'])})" if waiting.get("message") else ""
-            return Answer(reason, f"Its container {status['name']} waits on node {node}: {waiting['reason']}{detail}.", advice)
-    if event := cluster.newest(pod, facts.NODE_EVENTS):
-        reason, advice = facts.NODE_EVENTS[event["reason"]]
-        return Answer(reason, f"It cannot start on node {node}: {event['reason']} ({line(event.get('message'))}).", advice)
-    advice = "Wait; if it stays, see its events and whether the node is ready."
-    return Answer("starting", f"It was given to node {node} and has not started yet.", advice)
 
 
 def _too_large(pod: Object, cluster: Cluster) -> Answer | None:
@@ -206,7 +190,7 @@ def _binding(pod: Object, cluster: Cluster) -> Answer | None:
     spec, status = request.get("spec") or {}, request.get("status") or {}
     if not spec or status.get("phase") == facts.BIND_SUCCEEDED:
         return None
-    node = spec.get("selectedNode")
+    chosen = spec.get("selectedNode")
     # The number of failed attempts stays at 1: the status is written only when the phase changes (bindrequest_controller.go).
     failure = line(status.get("reason")) if status.get("phase") == facts.BIND_FAILED else ""
     if groups := spec.get("selectedGPUGroups"):
@@ -214,12 +198,12 @@ def _binding(pod: Object, cluster: Cluster) -> Answer | None:
         waiting = [one for one in reservations if RESERVED_GPU_NOTE not in annotations_of(one)]
         failure = line(pod_state(waiting[0])) if waiting else failure
     if not failure:
-        advice = "Wait; if it stays, see whether the pod of KAI Scheduler's binder runs."
-        return Answer("binding", f"KAI Scheduler is giving it to node {node}.", advice)
+        advice = "See whether the pod of KAI Scheduler's binder runs, if this takes longer than a minute."
+        return Answer("binding", f"KAI Scheduler is giving it to node {chosen}.", advice)
     if groups:
-        return _unreserved(f"It shares a GPU of node {node}, whose reservation does not come: {failure}.")
+        return _unreserved(f"It shares a GPU of node {chosen}, whose reservation does not come: {failure}.")
     return Answer(
-        "binding", f"KAI Scheduler chose node {node}, and binding fails: {failure}.", "See the log of KAI Scheduler's binder."
+        "binding", f"KAI Scheduler chose node {chosen}, and binding fails: {failure}.", "See the log of KAI Scheduler's binder."
     )
 
 
@@ -314,7 +298,7 @@ def _asked(found: re.Match[str], told: Told) -> str:
 
 def _no_room(pod: Object, cluster: Cluster) -> Answer | None:
     text = "; ".join(told.message for told in cluster.told(pod) if told.reason != facts.QUEUE_MISSING)
-    return _no_node(pod, cluster, text) if text else None
+    return _no_node(pod, cluster, text + asked.of_other_pools(pod, cluster)) if text else None
 
 
 def _no_group(pod: Object, cluster: Cluster) -> Answer | None:
@@ -342,7 +326,9 @@ def _last_known(pod: Object, cluster: Cluster) -> Answer:
         if condition["status"] == "False" and condition.get("message")
     ]
     if not known:
-        advice = "Wait for its next round, then see the logs of KAI Scheduler's scheduler and pod grouper."
+        advice = (
+            f"See kubectl describe pod, and the log of {scheduler_of(pod)}; KAI Scheduler's pod grouper has a log of its own."
+        )
         return Answer(facts.UNKNOWN, f"{scheduler_of(pod)} has not said why it waits.", advice)
     _time, reason, text = max(known)
     if "reserve GPUs" in text:
@@ -355,10 +341,10 @@ def _last_known(pod: Object, cluster: Cluster) -> Answer:
 
 
 def _past_queues(pod: Object, cluster: Cluster) -> Answer | None:
-    node, gpus = pod["spec"].get("nodeName"), held(pod)
-    if not (cluster.schedulers and node and gpus) or is_reservation(pod) or cluster.is_kais(pod):
+    name, gpus = pod["spec"].get("nodeName"), held(pod)
+    if not (cluster.schedulers and name and gpus) or is_reservation(pod) or cluster.is_kais(pod):
         return None
-    message = f"{scheduler_of(pod)} placed it: it holds {gpus} GPUs of node {node} that count in no queue of KAI Scheduler."
+    message = f"{scheduler_of(pod)} placed it: it holds {gpus} GPUs of node {name} that count in no queue of KAI Scheduler."
     return Answer(
         "other_scheduler", message, f"Set schedulerName: {cluster.scheduler} and the label {QUEUE_LABEL} in its workload."
     )
@@ -386,12 +372,11 @@ def _no_runtime_class(pod: Object, _cluster: Cluster) -> Answer | None:
 
 Rule = t.Callable[[Object, Cluster], "Answer | None"]
 
-# Of pods that wait: the first that answers. First what keeps every scheduler from a pod, then what keeps KAI Scheduler from every
+# Of pods that wait: the first that answers. First, in _rows, what the cluster itself knows of a pod. Then what keeps every scheduler from a pod, then what keeps KAI Scheduler from every
 # pod, then what it says nothing about, then what it says, which may be older.
 RULES: tuple[Rule, ...] = (
-    _terminating,
     _gated,
-    _not_started,
+    node.not_started,
     _too_large,
     _of_another_scheduler,
     _no_kai,
@@ -400,45 +385,80 @@ RULES: tuple[Rule, ...] = (
     _queue_without_parent,
     _parent_queue,
     _queue_level,
+    asked.node_pool,
+    asked.fraction,
     _binding,
     _gang,
     _over_limit,
     _over_quota,
+    asked.config_map,
+    asked.slices,
     _no_room,
     _no_group,
     _scheduler_error,
     _last_known,
 )
-# Of pods that were placed: each that answers.
-PAST_RULES: tuple[Rule, ...] = (_past_queues, _no_runtime_class)
+# Of all pods: each that answers.
+PAST_RULES: tuple[Rule, ...] = (_past_queues, _no_runtime_class, asked.unread_fraction, asked.own_group)
 
 
-def report(chosen: t.Iterable[Object], cluster: Cluster, now: datetime.datetime) -> tuple[list[Object], list[Unread]]:
-    """Return a row for each pod that waits, and for each reason why one runs past KAI Scheduler, oldest first; and pods without a row.
+def report(
+    chosen: t.Sequence[Object], cluster: Cluster, now: datetime.datetime, creators: t.Iterable[Object] = ()
+) -> tuple[list[Object], list[Unread]]:
+    """Return a row for each pod that waits, was refused, or runs past KAI Scheduler, and for each workload without pods, oldest first.
 
-    :arg chosen: the pods to judge, out of the cluster's.
+    :arg chosen: the pods to judge, out of the cluster's; ``creators``, such workloads.
+    :returns: the rows, and what could not be judged.
     """
-    rows, unread = each(chosen, lambda pod: f"pod {key_name(pod)}", lambda pod: _rows(pod, cluster, now))
-    return sorted(itertools.chain(*rows), key=lambda row: (row["since"], row["namespace"], row["name"])), unread
+    read = functools.partial(_rows, cluster=cluster, now=now)
+    rows, unread = each(chosen, lambda pod: f"pod {key_name(pod)}", read)
+    rejected, ended = node.refused_pods(chosen)
+    named = {one.what for one in unread}
+    unread += [one for one in ended if one.what not in named]
+    refused, odd = each(
+        rejected,
+        lambda found: f"pod {key_name(found[0])}",
+        lambda found: [_row(found[0], cluster.queue_of(found[0]), facts.REFUSED, node.refused(*found, cluster.placing), now)],
+    )
+    made, odd_makers = each(
+        creators, lambda one: f"{one['kind']} {key_name(one)}", lambda one: _creation_rows(one, cluster=cluster, now=now)
+    )
+    found = itertools.chain(*rows, *refused, *made)
+    return sorted(found, key=lambda row: (row["since"], row["namespace"], row["name"])), [*unread, *odd, *odd_makers]
 
 
 def _rows(pod: Object, cluster: Cluster, now: datetime.datetime) -> list[Object]:
-    rows = []
+    rows: list[tuple[str, Answer]] = []
+    # Whose KAI Scheduler places a pod knows more of it, as the pod is there.
+    placed, placing = (cluster.host.get(key_name(pod), pod), cluster.placing) if cluster.outer else (pod, cluster)
     if pod["status"].get("phase") == "Pending":
-        answer = next(filter(None, (rule(pod, cluster) for rule in RULES)))
-        rows.append(_row(pod, cluster, facts.PENDING, answer, now))
-    answers = filter(None, (rule(pod, cluster) for rule in PAST_RULES))
-    return rows + [_row(pod, cluster, facts.PAST_KAI, answer, now) for answer in answers]
+        own = (rule(pod, cluster) for rule in (_terminating, functools.partial(node.not_written_back, now=now), node.not_synced))
+        answers = itertools.chain(own, (rule(placed, placing) for rule in RULES))
+        rows.append((facts.PENDING, next(filter(None, answers))))
+    rows += [(facts.PAST_KAI, answer) for rule in PAST_RULES if (answer := rule(placed, placing))]
+    return [_row(pod, placing.queue_of(placed), state, answer, now) for state, answer in rows]
 
 
-def _row(pod: Object, cluster: Cluster, state: str, answer: Answer, now: datetime.datetime) -> Object:
+def _creation_rows(workload: Object, cluster: Cluster, now: datetime.datetime) -> list[Object]:
+    """Return the row of a workload that could not create a pod; none where it has all of its pods by now."""
+    pods = workloads.pods_of(workload)
+    if pods.made >= pods.wanted:
+        return []
+    kind, name = workloads.named(workload)
+    pod = workloads.as_pod(workload)
+    row = _row(pod, cluster.queue_of(pod), facts.REFUSED, workloads.creation(workload, cluster), now)
+    return [row | {"kind": kind, "name": name}]
+
+
+def _row(pod: Object, queue: str | None, state: str, answer: Answer, now: datetime.datetime) -> Object:
     created = pod["metadata"]["creationTimestamp"]
-    since = created if state == facts.PENDING else pod["status"].get("startTime", created)
+    since = pod["status"].get("startTime", created) if state == facts.PAST_KAI else created
     namespace, name = key_of(pod)
     return {
         "namespace": namespace,
         "name": name,
-        "queue": None if (queue := cluster.queue_of(pod)) is None else shown(queue),
+        "kind": "Pod",
+        "queue": None if queue is None else shown(queue),
         "state": state,
         **{key: shown(text, LONGEST_LINE) for key, text in answer._asdict().items()},
         "since": since,

@@ -14,7 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.modules.artifacts_info import reconcile
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import recipe
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import REWRITE_HOSTS, recipe
 from ansible_collections.kubegpu.tenancy.tests.unit.charts import Charts
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.plugins.plugin_utils.test_lab_recipe import LAB, VERSIONS
@@ -53,12 +53,10 @@ def test_the_list_for_the_lab_is_what_the_lab_is_made_of(given, kwok):
     parts = recipe(VERSIONS | {"kwok": kwok, "vcluster": VERSIONS["vcluster"] if given["kubegpu_tenants"] else []}, LAB)
     made = {image.ref for image in parts.images}
     wanted = {item["image"].removeprefix("127.0.0.1:5000/") for item in found["images"]}
-    if given["kubegpu_tenants"]:
-        # No pod of the lab is one of a tenant's StatefulSet.
-        wanted.remove("mirror.gcr.io/library/alpine:3.20")
-    else:
+    if not given["kubegpu_tenants"]:
         # It has no virtual clusters, and a lab has what they need anyway. Its cluster's storage takes busybox, too.
         made -= {"docker.io/coredns/coredns:1.14.1", "ghcr.io/loft-sh/kubernetes:v1.35.4", "docker.io/library/busybox:1.37.0"}
+        made -= {REWRITE_HOSTS}
     assert wanted == made
     assert {(item["name"], item["version"]) for item in found["charts"]} == {
         (chart.name, chart.version) for chart in parts.charts
@@ -68,7 +66,7 @@ def test_the_list_for_the_lab_is_what_the_lab_is_made_of(given, kwok):
 def test_what_site_does_not_start_itself_is_optional():
     found = reconcile(*listed(LAB_GROUP))
     optional = {item["image"] for item in found["images"] if item["optional"]}
-    assert {name.rpartition("/")[2] for name in optional} == {"crd-upgrader:v0.12.0", "crd-upgrader:v0.13.1", "alpine:3.20"}
+    assert {name.rpartition("/")[2] for name in optional} == {"crd-upgrader:v0.12.0", "crd-upgrader:v0.13.1"}
 
 
 def test_each_is_listed_once_with_everyone_who_needs_it():
@@ -91,7 +89,7 @@ def test_digests_come_from_the_mirrors_and_what_is_needed_and_missing_is_named()
 
     def digest(url):
         asked.append(url)
-        if "busybox" in url or "alpine" in url:
+        if "busybox" in url:
             raise TenancyError(f"{url} is not there: 404 Not Found.")
         return "sha256:ab"
 
@@ -107,10 +105,7 @@ def test_digests_come_from_the_mirrors_and_what_is_needed_and_missing_is_named()
         "nvidia-device-plugin": None,
         "vcluster": None,
     }
-    assert {item["image"] for item in found["images"] if item["digest"] is None} == {
-        "docker.io/library/busybox:1.37.0",
-        "mirror.gcr.io/library/alpine:3.20",
-    }
+    assert {item["image"] for item in found["images"] if item["digest"] is None} == {"docker.io/library/busybox:1.37.0"}
 
 
 def test_charts_are_rendered_as_the_releases_that_they_become():

@@ -18,13 +18,15 @@ from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 ROOT = Path(__file__).parents[4]
 RETURNED = yaml.safe_load(kai_pending_info.RETURN)["pods"]["contains"]
 # Those that the rules give by name, and those that stand in tables.
-REASONS = {*re.findall(r'Answer\(\s*"(\w+)"', Path(status.__file__).read_text()), facts.UNKNOWN}
+RULES = "".join(path.read_text() for path in Path(status.__file__).parent.glob("*.py"))
+REASONS = {*re.findall(r'Answer\(\s*"(\w+)"', RULES), facts.UNKNOWN}
 REASONS |= {reason for table in (facts.WAITING, facts.NODE_EVENTS) for reason, _advice in table.values()}
+REASONS |= {refusal.reason for refusal in (*facts.REFUSALS, facts.OTHER_REFUSAL)}
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
 def test_a_row_has_the_documented_keys_and_nothing_is_changed(check_mode):
-    params = {name: option["default"] for name, option in kai_pending_info.ARGUMENT_SPEC.items()}
+    params = {name: option.get("default") for name, option in kai_pending_info.ARGUMENT_SPEC.items()}
     kube = InMemoryApi([*HEALTHY, pod(queue="nobody")])
     result = kai_pending_info.reconcile(make_run(params, kube, check_mode=check_mode))
     assert (result["changed"], kube.writes) == (False, [])

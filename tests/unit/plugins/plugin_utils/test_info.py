@@ -26,7 +26,7 @@ VCLUSTER = {"name": "ml", "trust": "high", "version": "0.36.1", "state": "runnin
 KAI = {"installed": True, "version": "v0.12.0", "status": "deployed", "ready": True, "missing": [], "long_term": True}
 KAI |= {"end_of_support": "2026-12", "supported": True, "kubernetes_tested": True}
 KAI |= {"hazards": [RACE, WEBHOOK], "touching_hazards": [RACE], "accepted_hazards": ["#1103"]}
-POD = {"namespace": "default", "name": "big", "queue": "q", "state": "pending", "reason": "over_limit", "seconds": 412}
+POD = {"namespace": "default", "name": "big", "kind": "Pod", "queue": "q", "state": "pending", "reason": "over_limit", "seconds": 412}
 POD |= {"message": "Queue q has a limit of 4 GPUs.", "advice": "Ask for less.", "since": "2026-11-22T12:30:00Z"}
 ROWS = [
     {"node": "n1", "device": "GPU-a", "tenant": "ml", "pod": "default/train", "part": 1.0},
@@ -222,14 +222,17 @@ def test_queues_as_a_tree_with_what_is_used():
 
 def test_pods_that_wait_with_the_reason_and_what_to_do():
     past = POD | {"name": "sly", "queue": None, "state": "past_kai", "reason": "other_scheduler", "message": "M.", "advice": "A."}
-    assert Read().tenant(_kubegpu_pods={"pods": [POD, past]}).show("pending") == [
-        "tenant  pod          queue  state     seconds  reason",
-        "------  -----------  -----  --------  -------  ---------------",
-        "ml      default/big  q      pending       412  over_limit",
-        "ml      default/sly         past kai      412  other_scheduler",
+    made = POD | {"name": "web", "kind": "Deployment", "state": "refused", "reason": "quota", "message": "Q.", "advice": "B."}
+    assert Read().tenant(_kubegpu_pods={"pods": [POD, past, made]}).show("pending") == [
+        "tenant  pod                       queue  state     seconds  reason",
+        "------  ------------------------  -----  --------  -------  ---------------",
+        "ml      default/big               q      pending       412  over_limit",
+        "ml      default/sly                      past kai      412  other_scheduler",
+        "ml      default/web (Deployment)  q      refused       412  quota",
         "",
-        "ml default/big: Queue q has a limit of 4 GPUs. Ask for less.",
-        "ml default/sly: M. A.",
+        "ml default/big: Ask for less. Queue q has a limit of 4 GPUs.",
+        "ml default/sly: A. M.",
+        "ml default/web (Deployment): B. Q.",
     ]
 
 
@@ -344,7 +347,7 @@ def test_several_clusters_are_told_apart():
     assert [line.split()[0] for line in read.show("gpus")[2:8]] == ["gpu1"] * 3 + ["gpu2"] * 3
     assert read.show("gpus")[-1] == "gpu1: x"
     assert read.show("tenants")[-1] == f"gpu1/ml, gpu2/ml: accepted hazard: {RACE}"
-    assert read.show("pending")[-1] == "gpu2: ml default/big: Queue q has a limit of 4 GPUs. Ask for less."
+    assert read.show("pending")[-1] == "gpu2: ml default/big: Ask for less. Queue q has a limit of 4 GPUs."
     assert read.show("preview")[-1] == "gpu2/ml: y"
 
 

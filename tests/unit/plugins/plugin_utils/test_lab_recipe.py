@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import ENFORCING, Recipe, recipe
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import ENFORCING, REWRITE_HOSTS, Recipe, recipe
 from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VERSIONS
 
 RECIPE = recipe(VERSIONS, LAB)
@@ -76,6 +77,22 @@ def test_upstream_publishes_each_program_of_the_host_but_the_driver():
 def test_what_is_pulled_is_upstreams():
     assert not [image.ref for image in RECIPE.images if "kubegpu" in image.ref]
     assert f"docker.io/kindest/node:{VERSIONS['kubernetes']}" in [image.ref for image in RECIPE.images]
+
+
+def test_the_container_that_vcluster_adds_to_stateful_sets_writes_the_full_name(tmp_path):
+    (image,) = [image for image in RECIPE.images if image.ref == REWRITE_HOSTS]
+    (shell,) = image.files
+    assert shell.path == "/usr/local/bin/sh"
+    # Debian's sed takes \d for the letter; that of upstream's image for a digit, as vCluster's command has it.
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1\tlocalhost\n10.244.1.7\tstore-0\n")
+    full = "store-0.store.default.svc.cluster.local"
+    command = rf"sed -E -e 's/^(\d+.\d+.\d+.\d+\s+)store-0$/\1 {full} store-0/' {hosts}"
+    script = ROLE / "files" / shell.source.removeprefix("role:")
+    done = subprocess.run(["sh", script, "-c", command], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout == f"127.0.0.1\tlocalhost\n10.244.1.7\t {full} store-0\n"
+    plain = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=30)
+    assert plain.stdout == hosts.read_text()
 
 
 def test_component_tags_are_those_of_the_images():

@@ -109,7 +109,7 @@ def started(version, **control_plane):
 )
 def test_coredns_follows_from_kubernetes_as_far_as_the_syncer_knows_it(version, kubernetes, coredns):
     images = started(version, distro={"k8s": {"version": kubernetes}})
-    assert images == {f"docker.io/coredns/coredns:{coredns}": True, "mirror.gcr.io/library/alpine:3.20": False}
+    assert images == {f"docker.io/coredns/coredns:{coredns}": True, "mirror.gcr.io/library/alpine:3.20": True}
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,32 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.lifecycle import pending
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import lifecycle
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.pending import HEALTHY, event, node, pod, queue, scheduler, unschedulable
+from ansible_collections.kubegpu.tenancy.tests.unit.pending import (
+    HEALTHY,
+    event,
+    node,
+    pod,
+    queue,
+    scheduler,
+    unschedulable,
+    workload,
+)
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
-OPTIONS = {"namespaces": [], "label_selector": "", "scheduler_name": "kai-scheduler"}
+OPTIONS = {"host_kubeconfig": None, "host_namespace": None} | {
+    "namespaces": [],
+    "label_selector": "",
+    "scheduler_name": "kai-scheduler",
+}
 UNAUTHORISED = "E1122 12:00:00.1 1 reflector.go:200] failed to list *v1.Pod: Unauthorized"
-LISTS = {"Pod", "Node", "PodGroup", "Queue", "BindRequest", "Event"}
+# Events of pods, and those of what could not create one.
+LISTS = ["Pod", "Node", "PodGroup", "Queue", "BindRequest", "SchedulingShard", "Event", "Event"]
+
+
+def pending(run, host=None):
+    return lifecycle.pending(run, lambda: host)
 
 
 def run_with(*objects, **options):
@@ -111,3 +129,25 @@ def test_events_are_read_in_order_of_time():
     series |= {"lastTimestamp": None, "series": {"lastObservedTime": "2026-11-22T12:09:30.000001Z"}}
     run, _kube = run_with(*HEALTHY, pod(nodeName="n1"), newer, event("FailedMount", "first"), series)
     assert "third" in pending(run)["pods"][0]["message"]
+
+
+QUOTA = "Error creating: pods is forbidden: exceeded quota: bound"
+
+
+def test_workloads_are_read_of_kinds_only_that_could_not_create_a_pod():
+    sets = [workload("ReplicaSet", name, {"replicas": 1}, {}, labels={}) for name in ("a", "b")]
+    sets[1]["metadata"] |= {"namespace": "lab", "labels": {"app": "web"}}
+    refused = [event("FailedCreate", QUOTA, name, kind="ReplicaSet") for name in ("a", "b")]
+    # Of another kind, such as a controller of somebody's own; and an event without an object.
+    refused += [event("FailedCreate", "no", "c", kind="TrainJob"), event("FailedCreate", "no", "d") | {"involvedObject": None}]
+    run, kube = run_with(*HEALTHY, *sets, *refused)
+    assert [row["name"] for row in pending(run)["pods"]] == ["b", "a"]
+    assert {kind for _verb, kind, _namespace in kube.reads} == {*LISTS, "ReplicaSet"}
+    for options, names in (({"namespaces": ["lab"]}, ["b"]), ({"label_selector": "app=web"}, ["b"]), ({"namespaces": ["x"]}, [])):
+        run, _kube = run_with(*HEALTHY, *sets, *refused, **options)
+        assert [row["name"] for row in pending(run)["pods"]] == names
+
+
+def test_the_host_cluster_is_read_where_an_option_names_it_only():
+    run, _kube = run_with(*HEALTHY, pod(nodeName="n1"))
+    assert [row["reason"] for row in pending(run, None)["pods"]] == ["starting"]

@@ -81,7 +81,7 @@ def waiting(reason, message=""):
         (
             [pod(nodeName="n1", status=waiting("ImagePullBackOff", 'Back-off pulling image "no/such"'))],
             "image_pull",
-            'main waits on node n1: ImagePullBackOff (Back-off pulling image "no/such").',
+            'Its container main waits on node n1 for image busybox: ImagePullBackOff (Back-off pulling image "no/such").',
             "registry",
         ),
         ([pod(nodeName="n1", status=waiting("ErrImagePull"))], "image_pull", "ErrImagePull.", "image's name"),
@@ -109,7 +109,7 @@ def waiting(reason, message=""):
             'no runtime for "nvidia"',
             "RuntimeClass",
         ),
-        ([pod(nodeName="n1", status=waiting("ContainerCreating"))], "starting", "given to node n1", "Wait"),
+        ([pod(nodeName="n1", status=waiting("ContainerCreating"))], "starting", "given to node n1", "events"),
         ([pod(gpus=9)], "too_large", "asks for 9 GPUs, and no node has more than 8", "several pods"),
     ],
 )
@@ -303,7 +303,7 @@ FAILED_RESERVATION = "failed waiting for GPU reservation pod to allocate: kai-re
             "does not come: failed waiting for GPU reservation pod to allocate",
             "kai-resource-reservation",
         ),
-        ([bind_request(("g1",)), reservation("g1", {"phase": "Running"}, "GPU-1a")], "binding", "giving it to node n1", "Wait"),
+        ([bind_request(("g1",)), reservation("g1", {"phase": "Running"}, "GPU-1a")], "binding", "giving it to node n1", "binder"),
         ([bind_request(("g1",)), reservation("g2", {})], "binding", "giving it to node n1", "binder"),
         (
             [bind_request(phase="Failed", reason='pods "x" is forbidden')],
@@ -514,7 +514,7 @@ def test_what_others_write_is_cut():
 
 
 def test_otherwise_what_is_known_last():
-    assert_told([*HEALTHY, pod()], "unknown", "kai-scheduler has not said why it waits.", "next round")
+    assert_told([*HEALTHY, pod()], "unknown", "kai-scheduler has not said why it waits.", "See kubectl describe pod, and the log")
     events = [event("Evict", "evicted by reclaim"), event("Pipelined", "waits for pods that end", at="2026-11-22T12:06:00Z")]
     assert_told([*HEALTHY, pod(), *events], "unknown", "known last is Pipelined (waits for pods that end).", "events")
 

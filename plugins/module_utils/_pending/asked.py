@@ -1,0 +1,212 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Judge what a pod asks for that its release of KAI Scheduler reads in its own way, or not at all."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import each
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number, whole
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, MEMORY_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
+    Answer,
+    Cluster,
+    Object,
+    key_name,
+    key_of,
+    line,
+    pool_of,
+    scheduler_of,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
+
+# Objects that are named in one sentence.
+_NAMED = 9
+
+
+# --- why it waits ----------------------------------------------------------------------------------------------------
+
+
+def node_pool(pod: Object, cluster: Cluster) -> Answer | None:
+    """Answer for a pod whose node pool no scheduler serves, or has no node."""
+    if not _knows_pools(cluster):
+        return None
+    pool = _pool(pod, cluster)
+    if pool not in cluster.pools:
+        message = f"It is for node pool {pool}, which no SchedulingShard of KAI Scheduler serves."
+        if not pool:
+            message = "It is for no node pool, and every SchedulingShard of KAI Scheduler serves one."
+        served = " or ".join(sorted(filter(None, cluster.pools)))
+        of = (
+            f"Give label {facts.NODE_POOL_LABEL} of its workload the value {served}" if served else _without_label("its workload")
+        )
+        return Answer("node_pool", message, f"{of}, or create a SchedulingShard with its partitionLabelValue.")
+    others = {pool_of(node) for node in cluster.nodes}
+    if pool in others or not cluster.nodes:
+        return None
+    named = ", ".join(sorted(map(line, others - {""}))[:_NAMED])
+    whose = f"node pool {pool}" if pool else "none of the node pools"
+    message = f"It is for {whose}, and no node is: label {facts.NODE_POOL_LABEL} of the nodes says {named or 'nothing'}."
+    return Answer(
+        "node_pool", message, f"{_without_label('a node')}, or give its workload the label of the nodes that it is to run on."
+    )
+
+
+def of_other_pools(pod: Object, cluster: Cluster) -> str:
+    """Return which nodes are not for a pod because of their node pool, as a part of a sentence; empty for none."""
+    pool = _pool(pod, cluster)
+    names = (
+        sorted(line(node["metadata"]["name"]) for node in cluster.nodes if pool_of(node) != pool) if _knows_pools(cluster) else []
+    )
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"; not of its node pool are {', '.join(names[:_NAMED])}{more}" if names else ""
+
+
+def _knows_pools(cluster: Cluster) -> bool:
+    return bool(cluster.schedulers) and (cluster.version is None or cluster.version >= facts.NODE_POOLS_SINCE)
+
+
+def _pool(pod: Object, cluster: Cluster) -> str:
+    return pool_of(cluster.group_of(pod)) or pool_of(pod)
+
+
+def _without_label(what: str) -> str:
+    return f"Take label {facts.NODE_POOL_LABEL} off {what}"
+
+
+def fraction(pod: Object, cluster: Cluster) -> Answer | None:
+    """Answer for a part of a GPU that is no part: KAI lets it in and can place it nowhere, or takes it for none."""
+    notes = annotations_of(pod)
+    for note, is_read, example in ((FRACTION_NOTE, _is_part, "0.5"), (MEMORY_NOTE, _is_memory, "8000")):
+        if note not in notes or is_read(str(notes[note])):
+            continue
+        form = "a decimal between 0 and 1" if note == FRACTION_NOTE else "whole MiB"
+        again = "; such a pod is refused from then on" if note == FRACTION_NOTE else ""
+        fault = f" ({facts.NOT_A_NUMBER}{again})" if again and facts.NOT_A_NUMBER.is_in(cluster.version) else ""
+        return Answer(
+            "fraction",
+            f'Its annotation {note} is "{line(notes[note])}", which {cluster.release} cannot place{fault}.',
+            f'Write {note} in its workload as {form} in quotes, such as "{example}", and create the pod anew.',
+        )
+    return None
+
+
+def _is_part(text: str) -> bool:
+    """Tell whether KAI Scheduler reads a text as a part of a GPU."""
+    # Go's ParseFloat takes powers of two as well, and pods with them run.
+    try:
+        return bool(re.fullmatch(facts.BINARY_POWER, text)) or 0 < number(text) <= 1
+    except ValueError:
+        return False
+
+
+def _is_memory(text: str) -> bool:
+    try:
+        return whole(text) > 0
+    except ValueError:
+        return False
+
+
+def config_map(pod: Object, cluster: Cluster) -> Answer | None:
+    """Answer for a ConfigMap that is not there; some releases wait for one that the pod marks optional, too."""
+    texts = (found for told in cluster.told(pod) if (found := re.search(facts.CONFIG_MAPS_MISSING, told.message)))
+    names = next((found["names"].split() for found in texts), [])
+    if not names:
+        return None
+    namespace, listed = key_of(pod)[0], ", ".join(names[:_NAMED])
+    missing = f"ConfigMap {listed}, which {'do' if len(names) > 1 else 'does'} not exist in namespace {namespace}"
+    needed = _needed_config_maps(pod)
+    if needed.isdisjoint(names):
+        return Answer(
+            "config_map",
+            f"{cluster.release} waits for {missing}, although the pod marks it optional ({facts.OPTIONAL}).",
+            f"Create an empty ConfigMap {listed} in namespace {namespace}, or change to a release of KAI Scheduler that reads optional.",
+        )
+    advice = f"Create ConfigMap {', '.join([name for name in names if name in needed][:_NAMED])} in namespace {namespace}, or correct its name."
+    return Answer("config_map", f"It names {missing}.", advice)
+
+
+def _needed_config_maps(pod: Object) -> set[str]:
+    """Return the ConfigMaps that a pod names and does not mark optional."""
+    spec = pod["spec"]
+    containers = [*(spec.get("initContainers") or []), *spec["containers"]]
+    references = [source.get("configMapRef") for one in containers for source in one.get("envFrom") or []]
+    references += [
+        (one.get("valueFrom") or {}).get("configMapKeyRef") for container in containers for one in container.get("env") or []
+    ]
+    for volume in spec.get("volumes") or []:
+        sources = (volume.get("projected") or {}).get("sources") or []
+        references += [volume.get("configMap"), *(source.get("configMap") for source in sources)]
+    return {str(reference.get("name")) for reference in references if reference and not reference.get("optional")}
+
+
+def slices(pod: Object, cluster: Cluster) -> Answer | None:
+    """Answer for whole GPUs and parts that a node refuses for slices which it had once: their amount stays there as 0."""
+    if not facts.ZEROES.is_in(cluster.version) or not any(
+        re.search(facts.SLICES_ONLY, told.message) for told in cluster.told(pod)
+    ):
+        return None
+    read, _unread = each(cluster.nodes, key_name, lambda node: (line(node["metadata"]["name"]), _had_slices(node)))
+    nodes = [name for name, had in read if had]
+    if not nodes:
+        return None
+    named = ", ".join(nodes[:_NAMED])
+    return Answer(
+        "mig_leftover",
+        f"{cluster.release} takes node {named} for one of MIG slices only, because it still lists slices, 0 of them ({facts.ZEROES}).",
+        f"Label the node {facts.SLICES_LABEL}=false, a tenant's on the host cluster, or change to a release of KAI Scheduler without that.",
+    )
+
+
+def _had_slices(node: Object) -> bool:
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    amounts = [str(amount) for name, amount in allocatable.items() if name.startswith(facts.SLICE_PREFIX)]
+    return bool(amounts) and set(amounts) == {"0"} and facts.SLICES_LABEL not in labels_of(node)
+
+
+# --- what KAI Scheduler does not read --------------------------------------------------------------------------------
+
+
+def unread_fraction(pod: Object, cluster: Cluster) -> Answer | None:
+    """Answer for a pod that asks for a part of a GPU in words that no release reads: it has no GPU, and counts in no queue."""
+    notes, labels = annotations_of(pod), labels_of(pod)
+    if is_ended(pod) or not cluster.schedulers or notes.keys() & {FRACTION_NOTE, MEMORY_NOTE}:
+        return None
+    found = next(
+        ((kind, name) for kind, where in (("annotation", notes), ("label", labels)) for name in _unread(kind) if name in where),
+        None,
+    )
+    if not found:
+        return None
+    kind, name = found
+    value = line((notes if kind == "annotation" else labels)[name])
+    known = name.rpartition("/")[2]
+    past = "" if cluster.is_kais(pod) else f", and {scheduler_of(pod)} places it"
+    return Answer(
+        "unread_fraction",
+        f"No release of KAI Scheduler reads its {kind} {name}: it gets no part of a GPU{past}.",
+        f'Write it in its workload as annotation {known}: "{value}", with schedulerName: {cluster.scheduler} and the label {QUEUE_LABEL}.',
+    )
+
+
+def _unread(kind: str) -> tuple[str, ...]:
+    return facts.UNREAD_NOTES if kind == "annotation" else (*facts.UNREAD_NOTES, FRACTION_NOTE, MEMORY_NOTE)
+
+
+def own_group(pod: Object, cluster: Cluster) -> Answer | None:
+    """Answer for a pod in a group of Kubernetes' own API, which KAI Scheduler ignores."""
+    field = next((field for field in facts.OWN_GROUP_FIELDS if pod["spec"].get(field)), None)
+    if not field or is_ended(pod) or not cluster.is_kais(pod):
+        return None
+    return Answer(
+        "own_group",
+        f"KAI Scheduler does not read spec.{field}, the group of Kubernetes' own Workload API, so it starts without the rest of that group.",
+        "Use a kind of workload that KAI Scheduler groups, or a PodGroup of its own, as examples/workloads/gang-pods.yaml has it.",
+    )
