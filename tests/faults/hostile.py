@@ -549,7 +549,10 @@ def lie(attacker: Hostile, what: Lie | None) -> Outcome:
     attacker.liar.lie = what
     if attacker.kube.get("v1", "Service", "liar", "default") is None:
         serve_lies(attacker)
-    # The API server looks every half a minute whether it is there.
+    for version in GROUPS:
+        # The API server looks again whether the server is there once the object changes; otherwise ever more rarely.
+        note = {"metadata": {"annotations": {"example.com/lie": what.__name__ if what else "none"}}}
+        attacker.kube.patch("apiregistration.k8s.io/v1", "APIService", f"{version}.scheduling.run.ai", note)
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         live = attacker.kube.get("apiregistration.k8s.io/v1", "APIService", f"{GROUPS[0]}.scheduling.run.ai") or {}

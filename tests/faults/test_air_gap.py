@@ -30,7 +30,8 @@ systemd-run --quiet --unit=mirror docker-registry serve /srv/mirror.yml
 VARIABLES = {
     "nvkind_image": f"127.0.0.1:{PORT}/docker.io/kindest/node:v1.35.4",
     "nvkind_registry_mirrors": {
-        name: f"http://10.255.255.1:{PORT}/v2/{name}" for name in ("docker.io", "ghcr.io", "mirror.gcr.io", "nvcr.io", "registry.k8s.io")
+        name: f"http://10.255.255.1:{PORT}/v2/{name}"
+        for name in ("docker.io", "ghcr.io", "mirror.gcr.io", "nvcr.io", "registry.k8s.io")
     },
     "kubegpu_charts": CHARTS,
     "docker_nvidia_runtime_probe_image": f"127.0.0.1:{PORT}/docker.io/library/busybox:1.37.0",

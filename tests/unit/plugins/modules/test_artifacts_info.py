@@ -17,7 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import REWRITE_HOSTS, recipe
 from ansible_collections.kubegpu.tenancy.tests.unit.charts import Charts
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
-from ansible_collections.kubegpu.tenancy.tests.unit.plugins.plugin_utils.test_lab_recipe import LAB, VERSIONS
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, VERSIONS
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 INVENTORIES = Path(__file__).parents[4] / "inventories"

@@ -26,7 +26,15 @@ VCLUSTER = {"name": "ml", "trust": "high", "version": "0.36.1", "state": "runnin
 KAI = {"installed": True, "version": "v0.12.0", "status": "deployed", "ready": True, "missing": [], "long_term": True}
 KAI |= {"end_of_support": "2026-12", "supported": True, "kubernetes_tested": True}
 KAI |= {"hazards": [RACE, WEBHOOK], "touching_hazards": [RACE], "accepted_hazards": ["#1103"]}
-POD = {"namespace": "default", "name": "big", "kind": "Pod", "queue": "q", "state": "pending", "reason": "over_limit", "seconds": 412}
+POD = {
+    "namespace": "default",
+    "name": "big",
+    "kind": "Pod",
+    "queue": "q",
+    "state": "pending",
+    "reason": "over_limit",
+    "seconds": 412,
+}
 POD |= {"message": "Queue q has a limit of 4 GPUs.", "advice": "Ask for less.", "since": "2026-11-22T12:30:00Z"}
 ROWS = [
     {"node": "n1", "device": "GPU-a", "tenant": "ml", "pod": "default/train", "part": 1.0},
