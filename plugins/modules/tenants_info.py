@@ -243,6 +243,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "settings": {"type": "dict", "default": {}},
     "max_age": {"type": "int", "default": 3600},
 }
+LEAST = {"max_age": 0}
 
 
 def reconcile(run: Run) -> Result:
@@ -333,7 +334,7 @@ def compare(
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC)
+    run_module(reconcile, ARGUMENT_SPEC, least=LEAST)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import check_least
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS as VARIABLE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes, vcluster, vcluster_kubeconfig
@@ -201,6 +202,20 @@ ROWS = [
         {"values": tree("sync.fromHost.configMaps", {"enabled": True, "mappings": {"byName": {"a/*": "b/c"}}})},
         "values.sync.fromHost.configMaps.mappings.byName",
         "'a/*' to 'b/c' is not a mapping",
+    ),
+    ("vcluster", {"gpu_quota": -1}, "gpu_quota", "must be at least 0, not -1"),
+    (
+        "vcluster",
+        {"trust": "partial", "network": {"egress": [{"name": "r", "namespace": "r", "ports": [1], "labels": {"a b": "x"}}]}},
+        "network.egress[0].labels.a b",
+        "is not the name of a label",
+    ),
+    ("vcluster", {"host_scheduler": "kai", "host_queues": [{"name": "a b"}]}, "host_queues.a b", "is not a name"),
+    (
+        "vcluster",
+        {"host_queues": [{"name": "a", "gpu": {"quota": 2, "limit": 1}}]},
+        "host_queues.a.gpu.limit",
+        "is below the quota",
     ),
     (
         "vcluster",
@@ -442,6 +457,8 @@ def enter_vcluster(given, tmp_path):
     params = defaults(HELM_ARG_SPEC | vcluster.ARGUMENT_SPEC) | {"name": "ml", "timeout": 1}
     answer = given.get("helm", "")
     given = {key: value for key, value in given.items() if key != "helm"}
+    # As the kernel does.
+    check_least(given, vcluster.LEAST)
     vcluster.reconcile(Run(params | given, kube=read_only(), helm=helm(answer)))
 
 
