@@ -14,7 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import BLUEPRINT, PREFIX, VERSIONS, WORKERS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import left_out
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import group_name, left_out
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import quiet
 
 ARGUMENT_SPEC = {
@@ -52,7 +52,7 @@ class ActionModule(ActionBase):
         # Before any work, rather than when it comes to the tenants.
         limit = str(known.get("ansible_limit") or "") if given is None else ""
         for tenant in result["cluster"]["selected"]:
-            if problem := left_out(limit, host, tenant["name"], ()):
+            if problem := left_out(limit, host, tenant["name"], [group_name(f"tenant_{tenant['name']}")]):
                 return {"failed": True, "msg": problem}
         unsupported = [f"{name}: {hazard}." for name, hazards in cluster.unsupported.items() for hazard in hazards]
         if warnings := [*unsupported, *(f"{text}." for text in cluster.combinations["untested"])]:

@@ -145,6 +145,17 @@ def test_versions_that_do_not_go_together_are_refused_or_a_warning():
     assert unknown[0].startswith("kubegpu_accept_combinations[0]: 'weather' is no combination.")
 
 
+def test_a_limit_may_name_tenants_by_their_group():
+    tenants = [TENANT | {"name": "team-ml"}, {"name": "web", "trust": "high"}]
+    asked = EXISTING | {"kubegpu_tenants": tenants, "ansible_limit": "dc1,tenant_team_ml"}
+    assert "failed" not in call(**asked, kubegpu_only="team-ml")
+    refused = call(**asked)
+    assert refused["msg"].startswith(
+        "--limit dc1,tenant_team_ml leaves out dc1/web, the host that stands for tenant web during the run"
+    )
+    assert refused["msg"].endswith("To act on some of them, add -e kubegpu_only=NAME.")
+
+
 def test_what_is_returned_is_what_is_documented():
     documented = yaml.safe_load(
         (ROOT / "plugins/modules/tenancy_plan.py").read_text().partition('RETURN = r"""')[2].rpartition('"""')[0]
