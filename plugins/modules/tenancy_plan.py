@@ -21,6 +21,7 @@ description:
     upstream does not list are warnings.
   - Releases of KAI Scheduler with hazards that touch what is asked for are refused, unless C(accept_hazards) names these. That
     the support of a release has ended is a warning, because it may run already, and a refusal with O(running), which tells.
+  - A queue whose GPU quota is 0 because none is written is a warning, where a pod could wait for it.
 extends_documentation_fragment:
   - kubegpu.tenancy._attributes
 attributes:

@@ -652,6 +652,21 @@ def _check_rivals(tenants: list[Tenant], problems: Problems) -> None:
             problems.add(f"{_path(index, tenant)}.gpu_nodes.{kind}", why)
 
 
+def unwritten_quotas(tenants: t.Iterable[Tenant]) -> list[str]:
+    """List the queues in which pods may wait for ever, because a GPU quota that nobody wrote is 0."""
+    found = {
+        tenant.name: queues.without_gpu_quota(tenant.queues)
+        for tenant in tenants
+        if tenant.gpu_nodes and tenant.state != "absent"
+    }
+    why = "so that pods that may not be preempted, such as those of Deployments, wait there for ever for GPUs."
+    return [
+        f"{name}: queues.{queue}.gpu.quota is not written and therefore 0, {why} Write it, also where 0 is meant."
+        for name, names in found.items()
+        for queue in names
+    ]
+
+
 # --- hazards of KAI Scheduler's releases --------------------------------------------------------------------------
 
 

@@ -126,7 +126,7 @@ def test_what_names_no_blueprint_is_refused(given, problem):
 
 
 def test_versions_that_do_not_go_together_are_refused_or_a_warning():
-    kai = {"scheduler": {"name": "kai", "version": "v0.14.7"}, "queues": [{"name": "ml"}]}
+    kai = {"scheduler": {"name": "kai", "version": "v0.14.7"}, "queues": [{"name": "ml", "gpu": {"quota": 1}}]}
     made = {"nvkind_workers": [{"count": 8}], "kubegpu_tenants": [TENANT | kai]}
     found = call(**made, nvkind_image="127.0.0.1:5000/kindest/node:v1.37.0-network-policies@sha256:00")
     assert [line.split(": ")[1] for line in found["warnings"]] == ["kai-kubernetes", "vcluster-host"]
@@ -143,6 +143,25 @@ def test_versions_that_do_not_go_together_are_refused_or_a_warning():
     assert [line.split(": ")[1] for line in there["warnings"]] == ["kai-kubernetes"]
     unknown = call(**made, kubegpu_accept_combinations=["weather"])["problems"]
     assert unknown[0].startswith("kubegpu_accept_combinations[0]: 'weather' is no combination.")
+
+
+def test_a_gpu_quota_that_nobody_wrote_is_a_warning_where_a_pod_could_wait_for_it():
+    tree = [
+        {
+            "name": "all",
+            "gpu": {"limit": 1},
+            "children": [{"name": "a", "gpu": {"quota": 1}}, {"name": "b", "gpu": {"limit": 0}}],
+        },
+        {"name": "c", "gpu": {"quota": 0}},
+        {"name": "d", "cpu": {"quota": 4}},
+    ]
+    kai = {"scheduler": {"name": "kai", "version": "v0.16.8"}, "queues": tree}
+    found = call(**EXISTING, kubegpu_tenants=[TENANT | kai])
+    assert [line.partition(" is not")[0] for line in found["warnings"]] == ["ml: queues.all.gpu.quota", "ml: queues.d.gpu.quota"]
+    assert "wait there for ever for GPUs. Write it, also where 0 is meant." in found["warnings"][0]
+    # It has no GPUs, or is not to be there.
+    for other in ({"name": "ml", "trust": "high"}, TENANT | {"state": "absent"}):
+        assert "warnings" not in call(**EXISTING, kubegpu_tenants=[other | kai])
 
 
 def test_a_limit_may_name_tenants_by_their_group():
