@@ -207,5 +207,5 @@ problems:
   type: list
   elements: str
   sample:
-    - "kubegpu_tenants[0].trsut: unknown key. Did you mean trust? Allowed here: name, trust, state, gpu_nodes, vcluster, scheduler, queues."
+    - "kubegpu_tenants[0] (team-ml).trsut: unknown key. Did you mean trust? Allowed here: name, trust, state, gpu_nodes, vcluster, scheduler, queues."
 """

@@ -16,6 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validatio
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes, vcluster, vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import by_index
 
 TENANT = VARIABLE + "[0]"
 
@@ -354,7 +355,7 @@ ROWS = [
         "plan",
         [{"name": name, "trust": "high", "gpu_nodes": {"names": ["g1"]}} for name in ("a", "b")],
         f"{VARIABLE}[1].gpu_nodes.names",
-        "is claimed by a already",
+        "is claimed by kubegpu_tenants[0] already",
     ),
     ("vcluster", {"node_selector": {"pool": True}}, "node_selector.pool", "must be a string, not True; quote it"),
     ("vcluster", {"node_selector": {"pool": "a b"}}, "node_selector.pool", "not the value of a label"),
@@ -489,6 +490,7 @@ def test_refused_before_the_first_write(monkeypatch, tmp_path, entrance, given, 
         ENTRANCES[entrance](given, tmp_path)
     problems = caught.value.problems
     assert all(problem in caught.value.message for problem in problems)
+    problems = by_index(problems)
     paths, reasons = ([paths], [reasons]) if isinstance(paths, str) else (paths, reasons)
     for path, reason in zip(paths, reasons):
         assert [problem for problem in problems if problem.startswith(f"{path}: ") and reason in problem], problems

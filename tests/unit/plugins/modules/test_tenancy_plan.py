@@ -48,7 +48,7 @@ def test_all_problems_are_reported():
         nvkind_workers=[{"count": 4}], kubegpu_tenants=[TENANT | {"trust": "x"}, {"name": "b", "trust": "high", "gpus": 1}]
     )
     assert result["failed"]
-    assert result["msg"].startswith("2 problems in the desired state, nothing was changed:\nkubegpu_tenants[0].trust: ")
+    assert result["msg"].startswith("2 problems in the desired state, nothing was changed:\nkubegpu_tenants[0] (ml).trust: ")
     assert len(result["problems"]) == 2
 
 
@@ -69,7 +69,13 @@ def test_templates_are_filled_in_on_the_way():
 
 
 def test_what_stands_for_a_tenant_is_no_desired_state():
-    found = call(kubegpu_cluster="dc1", kubegpu_tenant=TENANT, kubegpu_observed={"name": "ml"}, _kubegpu_due=["change"])
+    variables = {
+        "kubegpu_cluster": "dc1",
+        "kubegpu_tenant": TENANT,
+        "kubegpu_observed": {"name": "ml"},
+        "_kubegpu_due": ["change"],
+    }
+    found = call(**variables, inventory_hostname="dc1/ml")
     assert found["cluster"]["tenants"] == []
 
 
@@ -84,7 +90,7 @@ def test_a_release_without_support_is_a_warning_and_a_refusal_where_it_does_not_
     assert "warnings" not in call(installs=False, **inventory)
     refused = call(running={}, **inventory)
     assert refused["failed"]
-    assert refused["problems"][0].startswith(f"kubegpu_tenants[0].scheduler.version: v0.13.1 is refused. {ended}.")
+    assert refused["problems"][0].startswith(f"kubegpu_tenants[0] (ml).scheduler.version: v0.13.1 is refused. {ended}.")
 
 
 def test_a_blueprint_says_what_the_inventory_does_not():
@@ -105,7 +111,7 @@ def test_a_blueprint_says_what_the_inventory_does_not():
     again = call(**given, device_plugin_version="0.18.2", **found["defaults"])
     assert again["defaults"] == {}
     assert again["cluster"] == found["cluster"]
-    assert call(**given | {"kubegpu_blueprint": ""})["problems"] == ["kubegpu_tenants[0].scheduler.version: is missing."]
+    assert call(**given | {"kubegpu_blueprint": ""})["problems"] == ["kubegpu_tenants[0] (ml).scheduler.version: is missing."]
     variables = call({"kubegpu_blueprint": name, "kubegpu_tenants": []})
     assert variables["cluster"]["blueprint"]["name"] == name
     assert "defaults" not in variables

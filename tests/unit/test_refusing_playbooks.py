@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the playbook rehearse refuses before it makes anything, on clusters in memory."""
+"""What playbooks refuse before they make anything, on clusters in memory, and how they say it."""
 
 from __future__ import annotations
 
@@ -76,3 +76,13 @@ def test_rounds_that_cannot_be_played_are_refused(site: Site, server: Server) ->
     ):
         assert said in printed, printed[-3000:]
     assert (site.code, server.changed) == (2, [])
+
+
+def test_a_problem_of_the_desired_state_is_printed_once(site: Site, server: Server) -> None:
+    site.hosts["gpu1"]["kubegpu_tenants"] = [ML, WEB | {"trust": "hihg", "queue": []}]
+    for playbook, options in (("site", []), ("drift", ["--check"])):
+        said = " ".join(site.run("--limit=gpu1,*/*", *options, playbook=playbook).split())
+        for problem in ("kubegpu_tenants[1] (web).trust: 'hihg' is not one of", "kubegpu_tenants[1] (web).queue: unknown key."):
+            assert said.count(problem) == 1, said
+        assert "2 problems in the desired state, nothing was changed: see above." in said
+        assert (site.code, server.changed) == (4 if options else 2, [])
