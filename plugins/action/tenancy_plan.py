@@ -12,9 +12,9 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.facts import ROLE_VARIABLES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import BLUEPRINT, PREFIX, VERSIONS, WORKERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, unwritten_quotas
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import left_out
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import group_name, left_out
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import quiet
 
 ARGUMENT_SPEC = {
@@ -52,10 +52,11 @@ class ActionModule(ActionBase):
         # Before any work, rather than when it comes to the tenants.
         limit = str(known.get("ansible_limit") or "") if given is None else ""
         for tenant in result["cluster"]["selected"]:
-            if problem := left_out(limit, host, tenant["name"], ()):
+            if problem := left_out(limit, host, tenant["name"], [group_name(f"tenant_{tenant['name']}")]):
                 return {"failed": True, "msg": problem}
         unsupported = [f"{name}: {hazard}." for name, hazards in cluster.unsupported.items() for hazard in hazards]
-        if warnings := [*unsupported, *(f"{text}." for text in cluster.combinations["untested"])]:
+        untested = [f"{text}." for text in cluster.combinations["untested"]]
+        if warnings := [*unsupported, *untested, *unwritten_quotas(cluster.selected)]:
             result["warnings"] = warnings
         if given is None:
             defaults = blueprint.variables if blueprint else {}

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.action import ActionBase
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import left_out
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import group_name, left_out
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import quiet
 
 
@@ -31,7 +30,7 @@ class ActionModule(ActionBase):
         )
         known = task_vars or {}
         cluster = str(known["inventory_hostname"])
-        groups = [to_safe_group_name(name, replacer="_", force=True, silent=True) for name in args["groups"]]
+        groups = list(map(group_name, args["groups"]))
         if problem := left_out(str(known.get("ansible_limit") or ""), cluster, args["name"], groups):
             return {"failed": True, "msg": problem}
         task = self._task.copy()

@@ -199,6 +199,7 @@ ARGUMENT_SPEC = POD_ARGUMENTS | {
     "timeout": {"type": "int", "default": 240},
     "max_age": {"type": "int", "default": 0},
 }
+LEAST = {"max_age": 0}
 
 
 def reconcile(run: Run) -> Result:
@@ -207,7 +208,7 @@ def reconcile(run: Run) -> Result:
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC)
+    run_module(reconcile, ARGUMENT_SPEC, least=LEAST)
 
 
 if __name__ == "__main__":

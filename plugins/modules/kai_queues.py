@@ -33,7 +33,8 @@ options:
       - C(name) is unique in the cluster. Work is submitted to leaves only.
       - C(gpu), C(cpu) and C(memory) each take C(quota), C(limit) and C(over_quota_weight), for example C(2) or C(0.5) GPUs,
         C(8) or C(500m) CPUs, C(64Gi) or C(10G) of memory, or C(unlimited).
-      - An omitted quota is zero, an omitted limit unlimited, an omitted weight 1. An omitted resource is all three.
+      - An omitted quota of GPUs is zero, of CPU and memory unlimited. An omitted limit is unlimited, an omitted weight 1. An omitted
+        resource is all three.
       - C(priority) is 100 when omitted. C(preempt_min_runtime) and C(reclaim_min_runtime), such as C(5m), are inherited then.
         C(display_name) is shown to users.
       - What is omitted goes back to its default in the cluster too.

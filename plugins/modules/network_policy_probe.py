@@ -116,6 +116,7 @@ ARGUMENT_SPEC = {
     "timeout": {"type": "int", "default": TIMEOUT},
     "policy_timeout": {"type": "int", "default": POLICY_TIMEOUT},
 }
+LEAST = {"policy_timeout": 1}
 
 
 def reconcile(run: Run) -> Result:
@@ -127,7 +128,7 @@ def reconcile(run: Run) -> Result:
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC)
+    run_module(reconcile, ARGUMENT_SPEC, least=LEAST)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ options:
     default: []
   max_age:
     description:
-      - How many days a verdict is good for.
+      - How many days a verdict is good for, V(1) at least.
     type: int
     default: 30
   accept_holds:
@@ -132,6 +132,7 @@ ARGUMENT_SPEC = {
     "accept_holds": {"type": "list", "elements": "str", "default": []},
     "helm_binary": {"type": "str", "default": "helm"},
 }
+LEAST = {"max_age": 1}
 
 
 def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
@@ -166,7 +167,7 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC)
+    run_module(reconcile, ARGUMENT_SPEC, least=LEAST)
 
 
 if __name__ == "__main__":

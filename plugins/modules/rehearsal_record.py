@@ -32,7 +32,7 @@ options:
     default: 0
   interval:
     description:
-      - Seconds between two listings. Pods that come and go between two are not seen.
+      - Seconds between two listings, V(1) at least. Pods that come and go between two are not seen.
     type: int
     default: 15
   plain_names:
@@ -131,6 +131,7 @@ ARGUMENT_SPEC = {
     "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
     "helm_binary": {"type": "str", "default": "helm"},
 }
+LEAST = {"seconds": 0, "interval": 1}
 
 
 def reconcile(run: Run) -> Result:
@@ -156,7 +157,7 @@ def _scheduler(run: Run) -> Result:
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC)
+    run_module(reconcile, ARGUMENT_SPEC, least=LEAST)
 
 
 if __name__ == "__main__":

@@ -24,12 +24,12 @@ options:
     required: true
   rounds:
     description:
-      - How many rounds to play. With one, nothing tells how much rounds differ by chance.
+      - How many rounds to play, V(1) at least. With one, nothing tells how much rounds differ by chance.
     type: int
     default: 3
   speed:
     description:
-      - How many seconds of the trace pass in one second. The scheduler itself is as fast as it is.
+      - How many seconds of the trace pass in one second, V(0.001) at least. The scheduler itself is as fast as it is.
     type: float
     default: 1
   scheduler_name:
@@ -121,6 +121,7 @@ ARGUMENT_SPEC = {
     "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
     "timeout": {"type": "int", "default": 3600},
 }
+LEAST = {"rounds": 1, "speed": 0.001}
 
 
 def reconcile(run: Run) -> Result:
@@ -132,7 +133,7 @@ def reconcile(run: Run) -> Result:
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC)
+    run_module(reconcile, ARGUMENT_SPEC, least=LEAST)
 
 
 if __name__ == "__main__":

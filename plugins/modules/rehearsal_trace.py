@@ -40,7 +40,7 @@ options:
     default: [{count: 4, gpus: 8}]
   span:
     description:
-      - Length of the trace that O(pattern) makes, in seconds.
+      - Length of the trace that O(pattern) makes, in seconds, V(1) at least.
     type: float
     default: 600
   seed:
@@ -112,6 +112,7 @@ ARGUMENT_SPEC = {
     "span": {"type": "float", "default": 600},
     "seed": {"type": "int", "default": 1},
 }
+LEAST = {"span": 1}
 ONE_OF = [("trace", "pattern")]
 
 
@@ -127,7 +128,7 @@ def reconcile(run: Run) -> Result:
 
 
 def main() -> None:
-    run_host_module(reconcile, ARGUMENT_SPEC, required_one_of=ONE_OF, mutually_exclusive=ONE_OF)
+    run_host_module(reconcile, ARGUMENT_SPEC, least=LEAST, required_one_of=ONE_OF, mutually_exclusive=ONE_OF)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ description:
     upstream does not list are warnings.
   - Releases of KAI Scheduler with hazards that touch what is asked for are refused, unless C(accept_hazards) names these. That
     the support of a release has ended is a warning, because it may run already, and a refusal with O(running), which tells.
+  - A queue whose GPU quota is 0 because none is written is a warning, where a pod could wait for it.
 extends_documentation_fragment:
   - kubegpu.tenancy._attributes
 attributes:
@@ -206,5 +207,5 @@ problems:
   type: list
   elements: str
   sample:
-    - "kubegpu_tenants[0].trsut: unknown key. Did you mean trust? Allowed here: name, trust, state, gpu_nodes, vcluster, scheduler, queues."
+    - "kubegpu_tenants[0] (team-ml).trsut: unknown key. Did you mean trust? Allowed here: name, trust, state, gpu_nodes, vcluster, scheduler, queues."
 """

@@ -104,7 +104,7 @@ problems:
   returned: failure
   type: list
   elements: str
-  sample: ["kubegpu_tenants[0].gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: lab-worker."]
+  sample: ["kubegpu_tenants[0] (team-ml).gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: lab-worker."]
 """
 
 import typing as t

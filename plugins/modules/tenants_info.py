@@ -199,7 +199,7 @@ node_problems:
   returned: success
   type: list
   elements: str
-  sample: ["kubegpu_tenants[0].gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: lab-worker."]
+  sample: ["kubegpu_tenants[0] (team-ml).gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: lab-worker."]
 """
 
 import datetime
@@ -243,6 +243,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "settings": {"type": "dict", "default": {}},
     "max_age": {"type": "int", "default": 3600},
 }
+LEAST = {"max_age": 0}
 
 
 def reconcile(run: Run) -> Result:
@@ -333,7 +334,7 @@ def compare(
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC)
+    run_module(reconcile, ARGUMENT_SPEC, least=LEAST)
 
 
 if __name__ == "__main__":

@@ -312,6 +312,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "values": {"type": "dict"},
     "timeout": {"type": "int", "default": 300},
 }
+LEAST = {"gpu_quota": 0}
 
 
 def reconcile(run: Run, ask: Ask = ask) -> Result:
@@ -332,7 +333,7 @@ def reconcile(run: Run, ask: Ask = ask) -> Result:
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC, helm=True)
+    run_module(reconcile, ARGUMENT_SPEC, least=LEAST, helm=True)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,16 @@ from __future__ import annotations
 import fnmatch
 import re
 import typing as t
+from pathlib import Path
 
+from ansible.inventory.group import to_safe_group_name
 from ansible.inventory.manager import split_host_pattern
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+
+
+def group_name(name: str) -> str:
+    """Return the name that a group of the inventory has, such as tenant_team_ml for tenant_team-ml."""
+    return str(to_safe_group_name(name, replacer="_", force=True, silent=True))
 
 
 def left_out(limit: str, cluster: str, tenant: str, groups: t.Iterable[str]) -> str:
@@ -24,17 +31,34 @@ def left_out(limit: str, cluster: str, tenant: str, groups: t.Iterable[str]) -> 
     """
     names = ("all", f"{cluster}/{tenant}", *groups)
     try:
-        # A part between two commas may be empty.
-        if not limit or _selects([pattern for pattern in split_host_pattern(limit) if pattern], names):
+        patterns = _patterns(limit)
+        if _selects(patterns, names):
             return ""
     except re.error as exc:
         return (
             f"--limit {shown(limit)} cannot be read: what stands behind ~ is a regular expression, and here it is none ({exc})."
         )
+    except OSError as exc:
+        return f"--limit {shown(limit)} cannot be read: what stands behind @ is a file on the controller ({exc.strerror})."
+    holds = f", which says {shown(','.join(patterns))}," if "@" in limit else ""
     return (
-        f"--limit {shown(limit)} leaves out {cluster}/{tenant}, the host that stands for tenant {tenant} during the run, so that nothing would be "
-        f"done for it. Write --limit '{shown(limit)},*/*', which adds the tenants of these clusters."
+        f"--limit {shown(limit)}{holds} leaves out {cluster}/{tenant}, the host that stands for tenant {tenant} during the run, so that nothing "
+        f"would be done for it. Write --limit '{shown(limit)},*/*', which adds the tenants of these clusters. To act on some of them, add "
+        "-e kubegpu_only=NAME."
     )
+
+
+def _patterns(limit: str) -> list[str]:
+    """Return the patterns of a limit, with those in a file in place of its name, such as @site.retry.
+
+    :raises OSError: where such a file cannot be read.
+    """
+    found: list[str] = []
+    for part in split_host_pattern(limit):
+        lines = Path(part[1:]).read_text(encoding="utf-8", errors="replace").split("\n") if part.startswith("@") else [part]
+        found += [line.strip() for line in lines]
+    # A part between two commas, and a line, may be empty.
+    return list(filter(None, found))
 
 
 def _selects(patterns: t.Sequence[str], names: t.Sequence[str]) -> bool:

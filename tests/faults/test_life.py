@@ -89,14 +89,14 @@ def test_a_release_without_support_is_refused_where_it_does_not_run(life: Lab) -
     guest = WEB | {"name": "guest", "scheduler": {"name": "kai", "version": "v0.13.1"}}
     said = " ".join(life.play("site", variables(ML, WEB, guest)).split())
     assert life.code != 0
-    assert "kubegpu_tenants[2].scheduler.version: v0.13.1 is refused. end-of-support: " in said
+    assert "kubegpu_tenants[2] (guest).scheduler.version: v0.13.1 is refused. end-of-support: " in said
     assert "Give Docker NVIDIA's runtime" not in said, "it was refused only after work on the host"
     # Nor is a tenant removed that would not be made again.
     said = " ".join(
         life.play("reset", variables(ML, WEB | {"scheduler": guest["scheduler"]}), "--extra-vars=kubegpu_only=web").split()
     )
     assert life.code != 0
-    assert "kubegpu_tenants[1].scheduler.version: v0.13.1 is refused. end-of-support: " in said
+    assert "kubegpu_tenants[1] (web).scheduler.version: v0.13.1 is refused. end-of-support: " in said
     assert (FOLDER / life.name / "tenants" / "web.yml").exists()
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
@@ -19,6 +20,11 @@ def desired(name: str, **more: Any) -> Object:
     """Return a tenant as an inventory lists it."""
     scheduler = {"name": "kai", "version": KAI_VERSION}
     return {"name": name, "trust": "high", "gpu_nodes": {"count": 1}, "scheduler": scheduler, "queues": [{"name": "q"}]} | more
+
+
+def by_index(problems: list[str]) -> list[str]:
+    """Return problems of tenants as they would be without the tenants' names beside their indices."""
+    return [re.sub(r"(kubegpu_tenants\[\d+\]) \([-a-z0-9]+\)", r"\1", problem) for problem in problems]
 
 
 def item(api_version: str, kind: str, name: str, namespace: str | None = None, **more: Any) -> Object:

@@ -161,6 +161,8 @@ def test_what_would_be_no_answer_is_refused(site: Site, agrees: Server, clusters
         site.add(f"gpu{number}", agrees)
     said = site.run(*options)
     assert (site.code, reason in said) == (4, True), said
+    # It is a task that says so, and not a play whose hosts cannot be told.
+    assert "keyword 'hosts'" not in said
 
 
 @pytest.mark.parametrize(("ended", "expected"), [(0, 0), (2, 2), (1, 1), (4, 1), (5, 1), (99, 1), (250, 1), (124, 1)])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -72,6 +73,17 @@ def test_module_shows_how_it_is_used_and_what_it_returns(module):
     assert documentation["module"] == module.stem
     assert any(f"kubegpu.tenancy.{module.stem}" in task for task in examples)
     assert returned
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+def test_a_module_says_the_smallest_number_that_each_option_takes(module):
+    """The kernel says it of timeouts. Any number will do for the random choices of a trace to begin with."""
+    text = module.read_text()
+    documented = yaml.safe_load(text.partition('\nDOCUMENTATION = r"""')[2].partition('"""')[0]).get("options") or {}
+    numbers = {name for name, option in documented.items() if option.get("type") in ("int", "float")}
+    least = re.findall(r"^LEAST = (.*)$", text, re.MULTILINE)
+    assert numbers - {"timeout", "seed"} == set(ast.literal_eval(least[0]) if least else {})
+    assert text.count(", least=LEAST") == len(least)
 
 
 def test_the_action_group_holds_every_module_with_authentication_options():

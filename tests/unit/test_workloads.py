@@ -122,7 +122,7 @@ def test_a_comment_explains_what_is_asked_of_kai_scheduler(example):
 
 @in_every_example
 def test_work_that_no_job_makes_may_be_preempted(example):
-    """KAI Scheduler holds what may not be to its queue's quota of CPU, which is 0 where the inventory gives none."""
+    """KAI Scheduler holds what may not be to its queue's quotas of GPUs, CPU and memory, and takes a Deployment's pods for such."""
     deployed = [item["spec"]["template"] for item in objects(example) if item["kind"] == "Deployment"]
     assert all(pod["metadata"]["labels"]["priorityClassName"] == LOWEST_PRIORITY for pod in deployed)
 

@@ -133,6 +133,22 @@ def named(key: t.Any) -> str:
     return shown(key if isinstance(key, str) else said(key), _LONGEST)
 
 
+def check_least(options: t.Mapping[str, t.Any], least: t.Mapping[str, float]) -> None:
+    """Refuse numbers that are too small, beyond 2^63, or none at all, such as nan; None is an option that is not given.
+
+    :arg least: by the name of an option, the smallest number that it takes.
+    :raises TenancyError: with all ``problems``.
+    """
+    found = {name: options.get(name) for name in least}
+    refuse(
+        f"{name}: must be at least {least[name]}, not {said(value)}."
+        if not value > MOST
+        else f"{name}: must be at most 2^63, not {said(value)}."
+        for name, value in found.items()
+        if value is not None and not least[name] <= value <= MOST
+    )
+
+
 def plain(value: t.Any, problems: Problems | None = None, root: str = "") -> t.Any:
     """Return a value with dictionaries and lists of Python's own: Ansible's templated ones cannot be copied.
 

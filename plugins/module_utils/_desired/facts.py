@@ -46,8 +46,9 @@ CLUSTER_NAME = "kubegpu"
 # On the controller, one sub-folder an inventory host.
 CONTROLLER_FOLDER = "~/.kube/kubegpu"
 
-# What the playbooks and the inventory plugin set themselves, on the hosts that stand for tenants but for kubegpu_info.
-INTERNAL = ("kubegpu_cluster", "kubegpu_info", "kubegpu_observed", "kubegpu_tenant", "kubegpu_tenant_kubeconfig")
+# What the playbooks set themselves on the hosts of clusters; and with the inventory plugin, on those that stand for tenants, such as gpu1/ml.
+FOUND = ("kubegpu_info",)
+INTERNAL = (*FOUND, "kubegpu_cluster", "kubegpu_observed", "kubegpu_tenant", "kubegpu_tenant_kubeconfig")
 
 _NODES: Fields = {
     "count": Field(int, "Number of nodes with GPUs, which are the tenant's own."),

@@ -89,6 +89,7 @@ class Tenant:
     :ivar network: services that its network policies let through, by direction.
     :ivar queues: tree of queues as people write it.
     :ivar expires: age after which nobody needs it; empty for a tenant that is listed.
+    :ivar path: where it stands in what was given, for refusals; it does not travel.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Tenant:
     scheduler: Scheduler | None = None
     queues: tuple[Data, ...] = ()
     expires: str = ""
+    path: str = dataclasses.field(default="", compare=False)
 
     @property
     def shares_scheduler(self) -> bool:

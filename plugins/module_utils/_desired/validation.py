@@ -115,7 +115,7 @@ def desired_state(
     """
     problems = Problems()
     variables, named_by = _with_blueprint(plain(variables, problems), blueprint)
-    given = _variables(variables, problems)
+    given = _variables(variables, host, problems)
     made = given["kubegpu_cluster_provider"] != "existing"
     places = _places(given, variables, made, host, problems)
     platform = _platform(given, problems)
@@ -251,10 +251,13 @@ def _check_rehearsal(given: Data, problems: Problems) -> None:
         problems.add("kubegpu_rehearsal_max_age", f"is {most}; it is one day at least.")
 
 
-def _variables(variables: Data, problems: Problems) -> Data:
-    """Return every variable of the schema, defaults included, and refuse unknown ones."""
+def _variables(variables: Data, host: str, problems: Problems) -> Data:
+    """Return every variable of the schema, defaults included, and refuse unknown ones.
+
+    :arg host: name of the inventory host; one that stands for a tenant, such as gpu1/ml, has variables that nobody writes.
+    """
     given: Data = {}
-    known = [*facts.CLUSTER, *facts.INTERNAL]
+    known = [*facts.CLUSTER, *(facts.INTERNAL if "/" in host else facts.FOUND)]
     for key in variables:
         if key.startswith(facts.PREFIX) and key not in known:
             problems.add(named(key), f"unknown variable.{did_you_mean(key, facts.CLUSTER)} Known are {', '.join(facts.CLUSTER)}.")
@@ -332,7 +335,10 @@ def tenants_from(given: t.Any) -> list[Tenant]:
             for tenant in given
         ]
     # What the platform asks for is among their values, where Tenant.data returned them.
-    tenants = _tenants(given, Platform(), problems)
+    found = _tenants(given, Platform(), problems)
+    # An inventory has one at most.
+    temporary = [tenant for tenant in found if tenant.expires]
+    tenants = [dataclasses.replace(tenant, path=TEMPORARY) if temporary == [tenant] else tenant for tenant in found]
     _check_names(tenants, problems)
     _check_rivals(tenants, problems)
     problems.raise_if_any("the tenants")
@@ -345,15 +351,21 @@ def tenants_from(given: t.Any) -> list[Tenant]:
 def _tenants(given: t.Any, platform: Platform, problems: Problems) -> list[Tenant]:
     if not problems.typed(given, list, TENANTS):
         return []
-    return [_tenant(tenant, f"{TENANTS}[{index}]", platform, problems) for index, tenant in enumerate(given)]
+    return [_tenant(tenant, _place(index, tenant), platform, problems) for index, tenant in enumerate(given)]
+
+
+def _place(index: int, given: t.Any) -> str:
+    """Return where a tenant is listed, with its name where it has one: people do not count entries, least of all those of several files."""
+    name = given.get("name") if isinstance(given, dict) else None
+    return f"{TENANTS}[{index}] ({name})" if isinstance(name, str) and _NAME.fullmatch(name) else f"{TENANTS}[{index}]"
 
 
 def _listed(given: list[t.Any], platform: Platform, problems: Problems) -> list[Tenant]:
     """Return the tenants of the inventory. Site would make one again that has expired."""
     tenants = _tenants(given, platform, problems)
-    for index, tenant in enumerate(tenants):
+    for tenant in tenants:
         if tenant.expires:
-            problems.add(f"{TENANTS}[{index}].expires", f"what is listed stays until its entry goes; expires is for {TEMPORARY}.")
+            problems.add(f"{tenant.path}.expires", f"what is listed stays until its entry goes; expires is for {TEMPORARY}.")
     return [dataclasses.replace(tenant, expires="") for tenant in tenants]
 
 
@@ -368,11 +380,6 @@ def _temporary(given: Data, platform: Platform, problems: Problems) -> list[Tena
         why = "the next run would take its queues out of the shared scheduler. Give it a scheduler of its own, or none."
         problems.add(f"{TEMPORARY}.scheduler.shared", why)
     return [tenant]
-
-
-def _path(index: int, tenant: Tenant) -> str:
-    """Return where a tenant of the desired state stands."""
-    return TEMPORARY if tenant.expires else f"{TENANTS}[{index}]"
 
 
 def _tenant(given: t.Any, path: str, platform: Platform, problems: Problems) -> Tenant:
@@ -400,6 +407,7 @@ def _tenant(given: t.Any, path: str, platform: Platform, problems: Problems) -> 
         scheduler=_scheduler(entry, path, platform, problems),
         queues=tuple(entry.get("queues", ())),
         expires=entry.get("expires", ""),
+        path=path,
     )
     _check_vcluster(tenant, path, problems)
     return tenant
@@ -557,27 +565,25 @@ def _kai(
 
 
 def _shared_scheduler(tenants: list[Tenant], given: Data, platform: Platform, problems: Problems) -> Scheduler | None:
-    users = [index for index, tenant in enumerate(tenants) if tenant.shares_scheduler and tenant.state != "absent"]
+    users = [tenant for tenant in tenants if tenant.shares_scheduler and tenant.state != "absent"]
     if not given:
-        for index in users:
-            problems.add(
-                f"{TENANTS}[{index}].scheduler.shared", f"there is none to share: {SHARED_SCHEDULER} names no scheduler."
-            )
+        for tenant in users:
+            problems.add(f"{tenant.path}.scheduler.shared", f"there is none to share: {SHARED_SCHEDULER} names no scheduler.")
         return None
     entry = problems.mapping(given, facts.RELEASE, SHARED_SCHEDULER)
     scheduler = Scheduler(**(t.cast(Data, {"name": ""}) | entry))
     if "name" not in entry or not problems.allowed(scheduler.name, (facts.KAI,), f"{SHARED_SCHEDULER}.name"):
         return scheduler
     # All tenants' trees stand beside each other in it.
-    tree = [queue for index in users for queue in tenants[index].queues]
+    tree = [queue for tenant in users for queue in tenant.queues]
     found = _kai(scheduler, "version" in entry, tree, SHARED_SCHEDULER, TENANTS, platform, problems)
     if found.gpu_sharing:
-        for index in users:
-            problems.extend(_bound_problems(tenants[index], f"{TENANTS}[{index}]"))
+        for tenant in users:
+            problems.extend(_bound_problems(tenant))
     return found
 
 
-def _bound_problems(tenant: Tenant, path: str) -> list[str]:
+def _bound_problems(tenant: Tenant) -> list[str]:
     """Say why nothing bounds the parts of GPUs that a tenant holds on nodes it shares: a quota of Kubernetes counts whole ones only."""
     bound = tenant.gpu_nodes.shared_gpus
     try:
@@ -593,7 +599,7 @@ def _bound_problems(tenant: Tenant, path: str) -> list[str]:
         return []
     said = ", ".join(f"{name} {'none' if limit < 0 else limit}" for name, limit in limits.items())
     wanted = f"Give the tenant's top queues GPU limits of {bound} together at most, as shared_gpus says. Theirs are: {said}."
-    return [f"{path}.queues: parts of GPUs are bounded by the limits of queues alone. {wanted}"]
+    return [f"{tenant.path}.queues: parts of GPUs are bounded by the limits of queues alone. {wanted}"]
 
 
 def _built(name: str) -> dict[str, str]:
@@ -621,10 +627,10 @@ def _check_names(tenants: list[Tenant], problems: Problems) -> None:
         for first, same in others.items():
             other = tenants[first]
             if other.name == tenant.name:
-                why = f"{tenant.name} is the name of {_path(first, other)} already."
+                why = f"{tenant.name} is the name of {other.path} already."
             else:
-                why = f"{tenant.name} and {other.name} ({_path(first, other)}) would have the same {', '.join(same)}. Choose another name."
-            problems.add(f"{_path(index, tenant)}.name", why)
+                why = f"{tenant.name} and {other.path} would have the same {', '.join(same)}. Choose another name."
+            problems.add(f"{tenant.path}.name", why)
 
 
 def _check_rivals(tenants: list[Tenant], problems: Problems) -> None:
@@ -648,8 +654,23 @@ def _check_rivals(tenants: list[Tenant], problems: Problems) -> None:
                 first_alone.setdefault(claimed, index)
         for other, names in others.items():
             kind, what = ("names", f"{', '.join(names)} is") if all(names) else ("labels", "the same nodes are")
-            why = f"{what} claimed by {tenants[other].name} already ({TENANTS}[{other}]). To share nodes, both give shared_gpus."
-            problems.add(f"{_path(index, tenant)}.gpu_nodes.{kind}", why)
+            why = f"{what} claimed by {tenants[other].path} already. To share nodes, both give shared_gpus."
+            problems.add(f"{tenant.path}.gpu_nodes.{kind}", why)
+
+
+def unwritten_quotas(tenants: t.Iterable[Tenant]) -> list[str]:
+    """List the queues in which pods may wait for ever, because a GPU quota that nobody wrote is 0."""
+    found = {
+        tenant.name: queues.without_gpu_quota(tenant.queues)
+        for tenant in tenants
+        if tenant.gpu_nodes and tenant.state != "absent"
+    }
+    why = "so that pods that may not be preempted, such as those of Deployments, wait there for ever for GPUs."
+    return [
+        f"{name}: queues.{queue}.gpu.quota is not written and therefore 0, {why} Write it, also where 0 is meant."
+        for name, names in found.items()
+        for queue in names
+    ]
 
 
 # --- hazards of KAI Scheduler's releases --------------------------------------------------------------------------
@@ -671,8 +692,8 @@ def _hazards(
     unsupported: dict[str, list[str]] = {}
     chosen, live = set(only), _running(running)
     wanted = [
-        (f"{_path(index, tenant)}.scheduler", tenant.name, tenant.scheduler, _is_open(tenant))
-        for index, tenant in enumerate(tenants)
+        (f"{tenant.path}.scheduler", tenant.name, tenant.scheduler, _is_open(tenant))
+        for tenant in tenants
         if tenant.state == "present"
     ]
     for path, name, scheduler, is_open in [*wanted, (SHARED_SCHEDULER, SHARED_SCHEDULER, shared, False)]:
@@ -789,20 +810,18 @@ def _check_layout(tenants: list[Tenant], layout: list[int] | None, gpus: int | N
     if problems:
         return
     have = sorted((count for count in layout if count), reverse=True)
-    present = [(index, tenant) for index, tenant in enumerate(tenants) if tenant.state != "absent"]
+    present = [tenant for tenant in tenants if tenant.state != "absent"]
     # What is shared is nobody's alone; tenant_nodes counts it when it knows the nodes.
-    asked = {
-        tenant.name: tenant.gpu_nodes.least for _index, tenant in present if tenant.gpu_nodes and not tenant.gpu_nodes.shared_gpus
-    }
+    asked = {tenant.name: tenant.gpu_nodes.least for tenant in present if tenant.gpu_nodes and not tenant.gpu_nodes.shared_gpus}
     if sum(asked.values()) > len(have):
         who = ", ".join(f"{name} {count}" for name, count in asked.items())
         problems.add(TENANTS, f"the tenants ask for {sum(asked.values())} nodes with GPUs ({who}), the cluster has {len(have)}.")
-    for index, tenant in present:
+    for tenant in present:
         if not tenant.gpu_nodes.labels:
-            problems.extend(quota_problems(tenant, sum(have[: tenant.gpu_nodes.least]), _path(index, tenant)))
+            problems.extend(quota_problems(tenant, sum(have[: tenant.gpu_nodes.least])))
 
 
-def quota_problems(tenant: Tenant, gpus: int, path: str) -> list[str]:
+def quota_problems(tenant: Tenant, gpus: int) -> list[str]:
     """List the queues that are promised more GPU devices than the tenant has; a limit above that is harmless.
 
     :arg gpus: devices of its nodes.
@@ -814,7 +833,7 @@ def quota_problems(tenant: Tenant, gpus: int, path: str) -> list[str]:
         return []
     quotas = {queue.name: queue.spec["resources"]["gpu"]["quota"] for queue in tree.values()}
     return [
-        f"{path}.queues: queue {name} is promised {quota} GPUs, the tenant has {gpus} at most."
+        f"{tenant.path}.queues: queue {name} is promised {quota} GPUs, the tenant has {gpus} at most."
         for name, quota in quotas.items()
         if quota > gpus
     ]

@@ -15,6 +15,7 @@ import typing as t
 from ansible.module_utils.common.parameters import remove_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import check_least
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digested
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown, shown_lines
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.ansible_module import QuietModule
@@ -23,6 +24,8 @@ AnyRun = t.TypeVar("AnyRun", bound="ModuleRun")
 
 # Entries of a list, or of a mapping, that an error has at most.
 _MOST = 500
+# The smallest number of an option that most modules have: with less than a second, a run would end after its first write.
+_LEAST = {"timeout": 1}
 _DEFECT = "This is a defect of the collection kubegpu.tenancy: report it, please, with what -vvv shows of it."
 
 
@@ -38,18 +41,29 @@ class ModuleRun(Run):
         return t.cast("str | None", self.module.get_bin_path(name, opt_dirs=["/usr/local/bin"]))
 
 
-def run_host_module(reconcile: t.Callable[[ModuleRun], Result], argument_spec: dict[str, t.Any], **kwargs: t.Any) -> None:
+def run_host_module(
+    reconcile: t.Callable[[ModuleRun], Result],
+    argument_spec: dict[str, t.Any],
+    *,
+    least: t.Mapping[str, float] | None = None,
+    **kwargs: t.Any,
+) -> None:
     """Run a module that needs no cluster from its arguments to its result.
 
     :arg reconcile: does the work and returns the result, usually by ``Run.result``.
+    :arg least: the smallest numbers that options take, by their names; a timeout is one second at least.
     :arg kwargs: for AnsibleModule, such as ``required_if``.
     """
-    conclude(reconcile, ModuleRun(QuietModule(argument_spec=argument_spec, supports_check_mode=True, **kwargs)))
+    conclude(reconcile, ModuleRun(QuietModule(argument_spec=argument_spec, supports_check_mode=True, **kwargs)), least)
 
 
-def conclude(reconcile: t.Callable[[AnyRun], Result], run: AnyRun) -> None:
-    """Have the work done, and end the module with its result or its error, whatever goes wrong."""
+def conclude(reconcile: t.Callable[[AnyRun], Result], run: AnyRun, least: t.Mapping[str, float] | None = None) -> None:
+    """Have the work done, and end the module with its result or its error, whatever goes wrong.
+
+    :arg least: the smallest numbers that options take, by their names.
+    """
     try:
+        check_least(run.params, _LEAST | dict(least or {}))
         result = _without_values(reconcile(run))
         _check_numbers(result)
         _show(run)

@@ -39,12 +39,18 @@ class ClusterRun(ModuleRun):
 
 
 def run_module(
-    reconcile: t.Callable[[Run], Result], argument_spec: dict[str, t.Any], *, helm: bool = False, **kwargs: t.Any
+    reconcile: t.Callable[[Run], Result],
+    argument_spec: dict[str, t.Any],
+    *,
+    helm: bool = False,
+    least: t.Mapping[str, float] | None = None,
+    **kwargs: t.Any,
 ) -> None:
     """Run a module from its arguments, kubernetes.core's authentication options among them, to its result.
 
     :arg reconcile: does the work and returns the result, usually by ``Run.result``.
     :arg helm: whether the module takes the options of a chart as well.
+    :arg least: the smallest numbers that options take, by their names; a timeout is one second at least.
     :arg kwargs: for AnsibleModule, such as ``required_if``.
     """
     spec = AUTH_ARG_SPEC | (HELM_ARG_SPEC if helm else {}) | argument_spec
@@ -56,4 +62,4 @@ def run_module(
 
     # kubernetes.core's class checks the libraries and keeps what a kubeconfig holds out of the log; it hides the module it makes.
     kubernetes = AnsibleK8SModule(module_class=make, **({"argument_spec": spec, "supports_check_mode": True} | kwargs))
-    conclude(reconcile, ClusterRun(made[0], kubernetes))
+    conclude(reconcile, ClusterRun(made[0], kubernetes), least)

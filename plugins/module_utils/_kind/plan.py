@@ -78,11 +78,13 @@ def plan_nodes(cluster: str, workers: list[Object], gpus: list[Gpu]) -> list[Nod
     for place, worker in sorted(enumerate(workers), key=lambda item: item[1].get("gpus") is None):
         if worker.get("gpus") is None:
             count = worker.get("count") or 0
-            if count > len(free):
+            if count < 0:
+                problems.append(f"workers[{place}].count: must be at least 0, not {count}.")
+            elif count > len(free):
                 problems.append(
                     f"workers[{place}].count: {count} GPUs are wanted, but of the host's {len(gpus)} only {len(free)} are left."
                 )
-            assigned[place] = free[:count]
+            assigned[place] = free[: max(0, count)]
         else:
             assigned[place] = _named(f"workers[{place}].gpus", worker["gpus"], free, gpus, problems)
         free = [gpu for gpu in free if gpu not in assigned[place]]

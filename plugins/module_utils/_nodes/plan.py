@@ -93,7 +93,7 @@ def assign(tenants: t.Sequence[Tenant], nodes: list[Data], unlisted: t.Mapping[s
     problems = Problems()
     by_name = {node["name"]: node for node in sorted(nodes, key=lambda node: str(node["name"]))}
     # By their paths in the desired state.
-    present = {f"{TENANTS}[{index}]": tenant for index, tenant in enumerate(tenants) if tenant.state != "absent"}
+    present = {tenant.path: tenant for tenant in tenants if tenant.state != "absent"}
     listed = {tenant.name for tenant in present.values()}
     absent = {tenant.name for tenant in tenants} - listed
     # Whose each node with GPUs is, as it turns out.
@@ -135,7 +135,7 @@ def _assigned(
         if tenant.gpu_nodes:
             gpus = [nodes[name]["gpus"] for name in theirs]
             # Before the device plugin runs nobody knows how many there are.
-            problems.extend(quota_problems(tenant, sum(gpus), path) if all(gpus) else [])
+            problems.extend(quota_problems(tenant, sum(gpus)) if all(gpus) else [])
         elif not theirs:
             problems.add(path, f"{tenant.name} has no gpu_nodes, and the cluster has no node without GPUs.")
     return assigned

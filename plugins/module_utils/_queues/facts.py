@@ -31,7 +31,15 @@ TEXTS = {"display_name": "displayName", "preempt_min_runtime": "preemptMinRuntim
 AMOUNTS = {"quota": "quota", "limit": "limit", "over_quota_weight": "overQuotaWeight"}
 KEYS = ("name", "parent", "children", *RESOURCES, "priority", *TEXTS)
 
-# What an omitted amount means. To the API, an omitted limit means "nothing allowed".
-DEFAULTS: dict[str, int] = {"quota": 0, "limit": -1, "over_quota_weight": 1}
+# What an omitted amount means, by resource. To the API, an omitted limit means "nothing allowed". A quota of CPU or memory that is 0 keeps
+# every pod waiting that asks for some and may not be preempted (pkg/scheduler/plugins/proportion/capacity_policy/quota_check.go), and keeps
+# a queue from getting the GPUs of its quota back: for that it has to be within its quotas of all three (reclaimable/strategies/strategies.go
+# there, "in all resources"); the same from v0.7.11 to v0.17.0. An unlimited one counts in neither.
+_GPU_DEFAULTS = {"quota": 0, "limit": -1, "over_quota_weight": 1}
+DEFAULTS: dict[str, dict[str, int]] = {
+    "gpu": _GPU_DEFAULTS,
+    "cpu": _GPU_DEFAULTS | {"quota": -1},
+    "memory": _GPU_DEFAULTS | {"quota": -1},
+}
 # As the CRD's description of spec.priority says.
 DEFAULT_PRIORITY = 100

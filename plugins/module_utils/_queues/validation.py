@@ -110,13 +110,13 @@ def _resource(resource: str, given: t.Any, path: str, problems: list[str]) -> Ob
     problems += [f"{path}.{key}: unknown key. Allowed: {', '.join(AMOUNTS)}." for key in unknown]
     amounts: Object = {}
     for key, field in AMOUNTS.items():
-        amounts[field] = DEFAULTS[key]
+        amounts[field] = DEFAULTS[resource][key]
         try:
             if key in given:
                 amounts[field] = _amount("" if key == "over_quota_weight" else resource, given[key])
         except ValueError as exc:
             problems.append(f"{path}.{key}: {shown(exc)}")
-    if amounts["limit"] != -1 and not 0 <= amounts["quota"] <= amounts["limit"]:
+    if "quota" in given and amounts["limit"] != -1 and not 0 <= amounts["quota"] <= amounts["limit"]:
         quota, limit = (to_users(resource, amounts[key]) for key in ("quota", "limit"))
         problems.append(f"{path}.limit: {limit} is below the quota, {quota}, which could never be used up.")
     return amounts
@@ -160,17 +160,37 @@ def _wrong_levels(queues: dict[str, Queue], levels: int, version: str) -> list[s
 
 
 def overcommitted_quotas(queues: t.Mapping[str, Queue]) -> list[str]:
-    """Return where the quotas of children sum up to more than their parent's, which KAI accepts and cannot keep."""
+    """Return where the quotas of children sum up to more than their parent's, which KAI accepts and cannot keep.
+
+    An unlimited quota of CPU or memory, as where none is written, promises nothing.
+    """
     children = children_of(queues)
     problems = []
     for parent, resource in ((queues[name], resource) for name in children if name for resource in RESOURCES):
         own = parent.spec["resources"][resource]["quota"]
-        quotas = [child.spec["resources"][resource]["quota"] for child in children[parent.name]]
+        said = [child.spec["resources"][resource]["quota"] for child in children[parent.name]]
+        quotas = [quota for quota in said if quota != -1 or resource == "gpu"]
         total = -1 if -1 in quotas else sum(quotas)
         if own != -1 and (total == -1 or total > own):
             sums = f"the quotas of its children sum up to {to_users(resource, total)}, its own is {to_users(resource, own)}"
             problems.append(f"queues.{parent.name}.{resource}.quota: {sums}.")
     return problems
+
+
+def without_gpu_quota(data: t.Sequence[Object]) -> list[str]:
+    """Return the names of the queues whose GPU quota is 0 because none is written, and whose pods may have GPUs.
+
+    Pods that may not be preempted wait there for ever.
+
+    :arg data: as ``parse`` takes it.
+    """
+    names: list[str] = []
+    for item in data:
+        gpu = item.get("gpu", {})
+        if "quota" not in gpu and gpu.get("limit") != 0:
+            names.append(item["name"])
+        names += without_gpu_quota(item.get("children", []))
+    return names
 
 
 def refuse_queues_in_use(pods: t.Mapping[str, list[str]]) -> None:

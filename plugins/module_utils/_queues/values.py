@@ -181,8 +181,8 @@ def written(queue: Queue) -> Object:
         row["priority"] = shown["priority"]
     for resource in RESOURCES:
         # To the API, an omitted amount is nothing.
-        amounts = {key: shown[f"{resource}.{key}"] or 0 for key in DEFAULTS}
-        usual = {key: UNLIMITED if default == -1 else default for key, default in DEFAULTS.items()}
+        amounts = {key: shown[f"{resource}.{key}"] or 0 for key in AMOUNTS}
+        usual = {key: UNLIMITED if default == -1 else default for key, default in DEFAULTS[resource].items()}
         if differing := {key: value for key, value in amounts.items() if value != usual[key]}:
             row[resource] = differing
     return row

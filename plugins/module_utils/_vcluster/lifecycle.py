@@ -190,6 +190,7 @@ class VirtualCluster:
             lambda: validation.check_expires(options["expires"]),
             lambda: validation.check_network(options["network"], options["trust"], options["values"]),
             lambda: validation.check_room(described.values, ("the control plane", LEAST_QUOTA)),
+            lambda: _leaf_names(options["host_queues"]),
         )
         return described
 
@@ -198,7 +199,7 @@ class VirtualCluster:
         params = self.run.params
         if asked.recorded:
             return []
-        queues = [queue.name for queue in leaves(parse(params["host_queues"]))] if asked.host_scheduler else None
+        queues = _leaf_names(params["host_queues"]) if asked.host_scheduler else None
         return policies(self.name, asked.trust, queues, params["gpu_quota"] is not None, params["gpu_sharing"])
 
     def _refuse_history(self, asked: Wanted, exists: bool) -> None:
@@ -531,3 +532,15 @@ class VirtualCluster:
 
 def _is_terminating(item: Object | None) -> bool:
     return item is not None and "deletionTimestamp" in item["metadata"]
+
+
+def _leaf_names(tree: t.Any) -> list[str]:
+    """Return the names of the queues of the option host_queues to which work is submitted.
+
+    :raises TenancyError: with all ``problems`` of the tree.
+    """
+    try:
+        return [queue.name for queue in leaves(parse(tree))]
+    except TenancyError as exc:
+        problems = [f"host_{problem}" for problem in exc.problems]
+        raise TenancyError("\n".join(problems), problems=problems) from exc

@@ -10,11 +10,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import check_least
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS as VARIABLE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes, vcluster, vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import by_index
 
 TENANT = VARIABLE + "[0]"
 
@@ -202,6 +204,20 @@ ROWS = [
         "values.sync.fromHost.configMaps.mappings.byName",
         "'a/*' to 'b/c' is not a mapping",
     ),
+    ("vcluster", {"gpu_quota": -1}, "gpu_quota", "must be at least 0, not -1"),
+    (
+        "vcluster",
+        {"trust": "partial", "network": {"egress": [{"name": "r", "namespace": "r", "ports": [1], "labels": {"a b": "x"}}]}},
+        "network.egress[0].labels.a b",
+        "is not the name of a label",
+    ),
+    ("vcluster", {"host_scheduler": "kai", "host_queues": [{"name": "a b"}]}, "host_queues.a b", "is not a name"),
+    (
+        "vcluster",
+        {"host_queues": [{"name": "a", "gpu": {"quota": 2, "limit": 1}}]},
+        "host_queues.a.gpu.limit",
+        "is below the quota",
+    ),
     (
         "vcluster",
         {"values": tree("networking.replicateServices.toHost", [{"from": "web", "to": "web"}])},
@@ -339,7 +355,7 @@ ROWS = [
         "plan",
         [{"name": name, "trust": "high", "gpu_nodes": {"names": ["g1"]}} for name in ("a", "b")],
         f"{VARIABLE}[1].gpu_nodes.names",
-        "is claimed by a already",
+        "is claimed by kubegpu_tenants[0] already",
     ),
     ("vcluster", {"node_selector": {"pool": True}}, "node_selector.pool", "must be a string, not True; quote it"),
     ("vcluster", {"node_selector": {"pool": "a b"}}, "node_selector.pool", "not the value of a label"),
@@ -442,6 +458,8 @@ def enter_vcluster(given, tmp_path):
     params = defaults(HELM_ARG_SPEC | vcluster.ARGUMENT_SPEC) | {"name": "ml", "timeout": 1}
     answer = given.get("helm", "")
     given = {key: value for key, value in given.items() if key != "helm"}
+    # As the kernel does.
+    check_least(given, vcluster.LEAST)
     vcluster.reconcile(Run(params | given, kube=read_only(), helm=helm(answer)))
 
 
@@ -472,6 +490,7 @@ def test_refused_before_the_first_write(monkeypatch, tmp_path, entrance, given, 
         ENTRANCES[entrance](given, tmp_path)
     problems = caught.value.problems
     assert all(problem in caught.value.message for problem in problems)
+    problems = by_index(problems)
     paths, reasons = ([paths], [reasons]) if isinstance(paths, str) else (paths, reasons)
     for path, reason in zip(paths, reasons):
         assert [problem for problem in problems if problem.startswith(f"{path}: ") and reason in problem], problems

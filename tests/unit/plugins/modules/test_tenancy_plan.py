@@ -48,7 +48,7 @@ def test_all_problems_are_reported():
         nvkind_workers=[{"count": 4}], kubegpu_tenants=[TENANT | {"trust": "x"}, {"name": "b", "trust": "high", "gpus": 1}]
     )
     assert result["failed"]
-    assert result["msg"].startswith("2 problems in the desired state, nothing was changed:\nkubegpu_tenants[0].trust: ")
+    assert result["msg"].startswith("2 problems in the desired state, nothing was changed:\nkubegpu_tenants[0] (ml).trust: ")
     assert len(result["problems"]) == 2
 
 
@@ -69,7 +69,13 @@ def test_templates_are_filled_in_on_the_way():
 
 
 def test_what_stands_for_a_tenant_is_no_desired_state():
-    found = call(kubegpu_cluster="dc1", kubegpu_tenant=TENANT, kubegpu_observed={"name": "ml"}, _kubegpu_due=["change"])
+    variables = {
+        "kubegpu_cluster": "dc1",
+        "kubegpu_tenant": TENANT,
+        "kubegpu_observed": {"name": "ml"},
+        "_kubegpu_due": ["change"],
+    }
+    found = call(**variables, inventory_hostname="dc1/ml")
     assert found["cluster"]["tenants"] == []
 
 
@@ -84,7 +90,7 @@ def test_a_release_without_support_is_a_warning_and_a_refusal_where_it_does_not_
     assert "warnings" not in call(installs=False, **inventory)
     refused = call(running={}, **inventory)
     assert refused["failed"]
-    assert refused["problems"][0].startswith(f"kubegpu_tenants[0].scheduler.version: v0.13.1 is refused. {ended}.")
+    assert refused["problems"][0].startswith(f"kubegpu_tenants[0] (ml).scheduler.version: v0.13.1 is refused. {ended}.")
 
 
 def test_a_blueprint_says_what_the_inventory_does_not():
@@ -105,7 +111,7 @@ def test_a_blueprint_says_what_the_inventory_does_not():
     again = call(**given, device_plugin_version="0.18.2", **found["defaults"])
     assert again["defaults"] == {}
     assert again["cluster"] == found["cluster"]
-    assert call(**given | {"kubegpu_blueprint": ""})["problems"] == ["kubegpu_tenants[0].scheduler.version: is missing."]
+    assert call(**given | {"kubegpu_blueprint": ""})["problems"] == ["kubegpu_tenants[0] (ml).scheduler.version: is missing."]
     variables = call({"kubegpu_blueprint": name, "kubegpu_tenants": []})
     assert variables["cluster"]["blueprint"]["name"] == name
     assert "defaults" not in variables
@@ -126,7 +132,7 @@ def test_what_names_no_blueprint_is_refused(given, problem):
 
 
 def test_versions_that_do_not_go_together_are_refused_or_a_warning():
-    kai = {"scheduler": {"name": "kai", "version": "v0.14.7"}, "queues": [{"name": "ml"}]}
+    kai = {"scheduler": {"name": "kai", "version": "v0.14.7"}, "queues": [{"name": "ml", "gpu": {"quota": 1}}]}
     made = {"nvkind_workers": [{"count": 8}], "kubegpu_tenants": [TENANT | kai]}
     found = call(**made, nvkind_image="127.0.0.1:5000/kindest/node:v1.37.0-network-policies@sha256:00")
     assert [line.split(": ")[1] for line in found["warnings"]] == ["kai-kubernetes", "vcluster-host"]
@@ -143,6 +149,36 @@ def test_versions_that_do_not_go_together_are_refused_or_a_warning():
     assert [line.split(": ")[1] for line in there["warnings"]] == ["kai-kubernetes"]
     unknown = call(**made, kubegpu_accept_combinations=["weather"])["problems"]
     assert unknown[0].startswith("kubegpu_accept_combinations[0]: 'weather' is no combination.")
+
+
+def test_a_gpu_quota_that_nobody_wrote_is_a_warning_where_a_pod_could_wait_for_it():
+    tree = [
+        {
+            "name": "all",
+            "gpu": {"limit": 1},
+            "children": [{"name": "a", "gpu": {"quota": 1}}, {"name": "b", "gpu": {"limit": 0}}],
+        },
+        {"name": "c", "gpu": {"quota": 0}},
+        {"name": "d", "cpu": {"quota": 4}},
+    ]
+    kai = {"scheduler": {"name": "kai", "version": "v0.16.8"}, "queues": tree}
+    found = call(**EXISTING, kubegpu_tenants=[TENANT | kai])
+    assert [line.partition(" is not")[0] for line in found["warnings"]] == ["ml: queues.all.gpu.quota", "ml: queues.d.gpu.quota"]
+    assert "wait there for ever for GPUs. Write it, also where 0 is meant." in found["warnings"][0]
+    # It has no GPUs, or is not to be there.
+    for other in ({"name": "ml", "trust": "high"}, TENANT | {"state": "absent"}):
+        assert "warnings" not in call(**EXISTING, kubegpu_tenants=[other | kai])
+
+
+def test_a_limit_may_name_tenants_by_their_group():
+    tenants = [TENANT | {"name": "team-ml"}, {"name": "web", "trust": "high"}]
+    asked = EXISTING | {"kubegpu_tenants": tenants, "ansible_limit": "dc1,tenant_team_ml"}
+    assert "failed" not in call(**asked, kubegpu_only="team-ml")
+    refused = call(**asked)
+    assert refused["msg"].startswith(
+        "--limit dc1,tenant_team_ml leaves out dc1/web, the host that stands for tenant web during the run"
+    )
+    assert refused["msg"].endswith("To act on some of them, add -e kubegpu_only=NAME.")
 
 
 def test_what_is_returned_is_what_is_documented():

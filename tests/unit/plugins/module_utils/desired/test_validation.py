@@ -16,6 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as facts_of_vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import by_index
 
 KAI = {"name": "kai", "version": "v0.16.8"}
 QUEUES = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "training", "gpu": {"quota": 3}}]}]
@@ -24,7 +25,7 @@ WEB = {"name": "web", "trust": "partial"}
 ML = {"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}, "scheduler": KAI, "queues": QUEUES}
 
 
-CLAIMED = f"claimed by ml already ({TENANTS}[0]). To share nodes, both give shared_gpus."
+CLAIMED = f"claimed by {TENANTS}[0] already. To share nodes, both give shared_gpus."
 SHARED = {"name": "kai", "shared": True}
 NOT_SHARED = {"shared": False, "chart": "", "repository": ""}
 
@@ -46,7 +47,7 @@ def problems(tenants, workers=None, shared_scheduler=None):
         plan(tenants, workers, shared_scheduler)
     found = caught.value.details["problems"]
     assert all(problem in caught.value.message for problem in found)
-    return found
+    return by_index(found)
 
 
 REGISTRY = {"name": "registry", "namespace": "registry", "labels": {"app": "registry"}, "ports": [5000]}
@@ -457,10 +458,45 @@ def test_the_layouts_that_the_role_takes():
 # --- the cluster around the tenants ------------------------------------------------------------------------------
 
 
-def refused(**variables):
+def refused(host="dc1", **variables):
     with pytest.raises(TenancyError) as caught:
-        desired_state(variables, "dc1", TODAY)
+        desired_state(variables, host, TODAY)
     return caught.value.problems
+
+
+def test_a_tenant_is_named_beside_its_index_and_a_temporary_one_by_its_own_path():
+    web = WEB | {"scheduler": SHARED}
+    job = WEB | {"name": "ci-1", "gpu_nodes": {"count": 1}}
+    tenants = [
+        ML | {"gpu_nodes": {"names": ["a"]}},
+        web,
+        WEB | {"name": "b", "gpu_nodes": {"names": ["a"]}},
+        WEB | {"name": "No"},
+    ]
+    found = refused(
+        kubegpu_tenants=tenants, kubegpu_temporary_tenant=job, kubegpu_cluster_provider="existing", kubegpu_kubeconfig="/x"
+    )
+    assert [problem.partition(":")[0] for problem in found] == [
+        "kubegpu_tenants[3].name",
+        "kubegpu_temporary_tenant.expires",
+        "kubegpu_tenants[2] (b).gpu_nodes.names",
+        "kubegpu_tenants[1] (web).scheduler.shared",
+    ]
+    assert "a is claimed by kubegpu_tenants[0] (ml) already." in found[2]
+    # On their way to modules, too.
+    known = [tenant | {"expires": expires} for tenant, expires in ((WEB, ""), (job, "2h"))]
+    assert [tenant.path for tenant in tenants_from(known)] == ["kubegpu_tenants[0] (web)", "kubegpu_temporary_tenant"]
+    many = [tenant.path for tenant in tenants_from([known[1], known[1] | {"name": "ci-2"}])]
+    assert many == ["kubegpu_tenants[0] (ci-1)", "kubegpu_tenants[1] (ci-2)"]
+
+
+def test_a_variable_of_the_host_of_a_tenant_is_a_slip_on_that_of_a_cluster():
+    (problem,) = refused(kubegpu_tenant=[WEB])
+    assert problem.startswith("kubegpu_tenant: unknown variable. Did you mean kubegpu_tenants?")
+    (problem,) = refused(kubegpu_cluster="existing", kubegpu_info={})
+    assert problem.startswith("kubegpu_cluster: unknown variable. Did you mean ")
+    # As add_host and the inventory plugin give them.
+    assert desired_state({"kubegpu_tenant": WEB, "kubegpu_cluster": "gpu1"}, "gpu1/web", TODAY).tenants == ()
 
 
 def test_a_provider_that_does_not_exist_is_refused():
@@ -472,7 +508,7 @@ def test_an_unknown_variable_is_refused_with_a_guess():
     assert problem.startswith("kubegpu_tenant_list: unknown variable.")
     (problem,) = refused(kubegpu_tenats=[])
     assert problem.startswith("kubegpu_tenats: unknown variable. Did you mean kubegpu_tenants?")
-    assert desired_state({"kubegpu_cluster": "dc1", "other": 1}, "dc1", TODAY).tenants == ()
+    assert desired_state({"kubegpu_info": {}, "other": 1}, "dc1", TODAY).tenants == ()
 
 
 def test_an_existing_cluster_needs_its_kubeconfig():
@@ -542,7 +578,7 @@ def test_what_is_refused_of_a_temporary_tenant(change, expected):
     variables = {TENANTS: [WEB], "nvkind_workers": WORKERS, TEMPORARY: job} | ({SHARED_SCHEDULER: shared} if shared else {})
     with pytest.raises(TenancyError) as caught:
         desired_state(variables, "gpu1", TODAY, running={})
-    assert any(expected in problem for problem in caught.value.problems), caught.value.problems
+    assert any(expected in problem for problem in by_index(caught.value.problems)), caught.value.problems
 
 
 def test_what_is_listed_does_not_expire():
@@ -626,7 +662,7 @@ def hazards(*tenants, running=None, today=TODAY, **variables):
 def refused_for(*tenants, **more):
     with pytest.raises(TenancyError) as caught:
         hazards(*tenants, **more)
-    return caught.value.problems
+    return by_index(caught.value.problems)
 
 
 def test_a_hazard_that_touches_and_that_nobody_accepted_is_refused_by_its_path():
@@ -844,7 +880,7 @@ def test_a_scheduler_is_told_that_there_is_no_runtime_class():
 
 def test_a_release_that_needs_a_runtime_class_is_refused_without_one():
     tenant = ML | {"scheduler": {"name": "kai", "version": "v0.13.1", "gpu_sharing": True, "accept_hazards": ["#1103"]}}
-    with pytest.raises(TenancyError, match=r"kubegpu_tenants\[0\].scheduler.version: in v0.13.1, reservation pods name"):
+    with pytest.raises(TenancyError, match=r"kubegpu_tenants\[0\] \(ml\).scheduler.version: in v0.13.1, reservation pods name"):
         read([tenant], kubegpu_runtime_class="")
 
 
@@ -972,9 +1008,7 @@ def test_names_of_which_the_same_is_built_are_refused():
     names = ["abcde-v-tenant-abcde-v-te", "web", "abcde-v-tenant-abcde-v-te-v-tenant-abcde"]
     tenants = [{"name": name, "trust": "high"} for name in names]
     (problem,) = problems(tenants)
-    assert problem == (
-        f"{TENANTS}[2].name: {names[2]} and {names[0]} ({TENANTS}[0]) would have the same {ROLE}. Choose another name."
-    )
+    assert problem == (f"{TENANTS}[2].name: {names[2]} and {TENANTS}[0] would have the same {ROLE}. Choose another name.")
     with pytest.raises(TenancyError, match="would have the same ClusterRole"):
         tenants_from(tenants)
     # What is to go has its objects still.

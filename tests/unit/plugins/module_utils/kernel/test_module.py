@@ -20,7 +20,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 
-SPEC = {"name": {"type": "str", "required": True}, "timeout": {"type": "int", "default": 7}}
+SPEC = {"name": {"type": "str", "required": True}, "timeout": {"type": "int", "default": 7}, "speed": {"type": "float"}}
 TOKEN = "eyJhbGciOiJSUzI1NiJ9"
 KUBECONFIG = {"users": [{"name": "x", "user": {"token": TOKEN}}]}
 
@@ -66,6 +66,26 @@ def test_an_error_is_a_failure_with_its_details(outcome):
     # Before ansible-core 2.21, the module's arguments as well.
     result.pop("invocation", None)
     assert result == {"failed": True, "msg": "name: ml is taken.", "status": 409, "last_seen": "ml"}
+
+
+@pytest.mark.parametrize("run_module", [run_module, run_host_module])
+@pytest.mark.parametrize(
+    ("option", "given", "said"),
+    [
+        ("timeout", 0, "timeout: must be at least 1, not 0."),
+        ("timeout", -5, "timeout: must be at least 1, not -5."),
+        ("timeout", 2**64, "timeout: must be at most 2^63, not a number beyond 2^63."),
+        ("speed", 0, "speed: must be at least 0.001, not 0.0."),
+        ("speed", "nan", "speed: must be at least 0.001, not nan."),
+        ("speed", "inf", "speed: must be at most 2^63, not inf."),
+    ],
+)
+def test_a_number_out_of_range_is_refused_before_anything_runs(outcome, run_module, option, given, said):
+    def reconcile(_run):
+        pytest.fail("it ran")
+
+    code, result = outcome(reconcile, options={option: given}, run_module=run_module, least={"speed": 0.001})
+    assert (code, result["msg"], result["problems"]) == (1, said, [said])
 
 
 def test_an_error_with_pictures_is_shown_as_lines(outcome):

@@ -467,3 +467,5 @@ def test_all_that_is_wrong_with_workers_is_named_at_once(make: t.Callable[..., C
     with pytest.raises(TenancyError) as caught:
         make(workers=workers).present()
     assert [problem.split(":")[0] for problem in caught.value.problems] == ["workers[0].gpus", "workers[1].count"]
+    with pytest.raises(TenancyError, match=r"^workers\[0\].count: must be at least 0, not -2\.$"):
+        make(workers=[{"gpus": None, "count": -2, "labels": {}}]).present()

@@ -130,7 +130,7 @@ def test_assignments(tenants, nodes, expected):
         pytest.param(
             [tenant("a", count=1), tenant("b", count=2)],
             [node("n1", 4, "a"), node("n2", 4)],
-            f"{TENANTS}[1].gpu_nodes.count: b needs 2 nodes with GPUs; 0 are its own, 1 of all 2 are free.",
+            f"{TENANTS}[0] (b).gpu_nodes.count: b needs 2 nodes with GPUs; 0 are its own, 1 of all 2 are free.",
             id="too few",
         ),
         pytest.param(
@@ -160,7 +160,7 @@ def test_assignments(tenants, nodes, expected):
         pytest.param(
             [tenant("a", names=["n9"])],
             [node("n1", 4)],
-            f"{TENANTS}[0].gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: n1.",
+            f"{TENANTS}[0] (a).gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: n1.",
             id="no such node",
         ),
         pytest.param(
@@ -173,7 +173,7 @@ def test_assignments(tenants, nodes, expected):
         pytest.param(
             [tenant("a", [{"name": "q", "gpu": {"quota": 5}}], count=1)],
             [node("n1", 4)],
-            f"{TENANTS}[0].queues: queue q is promised 5 GPUs, the tenant has 4 at most.",
+            f"{TENANTS}[0] (a).queues: queue q is promised 5 GPUs, the tenant has 4 at most.",
             id="quota",
         ),
     ],

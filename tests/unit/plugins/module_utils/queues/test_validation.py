@@ -155,6 +155,23 @@ def test_quotas_of_children_above_their_parents(own, children, sums):
     assert problems == ([f"queues.r.gpu.quota: the quotas of its children {sums}."] if sums else [])
 
 
+def test_cpu_and_memory_that_nobody_divides_keep_no_pod_waiting():
+    """Where nothing is written of them, their quotas are unlimited, whatever the limit is; and a promise is only what is written."""
+    tree = [
+        {"name": "r", "gpu": {"quota": 4}, "cpu": {"quota": 8}, "children": [{"name": "c", "cpu": {"limit": 2}, "memory": {}}]}
+    ]
+    queues = parse(tree)
+    quotas = {name: [amounts["quota"] for amounts in queue.spec["resources"].values()] for name, queue in queues.items()}
+    assert quotas == {"r": [4, 8000, -1], "c": [0, -1, -1]}
+    assert overcommitted_quotas(queues) == []
+    assert list(map(written, queues.values())) == [
+        {"name": "r", "gpu": {"quota": 4}, "cpu": {"quota": 8}},
+        {"name": "c", "parent": "r", "cpu": {"limit": 2}},
+    ]
+    (problem,) = overcommitted_quotas(parse([tree[0] | {"children": [{"name": "c", "cpu": {"quota": 9}}]}]))
+    assert problem.startswith("queues.r.cpu.quota: the quotas of its children sum up to 9")
+
+
 def test_queues_in_use_are_named_with_ten_pods_at_most():
     refuse_queues_in_use({})
     with pytest.raises(TenancyError) as caught:

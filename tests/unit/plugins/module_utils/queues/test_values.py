@@ -27,7 +27,7 @@ TREE = [
         ],
     }
 ]
-FREE = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 
 def test_manifest():

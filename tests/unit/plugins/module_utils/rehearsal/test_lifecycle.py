@@ -245,6 +245,25 @@ def test_errors_that_the_scheduler_logs_are_counted(cluster):
     assert found.measures["log_errors"] == 1
 
 
+def test_a_log_that_cannot_be_read_is_a_warning_and_ends_no_round(cluster, monkeypatch):
+    made(cluster)
+    for name in ("scheduler-1", "binder-1"):
+        metadata = {"name": name, "namespace": "kai-scheduler"}
+        cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": {}})
+    cluster.pod_logs["binder-1"] = "2026-11-23T08:00:00.000Z\tERROR\tno pod a-1\n"
+    read = cluster.logs
+
+    def logs(name, *rest, **options):
+        if name == "scheduler-1":
+            raise TenancyError("Reading the log of Pod scheduler-1 failed: 502")
+        return read(name, *rest, **options)
+
+    monkeypatch.setattr(cluster, "logs", logs)
+    here = run(cluster)
+    (found,) = play(here, Trace(30.0, TRACE.nodes, QUEUES, {}, (WORK[0],)), "kai-scheduler", rounds=1, speed=5)
+    assert (found.measures["log_errors"], here.warnings) == (1, ["Reading the log of Pod scheduler-1 failed: 502"])
+
+
 def named(cluster, kind):
     return {item["metadata"]["name"]: item for item in cluster.list(*kind)}
 

@@ -182,20 +182,22 @@ def test_a_queue_that_does_not_exist_is_the_default_one():
 
 
 def test_queues_as_users_write_them():
+    # To the API, what is omitted is nothing.
+    nothing = {"quota": 0, "limit": 0, "over_quota_weight": 0}
     assert record([]).queues == [
-        # To the API, what is omitted is nothing.
         {
             "name": "default-queue",
-            **{resource: {"limit": 0, "over_quota_weight": 0} for resource in ("gpu", "cpu", "memory")},
+            "gpu": {"limit": 0, "over_quota_weight": 0},
+            "cpu": nothing,
+            "memory": nothing,
         },
-        {"name": "ml", "gpu": {"quota": 4}, **{key: {"limit": 0, "over_quota_weight": 0} for key in ("cpu", "memory")}},
+        {"name": "ml", "gpu": {"quota": 4}, "cpu": nothing, "memory": nothing},
         {
             "name": "training",
             "parent": "ml",
             "priority": 50,
             "gpu": {"quota": 3, "limit": 4, "over_quota_weight": 2},
-            "cpu": {"quota": "unlimited"},
-            "memory": {"limit": 0, "over_quota_weight": 0},
+            "memory": nothing,
         },
     ]
 
