@@ -38,8 +38,9 @@ def left_out(limit: str, cluster: str, tenant: str, groups: t.Iterable[str]) -> 
         return (
             f"--limit {shown(limit)} cannot be read: what stands behind ~ is a regular expression, and here it is none ({exc})."
         )
-    except OSError as exc:
-        return f"--limit {shown(limit)} cannot be read: what stands behind @ is a file on the controller ({exc.strerror})."
+    # A name with a zero byte is no name.
+    except (OSError, ValueError) as exc:
+        return f"--limit {shown(limit)} cannot be read: what stands behind @ is a file on the controller ({shown(exc)})."
     holds = f", which says {shown(','.join(patterns))}," if "@" in limit else ""
     return (
         f"--limit {shown(limit)}{holds} leaves out {cluster}/{tenant}, the host that stands for tenant {tenant} during the run, so that nothing "

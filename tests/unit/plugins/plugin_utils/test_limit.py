@@ -68,7 +68,7 @@ def test_a_file_with_a_limit_is_read_as_ansible_does(tmp_path, lines, stays):
 
 
 def test_a_file_with_a_limit_that_cannot_be_read_is_told(tmp_path):
-    assert "cannot be read: what stands behind @ is a file on the controller (No such file" in left_out(
+    assert "cannot be read: what stands behind @ is a file on the controller ([Errno 2] No such file" in left_out(
         f"@{tmp_path}/none", "gpu1", "ml", ()
     )
 
