@@ -134,6 +134,7 @@ class Probe:
 
     :ivar fingerprint: a digest of what the verdicts rest on.
     :ivar waiting: checks that have not begun; ``results`` has those that are decided.
+    :ivar others: UUIDs of the GPUs that were reserved before the probe began, or that other pods were seen to share since.
     """
 
     def __init__(self, run: Run) -> None:
@@ -156,7 +157,7 @@ class Probe:
         self.devices = {
             node["metadata"]["name"]: devices(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)) for node in nodes
         }
-        self.others = frozenset(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
+        self.others = set(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
 
     def _nodes(self) -> list[Object]:
         """Return the nodes that the probe may use.
@@ -248,6 +249,8 @@ class Probe:
         verdict, reason = status.judge_begun(check, len(check.pods) - len(trial.coming), seen, accepted)
         if verdict != PASSED:
             return verdict, reason
+        # Pods of others may come back and end while the check's pods are placed.
+        self._note_sharing(self.kube.list("v1", "Pod"))
         try:
             self._create(trial.coming.pop(0), trial.deadline)
         except TenancyError as exc:
@@ -284,10 +287,16 @@ class Probe:
         trial, now = self.running[check], self.run.deadline.clock()
         trial.complete = trial.complete or now
         seen.settled = now - trial.complete >= SETTLE
-        seen.cluster, seen.devices, seen.others = self.kube.list("v1", "Pod"), self.devices, self.others
+        seen.cluster, seen.devices = self.kube.list("v1", "Pod"), self.devices
+        self._note_sharing(seen.cluster)
+        seen.others = frozenset(self.others)
         groups, queue = self.kube.list(*POD_GROUP), self.kube.get(API_VERSION, KIND, check.queue)
         before = self.capacity.allocated.get(check.queue, NONE)
         seen.counts = status.counts(check, seen.pods, groups, queue, self.resource, before)
+
+    def _note_sharing(self, cluster: list[Object]) -> None:
+        """Note which GPUs other pods share now: pods of a check may have been placed beside them."""
+        self.others |= status.shared_gpus(pod for pod in cluster if pod["metadata"].get("namespace") != self.namespace)
 
     def _read_logs(self, check: Check, pods: dict[str, Object]) -> None:
         for name in check.pod_names:

@@ -237,6 +237,39 @@ def test_a_gpu_that_others_share_may_take_some_of_the_pods():
     assert result["reason"].startswith("0.5 on GPU-0, 0.25 + 0.25 on GPU-1")
 
 
+class Returning(Cluster):
+    """A half of another pod comes back while the probe runs.
+
+    :arg before: the probe's pod before which it comes; ``until``, the one before which it ends again.
+    """
+
+    def __init__(self, before, until):
+        super().__init__()
+        self.before, self.until = before, until
+
+    def create(self, definition):
+        name = definition["metadata"]["name"]
+        if name == self.before:
+            gpu = next(gpu for gpu in range(9) if sum(self.shared.get(gpu, {}).values()) + Decimal("0.5") <= 1)
+            if gpu not in self.shared:
+                self.reserve(gpu)
+            self.shared.setdefault(gpu, {})["work"] = Decimal("0.5")
+            self.have_pod("work", "default", {"labels": {"runai-gpu-group": f"g-{gpu}"}}, phase="Running")
+        elif name == self.until:
+            self.drop("v1", "Pod", "work", "default")
+            for parts in self.shared.values():
+                parts.pop("work", None)
+        return super().create(definition)
+
+
+@pytest.mark.parametrize(("before", "until"), [("fraction-1", ""), ("fraction-2", ""), ("fraction-2", "fraction-3")])
+def test_a_gpu_that_others_come_to_share_meanwhile_may_take_some_of_the_pods(before, until):
+    """As after a resume: a Deployment's half comes back once the scheduler runs, and the probe runs at once."""
+    kube = Returning(before, until)
+    result = run(params(checks=["fraction"]), kube, False)["results"][0]
+    assert (result["verdict"], result["reason"].count(" on GPU-")) == ("passed", 2)
+
+
 def test_the_queues_status_from_before_a_pause_does_not_count():
     """It still has a GPU that ended with the pause, and is written when KAI's controllers see the next change."""
     kube = Cluster()
