@@ -53,7 +53,11 @@ def test_what_is_not_left_out_is_done(site: Site, playbook: str, options: list[s
 @pytest.mark.parametrize(
     ("playbook", "options", "reason"),
     [
-        ("site", ["--tags=tenant"], "tenant: no tag of this playbook. Did you mean tenants? It has cluster, tenants, verify, summary."),
+        (
+            "site",
+            ["--tags=tenant"],
+            "tenant: no tag of this playbook. Did you mean tenants? It has cluster, tenants, verify, summary.",
+        ),
         ("cleanup", ["--tags=lab"], "lab: no tag of this playbook."),
         ("reset", ["--skip-tags=tenants", "--extra-vars=kubegpu_only=ml"], "Run it without --skip-tags tenants"),
         ("artifacts", ["--tags=images"], "images: no tag of this playbook. It has none"),
