@@ -10,16 +10,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, Site
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, STORAGE, Site
 from ansible_collections.kubegpu.tenancy.tests.unit.served import served
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import on_host
 
-STORAGE = {
-    "apiVersion": "storage.k8s.io/v1",
-    "kind": "StorageClass",
-    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-    "provisioner": "example.com/disk",
-}
 ML = {"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}}
 
 
