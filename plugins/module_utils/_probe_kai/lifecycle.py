@@ -236,7 +236,9 @@ class Probe:
         seen = self._observe()
         for check, trial in list(self.running.items()):
             verdict, reason = self._judge(check, trial, seen)
-            if verdict is None and trial.over:
+            if verdict is None and trial.over and (taken := self._taken(check, seen)):
+                verdict, reason = NOT_TRIED, taken
+            elif verdict is None and trial.over:
                 verdict, reason = FAILED, f"no verdict in time: {self._explained(check, reason, trial)}"
             if verdict is not None:
                 self._conclude(check, verdict, reason)
@@ -256,6 +258,18 @@ class Probe:
         except TenancyError as exc:
             return FAILED, exc.message
         return None, "the next of its pods was just created"
+
+    def _taken(self, check: Check, seen: status.Observation) -> str:
+        """Return what of the GPUs that a waiting check needs others took since the probe began; empty where its pods all have a node."""
+        pods = [seen.pods[name] for name in check.pod_names if name in seen.pods]
+        if all(pod["spec"].get("nodeName") for pod in pods):
+            return ""
+        others = status.of_others(self.kube.list("v1", "Pod"), self.namespace)
+        free = free_gpus(self._nodes(), others, self.resource)
+        # What queues have left is not asked again: their status counts the probe's own pods, and lags behind.
+        now = Capacity(self.capacity.queues, self.capacity.allocated, free)
+        shortage = now.shortage(check, [other for other in self.running if other is not check])
+        return f"{shortage}: others took theirs meanwhile" if shortage else ""
 
     def _explained(self, check: Check, reason: str, trial: Trial) -> str:
         """Return why there is no verdict, with the newest warning of the check's pods, or else the scheduler's last error where nobody says why."""

@@ -327,6 +327,13 @@ def misowned(pods: list[Object], uuids: list[str], seen: Observation) -> list[st
     ]
 
 
+def of_others(pods: t.Iterable[Object], namespace: str) -> list[Object]:
+    """Return the pods outside of the probe's namespace, without those that reserve GPUs for its pods alone."""
+    outside = [pod for pod in pods if pod["metadata"].get("namespace") != namespace]
+    used = {group for pod in outside if not _is_reservation(pod) for group in gpu_groups(pod)}
+    return [pod for pod in outside if not _is_reservation(pod) or gpu_groups(pod) & used]
+
+
 def shared_gpus(pods: t.Iterable[Object]) -> set[str]:
     """Return the UUIDs of the GPUs that pods share, by the pods that reserve them."""
     known = list(pods)

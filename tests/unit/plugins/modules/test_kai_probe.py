@@ -270,6 +270,39 @@ def test_a_gpu_that_others_come_to_share_meanwhile_may_take_some_of_the_pods(bef
     assert (result["verdict"], result["reason"].count(" on GPU-")) == ("passed", 2)
 
 
+class Taken(Cluster):
+    """Pods of others take GPUs before a pod of the probe is created, which then stays pending.
+
+    :arg gpus: how many they take; ``before``, the probe's pod.
+    """
+
+    def __init__(self, gpus, before, **more):
+        super().__init__(stuck=(before,), **more)
+        self.taken, self.before = gpus, before
+
+    def create(self, definition):
+        if definition["metadata"]["name"] == self.before:
+            containers = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(self.taken)}}}]
+            metadata = {"name": "work", "namespace": "default"}
+            spec = {"nodeName": "n", "containers": containers}
+            self.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+        return super().create(definition)
+
+
+@pytest.mark.parametrize(("check", "before"), [("gpu", "gpu-b"), ("burst", "burst-8")])
+def test_gpus_that_others_take_meanwhile_fail_nothing(check, before):
+    """As after a resume: a Deployment's whole GPUs come back once the scheduler runs."""
+    results = run(params(checks=[check]), Taken(4, before), False)["results"]
+    verdicts_of = [(found["verdict"], found["reason"]) for found in results if found["verdict"] != "passed"]
+    needed = {"gpu": 1, "burst": 4}[check]
+    assert verdicts_of == [("not_tried", f"it needs {needed} free GPUs, there are 0: others took theirs meanwhile")]
+
+
+def test_gpus_that_are_free_and_not_given_out_fail_all_the_same():
+    with pytest.raises(TenancyError, match="gpu in b: no verdict in time"):
+        run(params(checks=["gpu"]), Taken(3, "gpu-b"), False)
+
+
 def test_the_queues_status_from_before_a_pause_does_not_count():
     """It still has a GPU that ended with the pause, and is written when KAI's controllers see the next change."""
     kube = Cluster()
