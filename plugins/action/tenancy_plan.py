@@ -16,11 +16,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validatio
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import group_name, left_out
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import quiet
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._tags import parts_of, refused_tags
 
 ARGUMENT_SPEC = {
     "variables": {"type": "dict"},
     "running": {"type": "dict"},
     "installs": {"type": "bool", "default": True},
+    "parts": {"type": "list", "elements": "str"},
 }
 # Variables of roles that the desired state is about as well.
 OF_ROLES = (WORKERS, "nvkind_cluster_name", "lab_gpus", *VERSIONS, *ROLE_VARIABLES)
@@ -39,6 +41,9 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         _result, args = self.validate_argument_spec(argument_spec=ARGUMENT_SPEC)
         known = task_vars or {}
+        tags = self._tags(args["parts"], known)
+        if problem := refused_tags(*tags) if args["parts"] is not None else "":
+            return {"failed": True, "msg": problem}
         given = args["variables"]
         variables = given if given is not None else self._templated(known, lambda key: key.startswith(PREFIX) or key in OF_ROLES)
         today = datetime.datetime.now(datetime.UTC).date()
@@ -48,7 +53,7 @@ class ActionModule(ActionBase):
             cluster = desired_state(variables, host, today, args["running"], args["installs"], blueprint)
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message} | exc.details
-        result: dict[str, t.Any] = {"changed": False, "cluster": cluster.data()}
+        result: dict[str, t.Any] = {"changed": False, "cluster": cluster.data(), "parts": parts_of(*tags)}
         # Before any work, rather than when it comes to the tenants.
         limit = str(known.get("ansible_limit") or "") if given is None else ""
         for tenant in result["cluster"]["selected"]:
@@ -63,6 +68,12 @@ class ActionModule(ActionBase):
             result["defaults"] = {key: value for key, value in defaults.items() if key not in variables}
             result["role_variables"] = self._templated(known, lambda key: key.startswith(TENANT_ROLES))
         return quiet(result)
+
+    def _tags(self, parts: list[str] | None, variables: dict[str, t.Any]) -> tuple[list[str], ...]:
+        """Return the playbook's parts, the tags of --tags and of --skip-tags, and those that stand for all of the playbook."""
+        given = [list(variables.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags")]
+        # The task is always run, and has other tags only by playbooks that import its own.
+        return (parts or [], *given, [tag for tag in self._task.tags if tag != "always"])
 
     def _templated(self, variables: dict[str, t.Any], wanted: t.Callable[[str], bool]) -> dict[str, t.Any]:
         """Return the variables that are wanted, with templates in them filled in."""

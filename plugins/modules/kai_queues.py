@@ -150,7 +150,7 @@ steps:
       type: float
       returned: not in check mode
   sample:
-    - {step: create queue training, why: the tree says so, seconds: 0.1}
+    - {step: create queue training, why: it does not exist, seconds: 0.1}
 leaves:
   description: The queues of O(queues) that work can be submitted to.
   returned: success

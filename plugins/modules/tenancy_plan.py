@@ -43,6 +43,12 @@ options:
       - What M(kubegpu.tenancy.tenants_info) returned of the cluster, or an empty dictionary where there is none yet. With it,
         releases without support are refused where they do not run already. C(kubegpu_only) leaves the other tenants out of that.
     type: dict
+  parts:
+    description:
+      - The tags of the playbook that runs the task, which has to have the tag C(always). C(--tags) and C(--skip-tags) that leave no part
+        of it, or that look like a slip, are refused. No tags are, when omitted.
+    type: list
+    elements: str
 seealso:
   - module: kubegpu.tenancy.tenant_nodes
 """
@@ -66,6 +72,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+parts:
+  description: Those of O(parts) that C(--tags) and C(--skip-tags) leave in the run.
+  returned: success
+  type: list
+  elements: str
 cluster:
   description:
     - The desired state, with every key. What was not given has its default or is empty.

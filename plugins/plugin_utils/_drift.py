@@ -7,42 +7,22 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown as printed
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import (
+    REGISTERED,
+    changed,
+    difference,
+    in_words,
+    rows,
+)
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import reports, shown_blueprint
 
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]
 
-# What the tasks of site.yml that can change something register, and what each of them is about. A task that is not here would change
-# what drift.yml does not report.
-REGISTERED = {
-    "_docker_nvidia_runtime_to_install": "packages of NVIDIA's container toolkit",
-    "_docker_nvidia_runtime_kept_limits": "kernel limits, over reboots",
-    "_docker_nvidia_runtime_limits": "kernel limits",
-    "_docker_nvidia_runtime_accepted": "configuration of NVIDIA's container toolkit",
-    "_docker_nvidia_runtime_docker": "configuration of Docker",
-    "_nvkind_cluster": "cluster",
-    "_device_plugin_state": "device plugin",
-    "_kubegpu_nodes": "nodes of tenants",
-    "_kubegpu_shared_metrics": "metrics of the shared KAI Scheduler",
-    "_vcluster_tenant_cluster": "virtual cluster",
-    "_vcluster_tenant_metrics": "metrics",
-    "_vcluster_tenant_folder": "folder for kubeconfigs",
-    "_vcluster_tenant_kubeconfig": "kubeconfig",
-    "_vcluster_tenant_nodes": "nodes",
-    "_kubegpu_kubeconfig_copy": "copy of its kubeconfig on the controller",
-    "_vcluster_tenant_former_kai": "KAI Scheduler that is not wanted",
-    "_vcluster_tenant_former_schedulers": "schedulers that are not wanted",
-    "_vcluster_tenant_scheduler_namespace": "namespace of its scheduler",
-    "_vcluster_tenant_scheduler": "scheduler",
-    "_kai_scheduler_release": "KAI Scheduler",
-    "_kai_scheduler_queues": "queues",
-    "_kubegpu_kubeconfigs": "kubeconfigs on the controller",
-}
 # What site.yml would do about a difference of a task whose module is not this collection's, and returns no steps.
 WITHOUT_STEPS = {
     "_docker_nvidia_runtime_to_install": "install them",
@@ -54,9 +34,6 @@ WITHOUT_STEPS = {
 # How a cluster compares with what is wanted of it. Where something could not be told, that it is, whatever else differs: what was not
 # read may differ, too.
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown"
-
-# Characters of a value that a table shows.
-_SHOWN = 41
 
 
 def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
@@ -83,13 +60,13 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
         verified = verified_at[cluster].get(tenant, "")
         for name, subject in REGISTERED.items():
             place = {"cluster": cluster, "tenant": tenant, "subject": subject}
-            for result in _changed(variables.get(name) or {}):
-                differences += [place | {"verified": verified} | row for row in _rows(result)]
+            for result in changed(variables.get(name) or {}):
+                differences += [place | {"verified": verified} | row for row in rows(result)]
                 steps += [place | step for step in _steps(name, result)]
     for report in found:
         for subject, what, real in _unlisted(report):
             place = {"cluster": report["cluster"], "tenant": "", "subject": subject}
-            differences.append(place | {"verified": ""} | _row(what, real, None))
+            differences.append(place | {"verified": ""} | difference(what, real, None))
             verb = "remove" if report["removes_unlisted"] else "leave"
             steps.append(place | {"step": f"{verb} {what}", "why": _why(report["removes_unlisted"])})
     unknown = {
@@ -117,14 +94,9 @@ def _unread(variables: Mapping, cluster: str) -> list[str]:
         return [f"{cluster}: its lab is yet to be made"]
     made = variables.get("_nvkind_cluster") or {}
     # Of a cluster that is not there, all that is to be told is that.
-    if not made.get("readable", True) and any(row["what"] == "kubeconfig" for row in _rows(made)):
+    if not made.get("readable", True) and any(row["what"] == "kubeconfig" for row in rows(made)):
         return [f"{cluster}: its device plugin and tenants were not read, because {made['kubeconfig']} is not its kubeconfig"]
     return []
-
-
-def _changed(result: Mapping) -> list[Mapping]:
-    """Return a task's results that tell of a change, one for each item of its loop."""
-    return [one for one in result.get("results", [result]) if one.get("changed")]
 
 
 def _steps(name: str, result: Mapping) -> list[Data]:
@@ -144,31 +116,6 @@ def _unlisted(report: Mapping) -> list[tuple[str, str, str]]:
     if version := report["unlisted_scheduler"]:
         found.append(("shared scheduler that is not wanted", "kai", version))
     return found
-
-
-def _rows(result: Mapping) -> list[Data]:
-    """Return the differences that a result tells of; one without details where it has none."""
-    diffs = result.get("diff") or {}
-    rows = [row for diff in (diffs if isinstance(diffs, list) else [diffs]) for row in _compared(diff)]
-    return rows or [_row("", "", "")]
-
-
-def _compared(diff: Mapping) -> list[Data]:
-    before, after, written = diff.get("before"), diff.get("after"), diff.get("written") or {}
-    if isinstance(before, dict) and isinstance(after, dict):
-        names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-        return [_row(name, before.get(name), after.get(name), written.get(name)) for name in names]
-    # The content of a file.
-    path = diff.get("after_header", "")
-    return [_row(path, before, after, written.get(path))] if before != after else []
-
-
-def _row(what: str, real: t.Any, wanted: t.Any, write: Mapping | None = None) -> Data:
-    """Return a difference.
-
-    :arg write: the last write of what is real, as ``Run.result`` has it in a diff.
-    """
-    return {"what": what, "real": real, "wanted": wanted, "since": "", "by": ""} | dict(write or {})
 
 
 def lines(found: Data) -> list[str]:
@@ -200,15 +147,4 @@ def _about(row: Data) -> str:
 
 def sentence(row: Data) -> str:
     """Return a difference as a sentence without its end."""
-    what = f", {printed(row['what'])}" if row["what"] else ""
-    values = "" if row["real"] == row["wanted"] == "" else f": {shown(row['real'])}, wanted {shown(row['wanted'])}"
-    notes = [f"since {row['since']}, by {printed(row['by'])}"] if row["since"] else []
-    notes += [f"it was as wanted at {row['verified']}"] if row["verified"] else []
-    return f"{_about(row)}{what}{values}" + (f" ({'; '.join(notes)})" if notes else "")
-
-
-def shown(value: t.Any) -> str:
-    """Return a value on one line, and no longer than a reader takes in at once."""
-    if value is None or value == "":
-        return "nothing"
-    return printed(value if isinstance(value, str) else json.dumps(value, sort_keys=True), _SHOWN)
+    return f"{place_of(row)}: {in_words(row)}"

@@ -19,7 +19,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import UNLIMITED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _junit
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import place_of, sentence, shown
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import shown
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import place_of, sentence
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import SHARED, parties
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._page import Markup, document, element, listing, parts_bar, table
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import PASSED, Data, counted, named, shown_blueprint

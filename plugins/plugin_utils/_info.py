@@ -94,7 +94,7 @@ def _shared(variables: Mapping) -> tuple[Data | None, list[str]]:
 def _read(variables: Mapping) -> tuple[Data, list[str]]:
     """Return what was read of a KAI Scheduler, of its queues and of pods, and why what was asked for could not be."""
     kai, failures = _reports.registered(variables, "_kubegpu_kai"), []
-    read: Data = {"kai": _kai(kai) if kai.get("installed") else None}
+    read: Data = {"kai": _kai(kai, variables) if kai.get("installed") else None}
     for part in _PARTS:
         read[part] = _reports.registered(variables, f"_kubegpu_{part}").get(part)
     for name, key in {"_kubegpu_kai": "installed", **{f"_kubegpu_{part}": part for part in _PARTS}}.items():
@@ -105,13 +105,16 @@ def _read(variables: Mapping) -> tuple[Data, list[str]]:
     return read, failures
 
 
-def _kai(found: Mapping) -> Data:
-    """Return what kai_scheduler_info says of a release, with its hazards by whether they touch what is installed, and were accepted."""
+def _kai(found: Mapping, variables: Mapping) -> Data:
+    """Return what kai_scheduler_info says of a release, with its hazards by whether they touch what is installed, and were accepted.
+
+    :arg variables: of the host whose release it is.
+    """
     names, touching = found["accepted_hazards"], found["touching_hazards"]
     return {key: found[key] for key in _OF_KAI} | {
         "accepted_hazards": [hazard for hazard in touching if _name(hazard) in names],
         "open_hazards": [hazard for hazard in touching if _name(hazard) not in names],
-        "other_hazards": [hazard for hazard in found["hazards"] if hazard not in touching],
+        "other_hazards": [_reports.whose(hazard, variables) for hazard in found["hazards"] if hazard not in touching],
     }
 
 

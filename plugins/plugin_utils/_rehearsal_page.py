@@ -15,6 +15,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, MEANINGS, PROMOTE, REJECT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judgement
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _page
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._junit import ERROR, FAILURE, Case, document, suite
 
@@ -96,7 +97,7 @@ def _measures(report: Data, names: tuple[str, str]) -> _page.Markup:
             _spread(one["baseline"]),
             _spread(one["candidate"]),
             round(one["allowed"], 3),
-            "worse" if one["worse"] else "",
+            judgement(one),
         )
         for one in report["comparisons"]
     ]

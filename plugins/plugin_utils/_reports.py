@@ -12,6 +12,8 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import EVERY_POD
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import repairs
 
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]
@@ -75,6 +77,7 @@ def _tenant_report(variables: Mapping) -> Data:
         "failure": variables.get("_kubegpu_failure"),
         "spans": _spans(variables),
         "results": [result for probe in probes for result in probe.get("results") or []],
+        "repairs": repairs(variables),
     } | changes(variables)
 
 
@@ -86,9 +89,15 @@ def _spans(variables: Mapping) -> list[Data]:
 def changes(variables: Mapping) -> Data:
     """Return what is to be known of the changes of a host's roles: hazards, upgrade notes and steps."""
     results = [registered(variables, name) for name in _REGISTERED]
-    return {
+    found = {
         key: [entry for result in results for entry in result.get(key) or []] for key in ("hazards", "upgrade_notes", "steps")
     }
+    return found | {"hazards": [whose(hazard, variables) for hazard in found["hazards"]]}
+
+
+def whose(hazard: str, variables: Mapping) -> str:
+    """Return a hazard of the KAI Scheduler of a host; that of a tenant's own stops nobody else's pods."""
+    return hazard.replace(EVERY_POD, "every pod of this tenant's cluster") if "kubegpu_tenant" in variables else hazard
 
 
 def _hazards(desired: Mapping, name: str, done: Mapping) -> Data:
@@ -147,6 +156,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
         "removes_unlisted": desired.get("unlisted") == "remove" and not desired.get("only"),
         "shared_scheduler": _shared_scheduler(desired, live, variables),
         "spans": _spans(variables),
+        "repairs": repairs(variables),
         "nodes": ledger.get("nodes"),
         "overlaps": list(ledger.get("overlaps") or []),
     }
@@ -255,6 +265,7 @@ def _tenant(tenant: Mapping, live: Mapping, done: Mapping, gpus: Mapping, desire
         "spans": list(done.get("spans") or []),
         "upgrade_notes": list(done.get("upgrade_notes") or []),
         "steps": list(done.get("steps") or []),
+        "repairs": list(done.get("repairs") or []),
         "kubeconfig": f"{desired['kubeconfig_dir']}/tenants/{tenant['name']}.yml",
         **versions(tenant, live, desired),
         **_hazards(desired, tenant["name"], done),

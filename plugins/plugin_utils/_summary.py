@@ -162,6 +162,8 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
         lines += grouped(kind, whose, f"{kind.replace(' ', '_')}s")
     lines += [f"{start}{line}" for line in _verified_before(cluster["tenants"])]
     lines += [f"{name}: step: {shown_step(step)}" for name, one in whose.items() for step in one["steps"]]
+    lines += [f"{prefix}{tenant['name']}: repair: {line}" for tenant in cluster["tenants"] for line in tenant["repairs"]]
+    lines += [f"{start}repair: {line}" for line in cluster["repairs"]]
     lines += [f"{start}{overlap}" for overlap in cluster["overlaps"]]
     what = "is to be removed" if cluster["removes_unlisted"] else "stays; kubegpu_unlisted: remove takes it away"
     lines += [f"{prefix}{name}: made by this collection, not listed any more, {what}." for name in cluster["unlisted"]]

@@ -171,8 +171,8 @@ CHANGES: list[tuple[Callable[[Hand], None], str, str, str]] = [
         "lab: kernel limits: site would write /proc/sys/fs/inotify/max_user_instances (it holds something else)",
         "",
     ),
-    (Hand.queue, "lab/own: queues, work", "lab/own: queues: site would update queue work (the tree says so)", "hand"),
-    (Hand.shared_queue, "lab: queues, sharing", "lab: queues: site would create queue sharing (the tree says so)", ""),
+    (Hand.queue, "lab/own: queues, work", "lab/own: queues: site would update queue work (gpu.limit 1 -> ", "hand"),
+    (Hand.shared_queue, "lab: queues, sharing", "lab: queues: site would create queue sharing (it does not exist)", ""),
     (Hand.plugin, "lab: device plugin, values", "lab: device plugin: site would apply ", "Helm, revision "),
     (
         Hand.webhook,

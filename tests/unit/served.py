@@ -39,6 +39,7 @@ KINDS = {
         "ClusterRole": ("clusterroles", False),
         "ClusterRoleBinding": ("clusterrolebindings", False),
     },
+    "storage.k8s.io/v1": {"StorageClass": ("storageclasses", False)},
 }
 
 

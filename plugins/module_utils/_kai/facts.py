@@ -354,7 +354,8 @@ class Hazard:
         return f"{self.name}: {self.text}"
 
 
-_FAIL_CLOSED = "its pod webhook stops every pod of the cluster while it does not answer"
+EVERY_POD = "every pod of the cluster"
+_FAIL_CLOSED = f"its pod webhook stops {EVERY_POD} while it does not answer"
 _RESERVATION_RACE = (
     "when pods that share GPUs start at once, a GPU's reservation can be taken away while it is used, and the GPU is given twice"
 )

@@ -133,7 +133,8 @@ class Cluster:
         different = self._differences(live, nodes)
         if different and not self._params["recreate"]:
             raise TenancyError(
-                f"The cluster {self._name} has another layout: {different}. Pass recreate to delete it and make it again.",
+                f"The cluster {self._name} has another layout: {different}. Nodes and their GPUs come only with another cluster. Pass recreate "
+                "(in an inventory nvkind_recreate) to delete this one, with everything in it, and make it again.",
                 differences=different,
             )
         return different

@@ -134,6 +134,7 @@ class Probe:
 
     :ivar fingerprint: a digest of what the verdicts rest on.
     :ivar waiting: checks that have not begun; ``results`` has those that are decided.
+    :ivar others: UUIDs of the GPUs that were reserved before the probe began, or that other pods were seen to share since.
     """
 
     def __init__(self, run: Run) -> None:
@@ -156,7 +157,7 @@ class Probe:
         self.devices = {
             node["metadata"]["name"]: devices(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)) for node in nodes
         }
-        self.others = frozenset(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
+        self.others = set(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
 
     def _nodes(self) -> list[Object]:
         """Return the nodes that the probe may use.
@@ -235,7 +236,9 @@ class Probe:
         seen = self._observe()
         for check, trial in list(self.running.items()):
             verdict, reason = self._judge(check, trial, seen)
-            if verdict is None and trial.over:
+            if verdict is None and trial.over and (taken := self._taken(check, seen)):
+                verdict, reason = NOT_TRIED, taken
+            elif verdict is None and trial.over:
                 verdict, reason = FAILED, f"no verdict in time: {self._explained(check, reason, trial)}"
             if verdict is not None:
                 self._conclude(check, verdict, reason)
@@ -248,11 +251,25 @@ class Probe:
         verdict, reason = status.judge_begun(check, len(check.pods) - len(trial.coming), seen, accepted)
         if verdict != PASSED:
             return verdict, reason
+        # Pods of others may come back and end while the check's pods are placed.
+        self._note_sharing(self.kube.list("v1", "Pod"))
         try:
             self._create(trial.coming.pop(0), trial.deadline)
         except TenancyError as exc:
             return FAILED, exc.message
         return None, "the next of its pods was just created"
+
+    def _taken(self, check: Check, seen: status.Observation) -> str:
+        """Return what of the GPUs that a waiting check needs others took since the probe began; empty where its pods all have a node."""
+        pods = [seen.pods[name] for name in check.pod_names if name in seen.pods]
+        if all(pod["spec"].get("nodeName") for pod in pods):
+            return ""
+        others = status.of_others(self.kube.list("v1", "Pod"), self.namespace)
+        free = free_gpus(self._nodes(), others, self.resource)
+        # What queues have left is not asked again: their status counts the probe's own pods, and lags behind.
+        now = Capacity(self.capacity.queues, self.capacity.allocated, free)
+        shortage = now.shortage(check, [other for other in self.running if other is not check])
+        return f"{shortage}: others took theirs meanwhile" if shortage else ""
 
     def _explained(self, check: Check, reason: str, trial: Trial) -> str:
         """Return why there is no verdict, with the newest warning of the check's pods, or else the scheduler's last error where nobody says why."""
@@ -284,10 +301,16 @@ class Probe:
         trial, now = self.running[check], self.run.deadline.clock()
         trial.complete = trial.complete or now
         seen.settled = now - trial.complete >= SETTLE
-        seen.cluster, seen.devices, seen.others = self.kube.list("v1", "Pod"), self.devices, self.others
+        seen.cluster, seen.devices = self.kube.list("v1", "Pod"), self.devices
+        self._note_sharing(seen.cluster)
+        seen.others = frozenset(self.others)
         groups, queue = self.kube.list(*POD_GROUP), self.kube.get(API_VERSION, KIND, check.queue)
         before = self.capacity.allocated.get(check.queue, NONE)
         seen.counts = status.counts(check, seen.pods, groups, queue, self.resource, before)
+
+    def _note_sharing(self, cluster: list[Object]) -> None:
+        """Note which GPUs other pods share now: pods of a check may have been placed beside them."""
+        self.others |= status.shared_gpus(pod for pod in cluster if pod["metadata"].get("namespace") != self.namespace)
 
     def _read_logs(self, check: Check, pods: dict[str, Object]) -> None:
         for name in check.pod_names:

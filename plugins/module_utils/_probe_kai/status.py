@@ -16,7 +16,12 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, event_time, is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
+    container_statuses,
+    event_time,
+    is_ended,
+    is_ready,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
@@ -76,7 +81,7 @@ class Observation:
     :ivar groups: pod groups by name.
     :ivar cluster: all pods of the cluster.
     :ivar devices: GPU devices that nodes have, by node.
-    :ivar others: UUIDs of the GPUs that were reserved before the probe began.
+    :ivar others: UUIDs of the GPUs that other pods shared at a time when a pod of the check was placed.
     :ivar counts: GPUs that count as allocated.
     :ivar settled: whether the check's pods have all run for some seconds, in which a reservation that was being made is there.
     """
@@ -320,6 +325,21 @@ def misowned(pods: list[Object], uuids: list[str], seen: Observation) -> list[st
         ),
         *_overbooked(live, seen.devices),
     ]
+
+
+def of_others(pods: t.Iterable[Object], namespace: str) -> list[Object]:
+    """Return the pods outside of the probe's namespace, without those that reserve GPUs for its pods alone."""
+    outside = [pod for pod in pods if pod["metadata"].get("namespace") != namespace]
+    used = {group for pod in outside if not _is_reservation(pod) for group in gpu_groups(pod)}
+    return [pod for pod in outside if not _is_reservation(pod) or gpu_groups(pod) & used]
+
+
+def shared_gpus(pods: t.Iterable[Object]) -> set[str]:
+    """Return the UUIDs of the GPUs that pods share, by the pods that reserve them."""
+    known = list(pods)
+    used = {group for pod in known if not (_is_reservation(pod) or is_ended(pod)) for group in gpu_groups(pod)}
+    reservations = [pod for pod in known if _is_reservation(pod) and gpu_groups(pod) & used]
+    return {uuid for pod in reservations if (uuid := annotations_of(pod).get(RESERVED_GPU_NOTE))}
 
 
 def _misowned_by_uuid(pods: list[Object], uuids: list[str], reserved: t.Mapping[str, set[str]]) -> list[str]:

@@ -59,7 +59,13 @@ def write_all(run: Run, changes: list[Change]) -> None:
     for _level, grouped in itertools.groupby(changes, key=lambda change: (change.verb == "delete", change.level)):
         level = list(grouped)
         what = ", ".join(f"{change.verb} queue {change.name}" for change in level)
-        run.take(what, "the tree says so", functools.partial(concurrently, write, level))
+        reasons: dict[str, list[str]] = {}
+        for change in level:
+            reasons.setdefault(change.why, []).append(change.name)
+        # Of one queue, or of one reason, the step says already which it is about.
+        several = len(reasons) > 1
+        why = "; ".join(f"{', '.join(names)}: {reason}" if several else reason for reason, names in reasons.items())
+        run.take(what, why, functools.partial(concurrently, write, level))
 
 
 def _write(kube: Kube, change: Change) -> None:

@@ -52,6 +52,19 @@ class Change:
     level: int
     write: Write | None = None
 
+    @property
+    def why(self) -> str:
+        """Why it is needed: what the cluster has, and what it is to have."""
+        if self.verb == "create":
+            return "it does not exist"
+        if self.verb == "delete":
+            return "it is not wanted"
+        return ", ".join(f"{key} {_said(self.before[key])} -> {_said(value)}" for key, value in self.after.items())
+
+
+def _said(value: t.Any) -> str:
+    return "nothing" if value is None else str(value)
+
 
 def plan(wanted: dict[str, Queue], live: t.Iterable[Object], state: str, remove_foreign: bool = False) -> list[Change]:
     """Return the writes that are needed, in an order that is safe: parents first, then deletions, leaves first.

@@ -173,7 +173,10 @@ def overcommitted_quotas(queues: t.Mapping[str, Queue]) -> list[str]:
         total = -1 if -1 in quotas else sum(quotas)
         if own != -1 and (total == -1 or total > own):
             sums = f"the quotas of its children sum up to {to_users(resource, total)}, its own is {to_users(resource, own)}"
-            problems.append(f"queues.{parent.name}.{resource}.quota: {sums}.")
+            limit = parent.spec["resources"][resource]["limit"]
+            above = limit != -1 and (total == -1 or total > limit)
+            unused = f", and its limit, {to_users(resource, limit)}, keeps them from ever being used up" if above else ""
+            problems.append(f"queues.{parent.name}.{resource}.quota: {sums}{unused}.")
     return problems
 
 

@@ -16,6 +16,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round
 
 Thresholds = t.Mapping[str, t.Mapping[str, float]]
+# What is said of a measure: worse, above its threshold without being known to be worse, or within it.
+WORSE, ABOVE, WITHIN = "worse", "above its threshold, within the rounds' spread", "as allowed"
 # How many examples of the same thing a reason names.
 _EXAMPLES = 3
 
@@ -33,6 +35,18 @@ class Comparison:
     candidate: tuple[float, ...]
     allowed: float
     worse: bool
+
+    @property
+    def judgement(self) -> str:
+        """WORSE, ABOVE or WITHIN."""
+        return judgement(dataclasses.asdict(self))
+
+
+def judgement(comparison: t.Mapping[str, t.Any]) -> str:
+    """Return WORSE, ABOVE or WITHIN for a comparison as data."""
+    if comparison["worse"]:
+        return WORSE
+    return ABOVE if statistics.median(comparison["candidate"]) > comparison["allowed"] else WITHIN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,13 +93,19 @@ def judge(
     measured = [name for name in thresholds if all(name in each.measures for each in (*baseline, *candidate))]
     compared = tuple(_compare(name, baseline, candidate, thresholds[name]) for name in measured)
     worse = [_sentence(one) for one in compared if one.worse]
+    above = [f"{_sentence(one)} That is {ABOVE}." for one in compared if one.judgement == ABOVE]
     if not any(each.waits for each in baseline):
         worse.insert(0, "No pod got a node under the baseline, so that there is nothing to compare with.")
     notes += [f"Not measured in every round: {name}." for name in thresholds if name not in measured]
     notes += [f"Not exercised by the trace: {what}." for what in not_exercised(trace, [*baseline, *candidate])]
     result = REJECT if rejections else HOLD if worse else PROMOTE
-    reasons = (*rejections, *worse) or ("Everything holds, and no measure is worse than thresholds allow.",)
-    return Verdict(result, reasons, tuple(notes), compared)
+    fine = (
+        "Everything holds, and no measure is known to be worse."
+        if above
+        else "Everything holds, and no measure is above its threshold."
+    )
+    reasons = [*rejections, *worse] or [fine]
+    return Verdict(result, (*reasons, *above), tuple(notes), compared)
 
 
 def _violations(invariant: str, rounds: t.Sequence[Round]) -> str:

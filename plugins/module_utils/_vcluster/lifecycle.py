@@ -260,7 +260,8 @@ class VirtualCluster:
             seen = "; ".join(result["reason"] for result in results if result["verdict"] != ENFORCED)
             raise TenancyError(
                 f"trust: {trust} rests on network policies, and the cluster's network does not enforce them: {seen}. Have a "
-                "network plugin that does, or take the tenant as it is by accept_unenforced.",
+                "network plugin that does, or take the tenant as it is: by kubegpu_accept_unenforced_network_policies in an inventory, by "
+                "accept_unenforced of this module.",
                 results=results,
             )
         return ENFORCED if enforced else UNENFORCED
@@ -368,8 +369,8 @@ class VirtualCluster:
         if lost and not self.run.params["accept_lost_pods"]:
             raise TenancyError(
                 f"accept_lost_pods: {len(lost)} pods of tenant {self.name} have no controller that brings them back after the pause: "
-                f"{', '.join(lost)}. Have controllers make them, such as Deployments or Jobs, or accept that they are lost by "
-                "accept_lost_pods.",
+                f"{', '.join(lost)}. Have controllers make them, such as Deployments or Jobs, or accept that they are lost: by "
+                "kubegpu_accept_lost_pods in an inventory, by accept_lost_pods of this module.",
                 lost_pods=lost,
             )
         if not is_paused(workload):
@@ -381,7 +382,8 @@ class VirtualCluster:
                 if not _is_terminating(pod):
                     self.run.change(f"Pod {pod['metadata']['name']}", "present", None)
         if self.run.changes:
-            self.run.take("end the tenant's pods", "the tenant is to pause", self._wait_for_rest)
+            for_good = f", {', '.join(lost)} for good: no controller makes them anew" if lost else ""
+            self.run.take("end the tenant's pods", f"the tenant is to pause{for_good}", self._wait_for_rest)
         elif not self.run.check_mode:
             self._wait_for_rest()
         return self.run.result(namespace=self.namespace, lost_pods=lost)

@@ -237,6 +237,72 @@ def test_a_gpu_that_others_share_may_take_some_of_the_pods():
     assert result["reason"].startswith("0.5 on GPU-0, 0.25 + 0.25 on GPU-1")
 
 
+class Returning(Cluster):
+    """A half of another pod comes back while the probe runs.
+
+    :arg before: the probe's pod before which it comes; ``until``, the one before which it ends again.
+    """
+
+    def __init__(self, before, until):
+        super().__init__()
+        self.before, self.until = before, until
+
+    def create(self, definition):
+        name = definition["metadata"]["name"]
+        if name == self.before:
+            gpu = next(gpu for gpu in range(9) if sum(self.shared.get(gpu, {}).values()) + Decimal("0.5") <= 1)
+            if gpu not in self.shared:
+                self.reserve(gpu)
+            self.shared.setdefault(gpu, {})["work"] = Decimal("0.5")
+            self.have_pod("work", "default", {"labels": {"runai-gpu-group": f"g-{gpu}"}}, phase="Running")
+        elif name == self.until:
+            self.drop("v1", "Pod", "work", "default")
+            for parts in self.shared.values():
+                parts.pop("work", None)
+        return super().create(definition)
+
+
+@pytest.mark.parametrize(("before", "until"), [("fraction-1", ""), ("fraction-2", ""), ("fraction-2", "fraction-3")])
+def test_a_gpu_that_others_come_to_share_meanwhile_may_take_some_of_the_pods(before, until):
+    """As after a resume: a Deployment's half comes back once the scheduler runs, and the probe runs at once."""
+    kube = Returning(before, until)
+    result = run(params(checks=["fraction"]), kube, False)["results"][0]
+    assert (result["verdict"], result["reason"].count(" on GPU-")) == ("passed", 2)
+
+
+class Taken(Cluster):
+    """Pods of others take GPUs before a pod of the probe is created, which then stays pending.
+
+    :arg gpus: how many they take; ``before``, the probe's pod.
+    """
+
+    def __init__(self, gpus, before, **more):
+        super().__init__(stuck=(before,), **more)
+        self.taken, self.before = gpus, before
+
+    def create(self, definition):
+        if definition["metadata"]["name"] == self.before:
+            containers = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": str(self.taken)}}}]
+            metadata = {"name": "work", "namespace": "default"}
+            spec = {"nodeName": "n", "containers": containers}
+            self.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+        return super().create(definition)
+
+
+@pytest.mark.parametrize(("check", "before"), [("gpu", "gpu-b"), ("burst", "burst-8")])
+def test_gpus_that_others_take_meanwhile_fail_nothing(check, before):
+    """As after a resume: a Deployment's whole GPUs come back once the scheduler runs."""
+    results = run(params(checks=[check]), Taken(4, before), False)["results"]
+    verdicts_of = [(found["verdict"], found["reason"]) for found in results if found["verdict"] != "passed"]
+    needed = {"gpu": 1, "burst": 4}[check]
+    assert verdicts_of == [("not_tried", f"it needs {needed} free GPUs, there are 0: others took theirs meanwhile")]
+
+
+def test_gpus_that_are_free_and_not_given_out_fail_all_the_same():
+    with pytest.raises(TenancyError, match="gpu in b: no verdict in time"):
+        run(params(checks=["gpu"]), Taken(3, "gpu-b"), False)
+
+
 def test_the_queues_status_from_before_a_pause_does_not_count():
     """It still has a GPU that ended with the pause, and is written when KAI's controllers see the next change."""
     kube = Cluster()

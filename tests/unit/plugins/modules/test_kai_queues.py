@@ -74,6 +74,7 @@ def test_create_then_nothing_then_update_then_delete():
     smaller[0]["children"][0]["gpu"]["limit"] = 1
     result = run(params(queues=smaller), kube, False)
     assert result["diff"] == {"before": {"training": {"gpu.limit": 2}}, "after": {"training": {"gpu.limit": 1}}}
+    assert [(step["step"], step["why"]) for step in result["steps"]] == [("update queue training", "gpu.limit 2 -> 1")]
     assert (kube.reads, kube.written) == ([("list", "Queue", None)], ["patch training"])
 
     kube.forget()
@@ -89,7 +90,21 @@ def test_check_mode_predicts_and_writes_nothing():
     predicted = run(params(), kube, True)
     assert (kube.reads, kube.written) == ([("list", "Queue", None)], [])
     assert untimed(predicted) == untimed(run(params(), kube, False))
-    assert [step["step"] for step in predicted["steps"]] == ["create queue ml", "create queue training"]
+    assert [(step["step"], step["why"]) for step in predicted["steps"]] == [
+        ("create queue ml", "it does not exist"),
+        ("create queue training", "it does not exist"),
+    ]
+
+
+def test_a_step_about_several_queues_says_what_of_which():
+    kube = Cluster()
+    run(params(queues=[{"name": name, "gpu": {"quota": 4}} for name in ("a", "b")]), kube, False)
+    changed = [{"name": "a", "gpu": {"quota": 3, "limit": 5}}, {"name": "b", "gpu": {"quota": 3}, "display_name": "B"}]
+    (step,) = run(params(queues=changed), kube, True)["steps"]
+    assert (step["step"], step["why"]) == (
+        "update queue a, update queue b",
+        "a: gpu.quota 4 -> 3, gpu.limit unlimited -> 5; b: display_name nothing -> B, gpu.quota 4 -> 3",
+    )
 
 
 def test_a_silent_webhook_is_waited_for():

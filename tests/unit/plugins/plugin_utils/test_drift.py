@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import REGISTERED, WITHOUT_STEPS, drift, lines
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import REGISTERED
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import WITHOUT_STEPS, drift, lines
 from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import BLUEPRINT, Inventory, live
 

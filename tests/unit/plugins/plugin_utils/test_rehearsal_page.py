@@ -29,6 +29,19 @@ def test_a_page_has_the_verdict_first_and_a_line_for_each_round():
     assert "2026-11-23T10:00:00+00:00" in shown.said
 
 
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "said"),
+    [
+        ([0.0], 0.0, "as allowed"),
+        ([0.0], 90.0, "worse"),
+        ([0.0, 0.0, 90.0], 9.0, "above its threshold, within the rounds' spread"),
+    ],
+)
+def test_each_measure_has_a_judgement(baseline, candidate, said):
+    rounds = [played(slower=slower) for slower in baseline]
+    assert said in Page(page(report(rounds, [played(slower=candidate)]))).said
+
+
 def test_what_others_named_is_text():
     nasty = '<script>alert("x")</script>'
     lost = Violation("reserved", 12.0, nasty)

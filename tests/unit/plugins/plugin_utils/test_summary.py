@@ -560,3 +560,33 @@ def test_a_service_that_the_network_of_a_tenant_does_not_let_through():
     inventory = Inventory().cluster().worked(_kubegpu_failure="x", _vcluster_tenant_probe=page, _vcluster_tenant_network=network)
     assert only(inventory)["checks"] == "1 of 2, 1 failed"
     assert "ml: check egress registry failed: x" in inventory.notes()
+
+
+def test_a_repair_says_whose_change_it_took_back():
+    def taken_back(what, before, after, by):
+        diff = {"before": {what: before}, "after": {what: after}, "written": {what: {"since": "2026-11-24T10:02:00Z", "by": by}}}
+        return {"changed": True, "diff": diff}
+
+    inventory = Inventory().cluster(_kubegpu_nodes=taken_back("w1", ["gone"], [], "kubectl-label"))
+    inventory.worked(
+        _kai_scheduler_queues=taken_back("training", {"gpu.limit": 8}, {"gpu.limit": 4}, "kubectl-edit"),
+        # What the inventory has otherwise since, and what says nobody's name, is no repair.
+        _kai_scheduler_release=taken_back("version", "v0.12.0", "v0.16.8", "Helm, revision 3"),
+        _vcluster_tenant_cluster=taken_back("trust", "high", "zero", "kubegpu.tenancy"),
+        _vcluster_tenant_kubeconfig=taken_back("mode", "0644", "0600", "owner root"),
+    )
+    assert [line for line in inventory.notes() if "repair" in line] == [
+        'ml: repair: queues, training: {"gpu.limit": 8}, wanted {"gpu.limit": 4} (since 2026-11-24T10:02:00Z, by kubectl-edit)',
+        'repair: nodes of tenants, w1: ["gone"], wanted [] (since 2026-11-24T10:02:00Z, by kubectl-label)',
+    ]
+
+
+def test_what_stops_every_pod_of_a_tenant_is_said_of_the_tenant():
+    hazard = "#104: its pod webhook stops every pod of the cluster while it does not answer"
+    inventory = (
+        Inventory().cluster(_kai_scheduler_release={"hazards": [hazard]}).worked(_kai_scheduler_release={"hazards": [hazard]})
+    )
+    assert inventory.notes() == [
+        "ml: hazard: #104: its pod webhook stops every pod of this tenant's cluster while it does not answer",
+        f"shared scheduler: hazard: {hazard}",
+    ]

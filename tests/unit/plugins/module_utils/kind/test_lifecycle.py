@@ -312,7 +312,10 @@ def test_a_missing_node_is_reported_and_only_made_with_all_others(
     del docker.containers["lab-worker"]
     docker.inside["lab-worker2"]["left"] = ""
     docker.calls.clear()
-    words = "lab-worker is missing, wanted is worker, GPUs 1; lab-worker2 is not in the cluster, wanted is joined"
+    words = (
+        "lab-worker is missing, wanted is worker, GPUs 1; lab-worker2 is not in the cluster, wanted is joined. "
+        r"Nodes and their GPUs come only with another cluster. Pass recreate \(in an inventory nvkind_recreate\)"
+    )
     with pytest.raises(TenancyError, match=words):
         make(check_mode=check_mode).present()
     assert docker.calls == []

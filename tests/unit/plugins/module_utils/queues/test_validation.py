@@ -172,6 +172,15 @@ def test_cpu_and_memory_that_nobody_divides_keep_no_pod_waiting():
     assert problem.startswith("queues.r.cpu.quota: the quotas of its children sum up to 9")
 
 
+def test_quotas_that_a_limit_above_them_keeps_from_being_used_up_are_named():
+    children = [{"name": name, "gpu": {"quota": 3}} for name in ("a", "b")]
+    assert overcommitted_quotas(parse([{"name": "r", "gpu": {"quota": 2, "limit": 4}, "children": children}])) == [
+        "queues.r.gpu.quota: the quotas of its children sum up to 6, its own is 2, and its limit, 4, keeps them from ever being used up."
+    ]
+    (within,) = overcommitted_quotas(parse([{"name": "r", "gpu": {"quota": 2, "limit": 6}, "children": children}]))
+    assert within.endswith("its own is 2.")
+
+
 def test_queues_in_use_are_named_with_ten_pods_at_most():
     refuse_queues_in_use({})
     with pytest.raises(TenancyError) as caught:

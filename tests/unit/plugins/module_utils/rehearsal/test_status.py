@@ -316,6 +316,9 @@ def played(*found, evicted=0.0, **measures):
     return Round(violations, values, (Sample(0.0, {}, 1, 1),), {"a-0": 1.0}, {})
 
 
+SPREAD = "That is above its threshold, within the rounds' spread."
+
+
 def verdict(baseline, candidate):
     return judge(TRACE, baseline, candidate, THRESHOLDS)
 
@@ -323,7 +326,7 @@ def verdict(baseline, candidate):
 def test_the_same_is_promoted():
     rounds = [played(), played(bind_p50=12.0)]
     found = verdict(rounds, rounds)
-    assert (found.result, found.reasons) == ("promote", ("Everything holds, and no measure is worse than thresholds allow.",))
+    assert (found.result, found.reasons) == ("promote", ("Everything holds, and no measure is above its threshold.",))
     assert "Not exercised by the trace: evictions." in found.notes
     assert "Not exercised by the trace: more than one priority." in found.notes
     assert not any("whole GPUs" in note for note in found.notes)
@@ -360,19 +363,34 @@ def test_what_is_worse_than_allowed_is_held():
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "said"),
     [
         # Within the threshold; better; within what the baseline's rounds differ by.
-        ([10, 10, 10], [16, 16, 16]),
-        ([30, 30, 30], [10, 10, 10]),
-        ([10, 10, 40], [30, 30, 30]),
+        ([10, 10, 10], [16, 16, 16], ["Everything holds, and no measure is above its threshold."]),
+        ([30, 30, 30], [10, 10, 10], ["Everything holds, and no measure is above its threshold."]),
+        (
+            [10, 10, 40],
+            [30, 30, 30],
+            [
+                "Everything holds, and no measure is known to be worse.",
+                f"bind_p95 is 30 (30 to 30) under the candidate and 10 (10 to 40) under the baseline; 17 is allowed. {SPREAD}",
+            ],
+        ),
         # Outside of that, by less than they differ by.
-        ([10, 20, 12], [29, 29, 29]),
+        (
+            [10, 20, 12],
+            [29, 29, 29],
+            [
+                "Everything holds, and no measure is known to be worse.",
+                f"bind_p95 is 29 (29 to 29) under the candidate and 12 (10 to 20) under the baseline; 19.4 is allowed. {SPREAD}",
+            ],
+        ),
     ],
 )
-def test_what_is_not_known_to_be_worse_is_promoted(before, after):
+def test_what_is_not_known_to_be_worse_is_promoted(before, after, said):
     rounds = [[played(bind_p95=float(value)) for value in values] for values in (before, after)]
-    assert verdict(*rounds).result == "promote"
+    found = verdict(*rounds)
+    assert (found.result, list(found.reasons)) == ("promote", said)
 
 
 def test_a_baseline_that_places_nothing_is_no_measure():

@@ -436,10 +436,13 @@ def test_a_pause_that_loses_pods_is_refused_with_their_names_unless_that_is_acce
         TenancyError, match=r"^accept_lost_pods: 2 pods of tenant web have no controller .*: default/a, default/b\."
     ) as failure:
         world.run(check_mode, state="paused")
+    assert "by kubegpu_accept_lost_pods in an inventory, by accept_lost_pods of this module" in failure.value.message
     assert failure.value.details["lost_pods"] == ["default/a", "default/b"]
     assert world.api.writes == []
     result = world.run(check_mode, state="paused", accept_lost_pods=True)
     assert (result["changed"], result["lost_pods"]) == (True, ["default/a", "default/b"])
+    ends = "the tenant is to pause, default/a, default/b for good: no controller makes them anew"
+    assert [step["why"] for step in result["steps"] if step["step"] == "end the tenant's pods"] == [ends]
     assert bool(world.api.writes) is not check_mode
 
 

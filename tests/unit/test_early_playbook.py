@@ -1,0 +1,24 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the playbook site refuses before any work, on a cluster in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, STORAGE, Site
+from ansible_collections.kubegpu.tenancy.tests.unit.served import served
+
+
+def test_a_tenant_without_nodes_is_refused_on_a_cluster_that_was_not_made_here(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    tenants = [{"name": name, "trust": "high", "gpu_nodes": {"count": 1}} for name in ("a", "b")]
+    with served(InMemoryApi([NODE, RUNTIME_CLASS, STORAGE])) as server:
+        site.add("gpu1", server, kubegpu_tenants=tenants)
+        said = " ".join(site.run(playbook="site").split())
+    assert (
+        "FAILED gpu1: Refuse tenants that cannot have their nodes: kubegpu_tenants[1].gpu_nodes.count: b needs 1 nodes" in said
+    ), said
+    assert (site.code != 0, server.changed) == (True, [])
