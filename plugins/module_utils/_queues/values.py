@@ -38,6 +38,7 @@ _UNITS = {unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti"
     unit: 1000**power for power, unit in enumerate("kMGTP", 1)
 }
 _MEGABYTE = 10**6
+_LEAST = number("1e-9")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,9 +208,9 @@ def to_api(resource: str, value: t.Any) -> int | float:
     if found := _CORES.fullmatch(text):
         amount = number(found[1])
         if resource == "cpu":
-            return plain(amount if found[2] else amount * 1000)
+            return _counted(amount if found[2] else amount * 1000, value)
         if not found[2]:
-            return plain(amount)
+            return _counted(amount, value)
     raise ValueError(
         f"{value!r} is not an amount of CPU such as 8, 0.5 or 500m (or {UNLIMITED})."
         if resource == "cpu"
@@ -217,9 +218,19 @@ def to_api(resource: str, value: t.Any) -> int | float:
     )
 
 
+def _counted(amount: decimal.Decimal, value: t.Any) -> int | float:
+    """Return an amount in the API's unit as a number of JSON.
+
+    :raises ValueError: where it is less than a billionth, the least that Kubernetes counts.
+    """
+    if 0 < amount < _LEAST:
+        raise ValueError(f"{value!r} is less than anything that is counted.")
+    return plain(amount)
+
+
 def _megabytes(text: str, value: t.Any) -> int | float:
     if found := _BYTES.fullmatch(text):
-        return plain(number(found[1]) * _UNITS[found[2]] / _MEGABYTE)
+        return _counted(number(found[1]) * _UNITS[found[2]] / _MEGABYTE, value)
     if text == "0":
         return 0
     raise ValueError(f"{value!r} is not an amount of memory such as 64Gi, 512Mi or 10G (or {UNLIMITED}).")
