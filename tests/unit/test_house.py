@@ -29,6 +29,7 @@ FILE_NAMES = {"facts", "lifecycle", "plan", "status", "validation", "values"}
 FURTHER_FILES = {
     "_desired": {"model"},  # the types of the desired state
     "_kai": {"removal", "stand_in"},
+    "_kubeconfig": {"current"},  # the context that counts
     "_pending": {"cluster"},  # what is judged
     # The change, the trace, where that comes from, what a scheduler costs, and what is made of the rounds.
     "_rehearsal": {"change", "metrics", "model", "patterns", "recording", "verdict"},
