@@ -37,7 +37,6 @@ REGISTERED = {
     "_kubegpu_kubeconfig_copy": "copy of its kubeconfig on the controller",
     "_vcluster_tenant_former_kai": "KAI Scheduler that is not wanted",
     "_vcluster_tenant_former_schedulers": "schedulers that are not wanted",
-    "_vcluster_tenant_scheduler_namespace": "namespace of its scheduler",
     "_vcluster_tenant_scheduler": "scheduler",
     "_kai_scheduler_release": "KAI Scheduler",
     "_kai_scheduler_queues": "queues",
@@ -48,8 +47,6 @@ WITHOUT_STEPS = {
     "_docker_nvidia_runtime_to_install": "install them",
     "_vcluster_tenant_folder": "make it, with mode 0700",
     "_kubegpu_kubeconfig_copy": "remove it",
-    "_vcluster_tenant_scheduler_namespace": "write it, with its label",
-    "_vcluster_tenant_scheduler": "install or upgrade its Helm release",
 }
 # How a cluster compares with what is wanted of it. Where something could not be told, that it is, whatever else differs: what was not
 # read may differ, too.
