@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.clusters import Gke
 from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, Site
 from ansible_collections.kubegpu.tenancy.tests.unit.served import served
 
@@ -25,3 +26,41 @@ def test_a_kubeconfig_that_is_not_there_is_named_with_its_host(site: Site, playb
         said = site.run("--check", playbook=playbook)
     assert site.code != 0, said
     assert "the file /etc/none.yml, which kubegpu_kubeconfig names, does not exist on gpu1." in said
+
+
+def lines(said: str) -> list[str]:
+    """What the run says, without the marks of its output."""
+    return [line.strip(" -\"',") for line in said.splitlines()]
+
+
+def test_what_is_missing_is_a_table_before_all_facts(site: Site) -> None:
+    # A host without Helm, whose administrator's kubeconfig is of somebody who may not do everything.
+    api = Gke(version="v1.40.0-gke.1")
+    api.denied = {("patch", "nodes")}
+    web = {"name": "web", "trust": "high", "gpu_nodes": {"count": 1}}
+    with served(api) as server:
+        site.add("dc1", server, kubegpu_tenants=[web])
+        said = site.run(playbook="preflight")
+        assert server.changed == []
+    assert site.code == 2, said
+    shown = lines(said)
+    problems, notes, facts = (shown.index(title) for title in ("Problems", "Notes", "The cluster"))
+    assert problems < notes < facts
+    told = "\n".join(shown[problems:notes])
+    assert "helm version failed" in told
+    assert "its user may not patch nodes." in told
+    assert "kubegpu_runtime_class" in told
+    # Versions that upstream does not list.
+    assert "Kubernetes 1.34 to" in "\n".join(shown[notes:facts])
+    assert "Kubernetes                  v1.40.0-gke.1, gke" in shown[facts:]
+    # Each once: in the table.
+    assert said.count("its user may not patch nodes") == 1
+    assert "dc1 lacks something for its tenants, problems: " in said
+
+
+def test_a_cluster_that_lacks_nothing(site: Site) -> None:
+    with served(InMemoryApi([NODE, RUNTIME_CLASS])) as server:
+        site.add("dc1", server)
+        said = site.run(playbook="preflight")
+    assert site.code == 0, said
+    assert "Nothing is missing." in said

@@ -49,6 +49,9 @@ except ImportError:
 
 FIELD_MANAGER = "kubegpu.tenancy"
 
+# What answers whether somebody may do something; it keeps nothing.
+REVIEWS = "authorization.k8s.io/v1"
+
 # Objects of one page of a list, as many as kubectl asks for.
 PAGE = 500
 
@@ -525,14 +528,33 @@ class Kube:
         what = "Reading the API server's version"
         return shown(parsed(what, self._get(what, "/version")).get("gitVersion"))
 
+    def may(self, verb: str, group: str, resource: str, namespace: str = "") -> bool:
+        """Tell whether the server allows a verb to whom the kubeconfig stands for. Each of the three may be ``*``, for all of them.
+
+        :arg resource: may name a subresource, as in ``pods/log``.
+        :arg namespace: empty for the whole cluster.
+        """
+        name, _slash, part = resource.partition("/")
+        asked = {"verb": verb, "group": group, "resource": name, "subresource": part, "namespace": namespace}
+        body = {"apiVersion": REVIEWS, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
+        what = f"Asking for the right to {verb} {resource}"
+        answer = parsed(what, self._request(what, "POST", f"/apis/{REVIEWS}/selfsubjectaccessreviews", body=body))
+        status = answer.get("status")
+        return isinstance(status, dict) and status.get("allowed") is True
+
     def _get(self, what: str, path: str, query: dict[str, t.Any] | None = None) -> str:
         """Return the text at a path that is no object's."""
+        return self._request(what, "GET", path, query)
 
+    def _request(
+        self, what: str, method: str, path: str, query: dict[str, t.Any] | None = None, body: Object | None = None
+    ) -> str:
         def call() -> str:
             answer = self._client.client.call_api(
                 path,
-                "GET",
+                method,
                 query_params=list((query or {}).items()),
+                body=body,
                 auth_settings=["BearerToken"],
                 response_type="str",
                 _return_http_data_only=True,

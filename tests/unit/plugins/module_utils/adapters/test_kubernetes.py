@@ -696,6 +696,19 @@ def test_the_environments_kubeconfig_has_a_proxy_too(tmp_path, monkeypatch):
     assert "The proxy socks5://x is of kind" in failure(Kube.connect).message
 
 
+# --- rights ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status_", "allowed"), [({"allowed": True}, True), ({"allowed": False}, False), ({}, False), (None, False)]
+)
+def test_a_right_is_asked_for(kube, script, status_, allowed):
+    script.on("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", (201, {"status": status_}, {}))
+    assert kube.may("get", "", "pods/log", "ns") is allowed
+    asked = {"verb": "get", "group": "", "resource": "pods", "subresource": "log", "namespace": "ns"}
+    assert script.bodies[-1]["spec"] == {"resourceAttributes": asked}
+
+
 # --- kubeconfigs as people have them ---------------------------------------------------------------------------------------
 
 
