@@ -178,7 +178,8 @@ def _selects_tenants(selector: Object | None) -> bool:
 
 
 def _takes(expression: Object, value: str | None) -> bool:
-    operator, values = expression["operator"], expression.get("values") or []
+    operator: str = expression["operator"]
+    values: list[str] = expression.get("values") or []
     if operator in ("Exists", "DoesNotExist"):
         return (value is None) == (operator == "DoesNotExist")
     # What has no such label is not among the values.
