@@ -111,7 +111,9 @@ def modules_of(node: object) -> list[str]:
 @pytest.mark.parametrize("path", TASKS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_calls_to_an_api_go_by_the_collections_own_modules(path):
     """Modules of others know no proxy of a kubeconfig, repeat nothing, and have other words for what goes wrong."""
-    found = modules_of(yaml.safe_load(path.read_text()))
+    text = path.read_text()
+    assert not re.search(r"^[^#]*\b(kubectl|helm) ", text, re.MULTILINE)
+    found = modules_of(yaml.safe_load(text))
     foreign = [name for name in found if not name.startswith(("ansible.builtin.", "kubegpu.tenancy.", *NO_API))]
     assert [*foreign, *(name for name in found if name == "ansible.builtin.uri")] == []
 

@@ -82,7 +82,12 @@ def _with_program(user: Object, path: str) -> Object:
     # Without a slash it is looked for along PATH.
     if "/" not in command or posixpath.isabs(command):
         return user
-    return user | {"exec": program | {"command": posixpath.join(posixpath.dirname(path), command)}}
+    return user | {"exec": program | {"command": _from(path, command)}}
+
+
+def _from(path: str, file: str) -> str:
+    """Return the path of a file that a kubeconfig names, from the path of the kubeconfig."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), file))
 
 
 def program_of(user: Object) -> Object:
@@ -102,7 +107,7 @@ def files_of(config: Object, path: str) -> list[File]:
             keys = [key for key, inline in FILES[kind].items() if not content.get(inline)]
             keys += [BEARER_FILE] if kind == "users" else []
             named = {key: str(content[key]) for key in keys if content.get(key)}
-            found += [File(kind, key, posixpath.join(posixpath.dirname(path), file)) for key, file in named.items()]
+            found += [File(kind, key, _from(path, file)) for key, file in named.items()]
     return found
 
 
