@@ -10,6 +10,7 @@ import binascii
 import contextlib
 import os
 import shlex
+import shutil
 import typing as t
 from collections.abc import Iterator
 
@@ -20,7 +21,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import current, plan
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "cluster": {"type": "path"},
@@ -67,7 +68,7 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": exc.message}
         except OSError as exc:
             return {"failed": True, "msg": f"dest: {exc}"}
-        result = run.result(dest=args["dest"])
+        result = run.result(dest=args["dest"]) | ({"warnings": run.warnings} if run.warnings else {})
         return result | {"failed": True, "msg": "\n".join(problems)} if problems else result
 
     def _read(self, wanted: dict[str, str]) -> dict[str, str]:
@@ -97,7 +98,7 @@ class ActionModule(ActionBase):
             context.no_log = before
 
     def _bring(self, run: Run, name: str, path: str, line: str | None) -> list[str]:
-        """Have a file as it is on the host, and return what is wrong with that one.
+        """Have a file for the controller, and return what is wrong with that one.
 
         :arg path: on the host.
         :arg line: its content in base64; None where it is missing.
@@ -109,11 +110,31 @@ class ActionModule(ActionBase):
             text = None if line is None else decoded(line, path)
             if text is not None and name != CLUSTER:
                 check_credentials(text, path)
+            elif text is not None:
+                text = self._for_here(run, text, path)
             text = None if text is None else via(text, run.params["proxy_url"], path)
             self._write(run, os.path.join(run.params["dest"], name), text)
         except TenancyError as exc:
             return exc.problems
         return []
+
+    def _for_here(self, run: Run, text: str, path: str) -> str:
+        """Return the administrator's kubeconfig as the controller can use it: its current context alone, with what its files hold.
+
+        :raises TenancyError: where one of them is missing on the host, empty or too large.
+        """
+        config = plan.read(text.encode(), path) or {}
+        alone = current.alone(config, path)
+        files = {str(place): file for place, file in enumerate(current.files_of(alone, path))}
+        lines = self._read({place: file.path for place, file in files.items()}) if files else {}
+        refuse(f"{f.path}, which {path} names as {f.key}, is missing on the host." for p, f in files.items() if p not in lines)
+        for place, file in files.items():
+            check_size(lines[place], file.path)
+        whole = current.with_contents(alone, {file: lines[place] for place, file in files.items()})
+        for item in whole["users"]:
+            run.warnings += program_warnings(current.program_of(item["user"]))
+        # Without a difference, its comments stay, too.
+        return text if whole == config else verbatim.dump(whole)
 
     def _write(self, run: Run, path: str, text: str | None) -> None:
         """Have a file with this content; None for one that check mode does not know yet."""
@@ -170,15 +191,23 @@ def command(paths: t.Iterable[str]) -> str:
     return f'for file in {files}; do if [ -e "$file" ]; then {read}; else echo "{ANSWER}{MISSING}"; fi; done'
 
 
+def check_size(line: str, path: str) -> None:
+    """Refuse a file that is empty or too large, from its content in base64.
+
+    :raises TenancyError: without a part of it, which may be a key.
+    """
+    if not line:
+        raise TenancyError(f"{path} is empty.")
+    if len(line) > LARGEST * 4 / 3:
+        raise TenancyError(f"{path} is larger than {LARGEST} bytes, which are read at most.")
+
+
 def decoded(line: str, path: str) -> str:
     """Return the text of a file.
 
     :raises TenancyError: where it is none, empty or too large; without a part of it, which may be a key.
     """
-    if not line:
-        raise TenancyError(f"{path} is empty.")
-    if len(line) > LARGEST * 4 / 3:
-        raise TenancyError(f"{path} is no kubeconfig, because it is larger than {LARGEST} bytes.")
+    check_size(line, path)
     try:
         return base64.b64decode(line, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -196,6 +225,16 @@ def check_credentials(kubeconfig: str, path: str) -> None:
             f"{path} is not brought here: its users have {', '.join(foreign)}, by which the host could run programs here, or read files. "
             f"A tenant's kubeconfig has only {', '.join(sorted(CREDENTIALS))}."
         )
+
+
+def program_warnings(program: dict[str, t.Any]) -> list[str]:
+    """Return what to say of the program that gives an administrator's credentials, where the controller has it not."""
+    command = str(program.get("command") or "")
+    if not command or shutil.which(command):
+        return []
+    hint = f" Its kubeconfig says: {shown(program['installHint'])}" if program.get("installHint") else ""
+    lacking = f"gets its credentials from the program {shown(command)}, which is not there on the controller"
+    return [f"The cluster's kubeconfig {lacking}. Its copy here works once it is.{hint}"]
 
 
 def via(kubeconfig: str, proxy_url: str, path: str) -> str:

@@ -15,6 +15,8 @@ description:
     classes, device plugins and network plugins, and what judges pods before they are created.
   - Compares that with the tenants that are wanted, and returns what is missing, each with the line of the inventory that mends it.
   - Compares its version of Kubernetes with those of vCluster and KAI Scheduler that are wanted.
+  - Where tenants are to be made, and not in check mode, asks the cluster what the kubeconfig's user may do (SelfSubjectAccessReview, which keeps nothing), and whether
+    the host has a Helm that this collection works with.
   - Everything is read by one list request for each kind. Nothing is created or tried. What only trying tells is among RV(notes).
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
@@ -40,6 +42,11 @@ options:
     type: list
     elements: str
     default: []
+  helm_binary:
+    description:
+      - The helm program by which tenants are made on this host.
+    type: str
+    default: helm
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
@@ -194,6 +201,51 @@ webhooks:
   type: list
   elements: str
   sample: [gatekeeper-validating-webhook-configuration]
+tenants_pods:
+  description:
+    - Webhook configurations and admission policies that are asked when a pod is made in a tenant's namespace. Those of KAI Scheduler and of this
+      collection are left out.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Its kind.
+      type: str
+      returned: always
+    name:
+      description: Its name.
+      type: str
+      returned: always
+    changes:
+      description: Whether it may change the pod. Otherwise it may refuse it.
+      type: bool
+      returned: always
+  sample:
+    - {kind: MutatingWebhookConfiguration, name: kueue-mutating-webhook-configuration, changes: true}
+default_priority:
+  description: The PriorityClass that pods without one get. Null without such a class.
+  returned: success
+  type: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+      returned: always
+    value:
+      description: The priority.
+      type: int
+      returned: always
+    preempts:
+      description: Whether pods of lower priority are ended for them.
+      type: bool
+      returned: always
+  sample: {name: standard, value: 1000, preempts: true}
+node_pools:
+  description: Values of the label C(kai.scheduler/node-pool), by the nodes that have it.
+  returned: success
+  type: dict
+  sample: {gpu-1: a100}
 problems:
   description: What keeps O(tenants) from running, each with the variable that mends it.
   returned: success
@@ -207,36 +259,69 @@ notes:
   elements: str
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import read
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import report
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import notes, problems
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.facts import BOUNDED, SHARED
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import lacking, read
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Seen, report
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import notes, problems, without_rights
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import Host, check_names, judge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import namespace_of
 
-ARGUMENT_SPEC = {
+ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict", "default": []},
     "runtime_class": {"type": "str", "default": RUNTIME_CLASS},
     "shared_scheduler": {"type": "dict", "default": {}},
     "accept_combinations": {"type": "list", "elements": "str", "default": []},
+    "helm_binary": {"type": "str", "default": "helm"},
 }
 
 
 def reconcile(run: Run) -> Result:
-    cluster, tenants = report(read(run.kube)), tenants_from(run.params["tenants"])
-    wanted = (cluster, tenants, run.params["runtime_class"])
+    tenants, shared = tenants_from(run.params["tenants"]), run.params["shared_scheduler"]
     check_names(run.params["accept_combinations"])
+    tools = _without_tools(run, [tenant for tenant in tenants if tenant.state == "present"], bool(shared))
+    cluster = report(_read(run, tools))
+    wanted = (cluster, tenants, run.params["runtime_class"])
     host = Host(kubernetes=cluster["kubernetes_version"])
-    judged = judge(tenants, run.params["shared_scheduler"].get("version", ""), host, run.params["accept_combinations"])
+    judged = judge(tenants, shared.get("version", ""), host, run.params["accept_combinations"])
     said = [*(f"{text}." for text in judged.untested), *(f"Accepted: {text}." for text in judged.accepted)]
     return {
         "changed": False,
         **cluster,
-        "problems": [*problems(*wanted), *judged.problems],
+        "problems": [*tools, *problems(*wanted), *judged.problems],
         "notes": [*notes(*wanted), *said],
     }
+
+
+def _without_tools(run: Run, present: list[Tenant], shared: bool) -> list[str]:
+    """Return why tenants cannot be made by the host's helm and the kubeconfig's user; in check mode nothing is made."""
+    if not present or run.check_mode:
+        return []
+    found: list[str] = []
+    try:
+        run.helm.major()
+    except TenancyError as exc:
+        found += exc.problems
+    bounded = any(tenant.trust != "high" or tenant.quota or any(tenant.network.values()) for tenant in present)
+    made = [what for what, wanted in ((SHARED, shared), (BOUNDED, bounded)) if wanted]
+    return [*found, *without_rights(lacking(run.kube, namespace_of(present[0].name), made))]
+
+
+def _read(run: Run, problems: list[str]) -> Seen:
+    """Read the cluster; where that is not allowed, everything that was found until then is told with it."""
+    try:
+        return read(run.kube)
+    except TenancyError as exc:
+        if exc.details.get("status") == 403:
+            refuse([*problems, exc.message])
+        raise
 
 
 def main() -> None:

@@ -11,8 +11,11 @@ description:
   - Reads kubeconfigs on the host, all at once, and writes them into a folder on the controller, readable by their owner only.
   - Their content is never returned, logged or shown, at any verbosity and by any connection.
   - Files of tenants that are not named stay as they are.
-  - The administrator's kubeconfig comes as it is, and may name a program (C(exec)), as those of clouds do. So whoever has the host has the
-    controller, too, of everybody who uses that file. A tenant's kubeconfig that names a program, or a file, is refused.
+  - Of the administrator's kubeconfig its current context comes, with that one's cluster and user. What its files hold
+    (C(certificate-authority), C(client-certificate), C(client-key), C(tokenFile)) stands in the copy itself. A token is that of the moment.
+  - The administrator's kubeconfig may name a program (C(exec)), as those of clouds do. A warning says where the controller has no such program.
+    Whoever has the host has the controller, too, of everybody who uses that file. A tenant's kubeconfig that names a program, or a file, is
+    refused.
 author: kubegpu.tenancy contributors (@kubegpu)
 extends_documentation_fragment: kubegpu.tenancy._attributes
 attributes:
@@ -41,7 +44,7 @@ options:
   proxy_url:
     description:
       - Where the controller reaches the clusters through a proxy, its address. It is written into each kubeconfig.
-      - When empty, kubeconfigs are written as they are, with the proxy that they name.
+      - When empty, kubeconfigs keep the proxy that they name.
     type: str
     default: ""
 """

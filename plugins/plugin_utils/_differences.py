@@ -36,7 +36,6 @@ REGISTERED = {
     "_kubegpu_kubeconfig_copy": "copy of its kubeconfig on the controller",
     "_vcluster_tenant_former_kai": "KAI Scheduler that is not wanted",
     "_vcluster_tenant_former_schedulers": "schedulers that are not wanted",
-    "_vcluster_tenant_scheduler_namespace": "namespace of its scheduler",
     "_vcluster_tenant_scheduler": "scheduler",
     "_kai_scheduler_release": "KAI Scheduler",
     "_kai_scheduler_queues": "queues",

@@ -28,8 +28,6 @@ WITHOUT_STEPS = {
     "_docker_nvidia_runtime_to_install": "install them",
     "_vcluster_tenant_folder": "make it, with mode 0700",
     "_kubegpu_kubeconfig_copy": "remove it",
-    "_vcluster_tenant_scheduler_namespace": "write it, with its label",
-    "_vcluster_tenant_scheduler": "install or upgrade its Helm release",
 }
 # How a cluster compares with what is wanted of it. Where something could not be told, that it is, whatever else differs: what was not
 # read may differ, too.

@@ -58,6 +58,11 @@ def test_it_tells_its_version(server):
     assert server.kube.version().startswith("v1.")
 
 
+def test_an_administrator_may_do_everything(server):
+    assert server.kube.may("*", "*", "*")
+    assert server.kube.may("get", "", "pods/log", server.namespace)
+
+
 def test_what_does_not_exist_is_none(server, name):
     assert get(server, name) is None
     assert server.kube.get("v1", "Namespace", name) is None

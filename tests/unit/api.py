@@ -120,6 +120,7 @@ class InMemoryApi:
     :ivar tokens: those that it issued, JSON Web Tokens without a valid signature.
     :arg strict: whether a namespace has to exist before something can be created in it, as on a real server.
     :ivar writes: (verb, kind, name) of every write, in order; ``reads`` alike.
+    :ivar denied: what it allows nobody: pairs of verb and resource.
     :ivar pod_logs: by the name of the pod; a pod without an entry has written nothing yet.
     :ivar pod_metrics: alike; a pod without an entry does not answer. ``pod_files``: of each pod one file; without one, it has no such file.
     """
@@ -144,6 +145,7 @@ class InMemoryApi:
         self.pod_files: dict[str, str] = {}
         self.tokens: list[str] = []
         self._version = version
+        self.denied: set[tuple[str, str]] = set()
         self._counter = itertools.count(1)
         self._reactions: list[tuple[str, str, Callable[[Object], object]]] = []
         self._failures: list[tuple[str, str, TenancyError]] = []
@@ -273,6 +275,12 @@ class InMemoryApi:
 
     def version(self) -> str:
         return self._version
+
+    def may(self, verb: str, group: str, resource: str, namespace: str = "") -> bool:
+        with self._lock:
+            self.reads.append(("may", verb, resource))
+            self._enter("may", "SelfSubjectAccessReview")
+            return not any(verb in ("*", refused) and resource in ("*", denied) for refused, denied in self.denied)
 
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object | None:
         with self._lock:

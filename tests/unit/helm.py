@@ -58,6 +58,9 @@ class InMemoryHelm:
 
     # --- the adapter's verbs ---
 
+    def major(self) -> int:
+        return 4
+
     def release(self, name: str, namespace: str) -> Release | None:
         history = self._history(name, namespace)
         return history[-1] if history else None

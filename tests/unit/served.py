@@ -124,7 +124,16 @@ def served(api: InMemoryApi) -> Iterator[Server]:
             server.changed.append(f"{self.command} {self.path}")
             self.reply(405, {"kind": "Status", "status": "Failure", "code": 405, "message": "only reading is allowed"})
 
-        do_DELETE = do_PATCH = do_POST = do_PUT = refuse  # noqa: N815
+        def do_POST(self) -> None:
+            """Answer whether something is allowed, which changes nothing."""
+            asked = self.rfile.read(int(self.headers["Content-Length"] or 0))
+            if not self.path.endswith("/selfsubjectaccessreviews"):
+                return self.refuse()
+            wanted = json.loads(asked)["spec"]["resourceAttributes"]
+            allowed = api.may(wanted["verb"], wanted["group"], wanted["resource"], wanted["namespace"])
+            return self.reply(201, {"kind": "SelfSubjectAccessReview", "status": {"allowed": allowed}})
+
+        do_DELETE = do_PATCH = do_PUT = refuse  # noqa: N815
 
         def reply(self, status: int, body: Any) -> None:
             content = json.dumps(body).encode()

@@ -127,4 +127,9 @@ def kubeconfig(name: str = "ml") -> Object:
     """Return the kubeconfig that leads into the tenant."""
     cluster = {"server": "https://10.0.0.3:31001", "certificate-authority-data": f"ca-{name}"}
     user = {"client-certificate-data": f"cert-{name}", "client-key-data": f"key-{name}"}
-    return {"clusters": [{"name": name, "cluster": cluster}], "users": [{"name": name, "user": user}]}
+    return {
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }

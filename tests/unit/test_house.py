@@ -29,6 +29,7 @@ FILE_NAMES = {"facts", "lifecycle", "plan", "status", "validation", "values"}
 FURTHER_FILES = {
     "_desired": {"model"},  # the types of the desired state
     "_kai": {"removal", "stand_in"},
+    "_kubeconfig": {"current"},  # the context that counts
     # What is judged; then rules: on what a pod asks for, on pods that have a node, and on workloads without pods.
     "_pending": {"cluster", "asked", "node", "workloads"},
     # The change, the trace, where that comes from, what a scheduler costs, and what is made of the rounds.

@@ -11,6 +11,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import remove_cluster
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
 
 ROOT = Path(__file__).parents[2]
 ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
@@ -89,3 +95,47 @@ def test_a_module_says_the_smallest_number_that_each_option_takes(module):
 def test_the_action_group_holds_every_module_with_authentication_options():
     with_options = {module.stem for module in MODULES if "kubernetes.core.k8s_auth_options" in module.read_text()}
     assert set(load(ROOT / "meta/runtime.yml")["action_groups"]["kube"]) == with_options
+
+
+# What others' collections do with Docker on the lab's machine and on a GPU host is no call to the API of a cluster.
+NO_API = ("community.docker.",)
+TASKS = [
+    *(ROOT / "roles").glob("*/tasks/*.yml"),
+    *(ROOT / "roles").glob("*/handlers/*.yml"),
+    *(ROOT / "playbooks").rglob("*.yml"),
+]
+
+
+def modules_of(node: object) -> list[str]:
+    """The modules that tasks call by their full names, in whatever blocks."""
+    if isinstance(node, list):
+        return [name for item in node for name in modules_of(item)]
+    if not isinstance(node, dict):
+        return []
+    below = [
+        name for key in ("tasks", "pre_tasks", "post_tasks", "block", "rescue", "always") for name in modules_of(node.get(key))
+    ]
+    # By `action:` as well, and by the modules of httpapi or uri, which would ask an API server past its proxy.
+    named = [str(node["action"]).partition(" ")[0]] if isinstance(node.get("action"), str) else []
+    return below + named + [key for key in node if re.fullmatch(r"\w+\.\w+\.\w+", str(key))]
+
+
+@pytest.mark.parametrize("path", TASKS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_calls_to_an_api_go_by_the_collections_own_modules(path):
+    """Modules of others know no proxy of a kubeconfig, repeat nothing, and have other words for what goes wrong."""
+    text = path.read_text()
+    assert not re.search(r"^[^#]*\b(kubectl|helm) ", text, re.MULTILINE)
+    found = modules_of(yaml.safe_load(text))
+    foreign = [name for name in found if not name.startswith(("ansible.builtin.", "kubegpu.tenancy.", *NO_API))]
+    assert [*foreign, *(name for name in found if name == "ansible.builtin.uri")] == []
+
+
+def test_what_a_rehearsal_made_is_told_by_its_namespace():
+    tasks = load(ROOT / "roles/rehearsal/tasks/absent.yml")
+    conditions = [task["when"] for task in tasks if "kubegpu.tenancy.kai_scheduler" in task]
+    assert conditions == [f"_rehearsal_left['diff']['before']['Namespace {NAMESPACE}'] is defined"]
+    kube = InMemoryApi([item("v1", "Namespace", NAMESPACE, labels=OWNED_LABELS)])
+    for api, found in ((kube, True), (InMemoryApi(), False)):
+        run = make_run({"timeout": 60}, api, check_mode=True)
+        remove_cluster(run)
+        assert (f"Namespace {NAMESPACE}" in run.result()["diff"]["before"]) is found

@@ -46,6 +46,9 @@ HELM_ARG_SPEC: dict[str, t.Any] = {
     "helm_binary": {"type": "str", "default": "helm"},
 }
 
+# A version as Helm takes one without searching (semver.org); others are ranges.
+_EXACT = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?", re.ASCII)
+
 # Seconds for helm where the change's time is up, and those that it has beyond the timeout that is its own.
 LEAST_SECONDS = 60.0
 
@@ -125,7 +128,22 @@ def find_chart(source: str, name: str, version: str, upstream: Chart) -> Chart:
     return Chart(path)
 
 
-def _metadata(path: str) -> dict[str, t.Any]:
+def exact_chart(chart: Chart) -> Chart:
+    """Return a chart as its place has it, so that its version can be compared with a release's.
+
+    :raises TenancyError: where its version is a range, or its folder or file has another one.
+    """
+    version = chart.version.removeprefix("v")
+    if not _EXACT.fullmatch(version):
+        raise TenancyError(f"version: {shown(chart.version)!r} is no exact version of a chart, such as 1.12.0.")
+    if chart.local:
+        own = str(_metadata(os.path.expanduser(chart.ref), "chart").get("version", "")).removeprefix("v")
+        if own != version:
+            raise TenancyError(f"version: {chart.ref} is version {shown(own)}, not {version}.")
+    return dataclasses.replace(chart, version=version)
+
+
+def _metadata(path: str, option: str = "chart_source") -> dict[str, t.Any]:
     """Return the Chart.yaml in a chart's archive or folder."""
     try:
         if os.path.isdir(path):
@@ -135,7 +153,7 @@ def _metadata(path: str) -> dict[str, t.Any]:
             member = next(member for member in archive if member.name.count("/") == 1 and member.name.endswith("/Chart.yaml"))
             return dict(load_document(t.cast(t.IO[bytes], archive.extractfile(member)).read(LARGEST + 1)))
     except (OSError, tarfile.TarError, StopIteration, TypeError, ValueError) as exc:
-        raise TenancyError(f"chart_source: {path} is no chart: {shown(exc) or 'it has no Chart.yaml'}.") from exc
+        raise TenancyError(f"{option}: {path} is no chart: {shown(exc) or 'it has no Chart.yaml'}.") from exc
 
 
 # Helm unpacks the records of a release without a bound, and a tenant can write them in its own cluster. A chart such as KAI Scheduler's takes it

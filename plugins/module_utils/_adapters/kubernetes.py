@@ -11,6 +11,7 @@ import base64
 import contextlib
 import functools
 import math
+import os
 import re
 import ssl
 import tempfile
@@ -19,13 +20,15 @@ import typing as t
 import urllib.parse
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.answers import Answer, Oversized, Pool, within
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import read_kubeconfig
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_program import SECONDS, complaint, overdue
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import Most, Object, Pages, checked, parsed
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import Failure, classify, message_of, repeat
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.current import chosen, program_of
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as core
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
 
@@ -45,6 +48,9 @@ except ImportError:
     pass
 
 FIELD_MANAGER = "kubegpu.tenancy"
+
+# What answers whether somebody may do something; it keeps nothing.
+REVIEWS = "authorization.k8s.io/v1"
 
 # Objects of one page of a list, as many as kubectl asks for.
 PAGE = 500
@@ -86,7 +92,7 @@ def ask(kubeconfig: Object, path: str, timeout: float = 5) -> Object:
 
     For waits for an API server that may not answer yet. The server's certificate is verified.
 
-    :arg kubeconfig: with its credentials inside; its first cluster and user are taken.
+    :arg kubeconfig: with its credentials inside; those of its current context are taken.
     :arg timeout: seconds, in all, however slowly the server answers.
     :raises TenancyError: with ``status`` (HTTP status, or None without an answer), and with ``permanent`` where waiting does
         not help: a certificate that does not verify, a refused credential, a malformed kubeconfig, a proxy of an unsupported
@@ -122,7 +128,7 @@ def _asking(kubeconfig: Object, path: str, deadline: Deadline) -> t.Iterator[t.C
     """
     what = f"GET {path}"
     try:
-        cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
+        cluster, user = chosen(kubeconfig)
         server, proxy, token = (str(text or "") for text in (cluster["server"], cluster.get("proxy-url"), user.get("token")))
         what = f"GET {server}{path}"
         context = _tls(cluster, user)
@@ -191,16 +197,14 @@ def _decoded(data: str) -> str:
     return base64.b64decode(data).decode()
 
 
-def _proxy_url(kubeconfig: str | Object, context: str | None) -> str | None:
-    """Return the proxy a kubeconfig names for its cluster, as kubectl and helm take it; the Python client ignores it."""
+def _entries(kubeconfig: t.Any, context: str | None) -> tuple[Object, Object]:
+    """Return the cluster and the user by which a kubeconfig leads to a server; empty where it is none.
+
+    :arg kubeconfig: path, content, or None.
+    """
     # What is wrong with a file, the client says better.
     config = read_kubeconfig(kubeconfig) if isinstance(kubeconfig, str) else kubeconfig
-    if not isinstance(config, dict):
-        return None
-    wanted = context or config.get("current-context")
-    clusters = {item["context"]["cluster"] for item in config.get("contexts") or [] if item["name"] == wanted}
-    proxies = (item["cluster"].get("proxy-url") for item in config.get("clusters") or [] if item["name"] in clusters)
-    return next(proxies, None)
+    return chosen(config, context) if isinstance(config, dict) else ({}, {})
 
 
 class Kube:
@@ -230,18 +234,25 @@ class Kube:
 
         :raises TenancyError: where the server does not answer, or the kubeconfig is malformed or names an unsupported proxy.
         """
-        given = {key: auth.get(key) or (module and module.params[key]) for key in ("kubeconfig", "context", "proxy")}
         what = "Connecting to the Kubernetes API"
         bound = deadline or Deadline(math.inf)
+        # With what the environment says (K8S_AUTH_KUBECONFIG and others).
+        given = core._create_auth_spec(module, **auth)
+        path = given.get("kubeconfig")
+        if isinstance(path, str) and not kubeconfig_exists(path):
+            raise Failure(f"kubeconfig: the file {path} does not exist on this host", permanent=True).error(what)
         try:
-            if given["kubeconfig"] and not given["proxy"]:
-                auth["proxy"] = given["proxy"] = _proxy_url(given["kubeconfig"], given["context"])
-            check_proxy(given["proxy"])
-            client = repeat(what, lambda: _connected(module, bound, auth), bound)
+            cluster, user = _entries(path, given.get("context"))
+            # kubectl and helm take the proxy from there; the Python client ignores it.
+            proxy = given.get("proxy") or cluster.get("proxy-url")
+            check_proxy(proxy)
+            auth |= {"proxy": proxy} if proxy else {}
+            program, folder = program_of(user), os.path.dirname(os.path.expanduser(path)) if isinstance(path, str) else None
+            client = repeat(what, lambda: _connected(module, bound, auth, program, folder or None), bound)
         except (*_MALFORMED, yaml.YAMLError) as exc:
             reason = f"the kubeconfig is malformed, or its server is no API server: {type(exc).__name__} {exc}"
             raise Failure(reason, permanent=True).error(what) from exc
-        return cls(client, deadline, given["proxy"])
+        return cls(client, deadline, proxy)
 
     def _call(self, what: str, call: t.Callable[[], Result], repeatable: bool = True) -> Result:
         return repeat(what, call, self._deadline, repeatable)
@@ -517,14 +528,33 @@ class Kube:
         what = "Reading the API server's version"
         return shown(parsed(what, self._get(what, "/version")).get("gitVersion"))
 
+    def may(self, verb: str, group: str, resource: str, namespace: str = "") -> bool:
+        """Tell whether the server allows a verb to whom the kubeconfig stands for. Each of the three may be ``*``, for all of them.
+
+        :arg resource: may name a subresource, as in ``pods/log``.
+        :arg namespace: empty for the whole cluster.
+        """
+        name, _slash, part = resource.partition("/")
+        asked = {"verb": verb, "group": group, "resource": name, "subresource": part, "namespace": namespace}
+        body = {"apiVersion": REVIEWS, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
+        what = f"Asking for the right to {verb} {resource}"
+        answer = parsed(what, self._request(what, "POST", f"/apis/{REVIEWS}/selfsubjectaccessreviews", body=body))
+        status = answer.get("status")
+        return isinstance(status, dict) and status.get("allowed") is True
+
     def _get(self, what: str, path: str, query: dict[str, t.Any] | None = None) -> str:
         """Return the text at a path that is no object's."""
+        return self._request(what, "GET", path, query)
 
+    def _request(
+        self, what: str, method: str, path: str, query: dict[str, t.Any] | None = None, body: Object | None = None
+    ) -> str:
         def call() -> str:
             answer = self._client.client.call_api(
                 path,
-                "GET",
+                method,
                 query_params=list((query or {}).items()),
+                body=body,
                 auth_settings=["BearerToken"],
                 response_type="str",
                 _return_http_data_only=True,
@@ -535,20 +565,44 @@ class Kube:
         return self._call(what, call)
 
 
-def _connected(module: AnsibleK8SModule | None, deadline: Deadline, auth: dict[str, t.Any]) -> DynamicClient:
+def _connected(
+    module: AnsibleK8SModule | None, deadline: Deadline, auth: dict[str, t.Any], program: Object, folder: str | None
+) -> DynamicClient:
     """Return the client that kubernetes.core would make, whose requests are bounded from the first one on.
 
     ``get_api_client`` there makes its first requests, without a timeout, before it returns.
+
+    :arg program: the kubeconfig's ``exec``, and ``folder`` that of its file.
     """
-    try:
-        configuration = core._create_configuration(core._create_auth_spec(module, **auth))
-    except ConfigException as exc:
-        raise core.CoreException(f"Could not create API client: {exc}") from exc
+    configuration = _configuration(module, auth, program, folder)
     client = ApiClient(configuration)
     for name, value in core._create_headers(module, **auth).items():
         core._set_header(client, name, value)
     client.rest_client.pool_manager = Pool(client.rest_client.pool_manager, lambda: _timeout(deadline), LARGEST_ANSWER)
     return core.k8sdynamicclient.K8SDynamicClient(client, discoverer=core.LazyDiscoverer)
+
+
+def _configuration(module: AnsibleK8SModule | None, auth: dict[str, t.Any], program: Object, folder: str | None) -> t.Any:
+    """Return the client's configuration, with the credentials of the kubeconfig's program where it names one.
+
+    :raises CoreException: where that program gives none; the client itself would go on without.
+    """
+
+    def make() -> t.Any:
+        try:
+            return core._create_configuration(core._create_auth_spec(module, **auth))
+        except ConfigException as exc:
+            raise core.CoreException(f"Could not create API client: {exc}") from exc
+
+    if not program:
+        return make()
+    try:
+        configuration = within(SECONDS, make)
+    except TimeoutError:
+        raise core.CoreException(overdue(program, SECONDS)) from None
+    if not configuration.api_key and not configuration.cert_file:
+        raise core.CoreException(complaint(program, folder))
+    return configuration
 
 
 def _timeout(deadline: Deadline) -> urllib3.Timeout:

@@ -87,3 +87,61 @@ NETWORK_IN_PROCESS = "k3s"
 
 # Beginnings of taints that come and go with a node's state.
 PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+
+
+@dataclasses.dataclass(frozen=True)
+class Right:
+    """What is done to resources of one API group.
+
+    :ivar in_tenant: in the namespace of a tenant; otherwise in the whole cluster.
+    :ivar only: for what alone it is done: SHARED or BOUNDED; empty for every tenant.
+    """
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    in_tenant: bool = False
+    only: str = ""
+
+
+# A KAI Scheduler that tenants share, and a tenant whose trust, quota or network makes bounds of its namespace.
+SHARED, BOUNDED = "shared", "bounded"
+
+_WRITES = ("create", "delete", "get", "patch")
+_RBAC = "rbac.authorization.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+
+# What site does on a host cluster, by the modules' own calls and by Helm with vCluster's and KAI Scheduler's charts. What their ClusterRoles
+# and Roles hold, Kubernetes lets only those write who hold it themselves, or may "escalate".
+RIGHTS = (
+    Right("", ("namespaces",), ("create", "delete", "list", "patch")),
+    Right("", ("nodes",), ("list", "patch")),
+    Right("", ("configmaps", "pods", "secrets", "services"), ("list",)),
+    Right("apps", ("daemonsets", "deployments", "statefulsets"), ("list",)),
+    Right("node.k8s.io", ("runtimeclasses",), ("list",)),
+    Right("storage.k8s.io", ("storageclasses",), ("list",)),
+    Right(_RBAC, ("clusterrolebindings", "clusterroles"), _WRITES),
+    Right(_ADMISSION, ("validatingadmissionpolicies", "validatingadmissionpolicybindings"), (*_WRITES, "list")),
+    Right("", ("configmaps", "secrets", "serviceaccounts", "services"), _WRITES, in_tenant=True),
+    Right("", ("limitranges", "resourcequotas"), _WRITES, in_tenant=True, only=BOUNDED),
+    Right("", ("pods",), ("create", "delete"), in_tenant=True),
+    Right("", ("pods/log",), ("get",), in_tenant=True),
+    Right("apps", ("statefulsets",), _WRITES, in_tenant=True),
+    Right("networking.k8s.io", ("networkpolicies",), _WRITES, in_tenant=True, only=BOUNDED),
+    Right(_RBAC, ("rolebindings", "roles"), _WRITES, in_tenant=True),
+    Right("apiextensions.k8s.io", ("customresourcedefinitions",), _WRITES, only=SHARED),
+    Right(_ADMISSION, ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"), _WRITES, only=SHARED),
+    Right("scheduling.k8s.io", ("priorityclasses",), _WRITES, only=SHARED),
+    Right("scheduling.run.ai", ("queues",), (*_WRITES, "list"), only=SHARED),
+)
+
+# What changes pods, by the name of its MutatingWebhookConfiguration.
+POD_CHANGERS = {
+    # github.com/kubernetes-sigs/kueue: config/components/webhook
+    "kueue-mutating-webhook-configuration": "Kueue holds pods by scheduling gates, so tenants pass by its quotas.",
+    # github.com/apache/yunikorn-k8shim: pkg/admission
+    "yunikorn-admission-controller-mutations": "YuniKorn names itself as the scheduler of pods, also of control planes and probes.",
+}
+
+# Nodes with it are left alone by a KAI Scheduler that has no SchedulingShard for its value.
+NODE_POOL = "kai.scheduler/node-pool"

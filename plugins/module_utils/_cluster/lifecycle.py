@@ -3,19 +3,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Read what tells of a host cluster what it is and has."""
+"""Read what tells of a host cluster what it is and has, and what its kubeconfig lets do there."""
 
 from __future__ import annotations
 
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Seen
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Object, Seen
 
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 
 _HOOKS = "admissionregistration.k8s.io/v1"
+_BETA = "admissionregistration.k8s.io/v1beta1"
 
 
 def read(kube: Kube) -> Seen:
@@ -28,10 +29,36 @@ def read(kube: Kube) -> Seen:
         ingress_classes=kube.list("networking.k8s.io/v1", "IngressClass"),
         daemon_sets=kube.list("apps/v1", "DaemonSet"),
         cluster_policies=kube.list(*facts.CLUSTER_POLICY),
-        webhooks=[
-            item
-            for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-            for item in kube.list(_HOOKS, kind)
-        ],
+        webhooks=_all(kube, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+        policies=_all(kube, "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"),
+        policy_bindings=_all(kube, "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding"),
+        priority_classes=kube.list("scheduling.k8s.io/v1", "PriorityClass"),
         security_contexts=kube.served(*facts.SECURITY_CONTEXTS),
     )
+
+
+def _all(kube: Kube, *kinds: str) -> list[Object]:
+    # Mutating policies are a beta in many clusters, which somebody may have switched on.
+    return [item for kind in kinds for item in kube.list(_HOOKS, kind) or kube.list(_BETA, kind)]
+
+
+def lacking(kube: Kube, namespace: str, made: t.Collection[str]) -> dict[str, list[str]]:
+    """Return what of facts.RIGHTS the kubeconfig's user may not do: verbs by resources, in the order of these.
+
+    :arg namespace: of a tenant, which need not exist.
+    :arg made: what is to be made beside tenants, as ``only`` of rights names it.
+    """
+    if kube.may("*", "*", "*"):
+        return {}
+    found: dict[str, list[str]] = {}
+    for right in facts.RIGHTS:
+        if right.only and right.only not in made:
+            continue
+        for resource in right.resources:
+            refused = [
+                verb for verb in right.verbs if not kube.may(verb, right.group, resource, namespace if right.in_tenant else "")
+            ]
+            name = f"{resource}.{right.group}" if right.group else resource
+            if refused:
+                found[name] = sorted({*found.get(name, []), *refused})
+    return found

@@ -11,13 +11,23 @@ import dataclasses
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
+    OWNED_LABELS,
+    annotations_of,
+    is_owned,
+    labels_of,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_kai_webhook
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL, namespace_of
 
 Object = dict[str, t.Any]
+
+# A tenant that nobody has named in a selector.
+_TENANT = "any"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +36,7 @@ class Seen:
 
     :ivar version: of its API server.
     :ivar cluster_policies: of NVIDIA's GPU operator.
-    :ivar webhooks: MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
+    :ivar webhooks: MutatingWebhookConfigurations and ValidatingWebhookConfigurations; ``policies`` alike, with ``policy_bindings``.
     :ivar security_contexts: whether it serves OpenShift's SecurityContextConstraints.
     """
 
@@ -39,6 +49,9 @@ class Seen:
     cluster_policies: list[Object]
     webhooks: list[Object]
     security_contexts: bool
+    policies: list[Object]
+    policy_bindings: list[Object]
+    priority_classes: list[Object]
 
 
 def report(seen: Seen) -> Object:
@@ -60,6 +73,9 @@ def report(seen: Seen) -> Object:
         "network": _network(seen),
         "security_context_constraints": seen.security_contexts,
         "webhooks": sorted({name(item) for item in seen.webhooks if _judges_pods(item)}),
+        "tenants_pods": _called_for_tenants_pods(seen),
+        "default_priority": _default_priority(seen.priority_classes),
+        "node_pools": {name(node): labels_of(node)[facts.NODE_POOL] for node in seen.nodes if facts.NODE_POOL in labels_of(node)},
     }
 
 
@@ -119,7 +135,61 @@ def _network(seen: Seen) -> Object:
 def _judges_pods(configuration: Object) -> bool:
     """Tell whether no pod is created while one of these webhooks does not answer."""
     return any(
-        (webhook.get("failurePolicy") or "Fail") == "Fail"
-        and any({"pods", "*", "*/*"} & set(rule.get("resources") or []) for rule in webhook.get("rules") or [])
+        (webhook.get("failurePolicy") or "Fail") == "Fail" and _is_for_pods(webhook.get("rules"))
         for webhook in configuration.get("webhooks") or []
     )
+
+
+def _is_for_pods(rules: list[Object] | None) -> bool:
+    return any({"pods", "*", "*/*"} & set(rule.get("resources") or []) for rule in rules or [])
+
+
+def _called_for_tenants_pods(seen: Seen) -> list[Object]:
+    """Return the webhooks and admission policies that are asked when a pod is made in a tenant's namespace, but for KAI Scheduler's and ours."""
+    found = [item for item in seen.webhooks if not is_kai_webhook(item) and any(map(_meets_tenants, item.get("webhooks") or []))]
+    bound = [policy for policy in seen.policies if not is_owned(policy) and _is_bound(policy, seen.policy_bindings)]
+    return sorted(
+        ({"kind": item["kind"], "name": name(item), "changes": item["kind"].startswith("Mutating")} for item in [*found, *bound]),
+        key=lambda row: (not row["changes"], row["kind"], row["name"]),
+    )
+
+
+def _meets_tenants(webhook: Object) -> bool:
+    return _is_for_pods(webhook.get("rules")) and _selects_tenants(webhook.get("namespaceSelector"))
+
+
+def _is_bound(policy: Object, bindings: list[Object]) -> bool:
+    """Tell whether an admission policy is in force for pods of tenants; without a binding, none is."""
+    matched = policy.get("spec", {}).get("matchConstraints") or {}
+    if not _is_for_pods(matched.get("resourceRules")) or not _selects_tenants(matched.get("namespaceSelector")):
+        return False
+    own = [item for item in bindings if item["kind"] == f"{policy['kind']}Binding"]
+    named = [item["spec"] for item in own if item.get("spec", {}).get("policyName") == name(policy)]
+    return any(_selects_tenants((spec.get("matchResources") or {}).get("namespaceSelector")) for spec in named)
+
+
+def _selects_tenants(selector: Object | None) -> bool:
+    """Tell whether a selector of namespaces takes that of a tenant, of whatever name."""
+    labels = OWNED_LABELS | {TENANT_LABEL: _TENANT, "kubernetes.io/metadata.name": namespace_of(_TENANT)}
+    given = selector or {}
+    return (given.get("matchLabels") or {}).items() <= labels.items() and all(
+        _takes(expression, labels.get(expression["key"])) for expression in given.get("matchExpressions") or []
+    )
+
+
+def _takes(expression: Object, value: str | None) -> bool:
+    operator: str = expression["operator"]
+    values: list[str] = expression.get("values") or []
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is None) == (operator == "DoesNotExist")
+    # What has no such label is not among the values.
+    return (value in values) == (operator == "In")
+
+
+def _default_priority(classes: list[Object]) -> Object | None:
+    """Return the PriorityClass that pods without one get; None without such a class. Of several, the lowest counts."""
+    found = sorted((item for item in classes if item.get("globalDefault") is True), key=lambda item: item.get("value", 0))
+    if not found:
+        return None
+    preempts = found[0].get("preemptionPolicy") != "Never"
+    return {"name": name(found[0]), "value": found[0].get("value", 0), "preempts": preempts}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import LOAD_BALANCER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import tolerates
@@ -51,6 +52,17 @@ def problems(cluster: Object, tenants: t.Iterable[Tenant], runtime_class: str) -
     return list(dict.fromkeys(filter(None, found)))
 
 
+def without_rights(lacking: t.Mapping[str, list[str]]) -> list[str]:
+    """Return the problem that the kubeconfig's user lacks rights; none where it has them all.
+
+    :arg lacking: verbs by resources.
+    """
+    if not lacking:
+        return []
+    told = "; ".join(f"{', '.join(verbs)} {resource}" for resource, verbs in lacking.items())
+    return [f"kubegpu_kubeconfig: its user may not {told}. Bind a ClusterRole to it that allows that, such as cluster-admin."]
+
+
 def notes(cluster: Object, tenants: t.Iterable[Tenant], runtime_class: str) -> list[str]:
     """Return what should be known of a cluster, and cannot be decided by reading it."""
     wanted = [vcluster_values(tenant) for tenant in tenants if tenant.state == "present"]
@@ -70,8 +82,41 @@ def notes(cluster: Object, tenants: t.Iterable[Tenant], runtime_class: str) -> l
         found.append(
             f"The container runtimes of {', '.join(lacking)} name no handler {handler}, which RuntimeClass {runtime_class} asks for."
         )
+    found += [*_admission(cluster["tenants_pods"]), *_scheduling(cluster)]
     if not runtime_class:
         found.append("Without a RuntimeClass, KAI Scheduler divides GPUs only where NVIDIA's runtime is the nodes' default one.")
+    return found
+
+
+def _admission(called: list[Object]) -> list[str]:
+    """Return what should be known of what changes or judges tenants' pods."""
+    changing = [row for row in called if row["changes"]]
+    judging = [f"{row['kind']} {row['name']}" for row in called if not row["changes"]]
+    found = [
+        f"{row['kind']} {row['name']} changes pods in tenants' namespaces. What it sets there, tenants do not see, and vCluster removes the "
+        f"scheduling gates (vCluster #4106). {facts.POD_CHANGERS.get(row['name'], 'Where it is not meant for tenants, leave tenant-* out.')}"
+        for row in changing
+    ]
+    if judging:
+        found.append(f"Pods in tenants' namespaces may be refused by {', '.join(judging)}.")
+    return found
+
+
+def _scheduling(cluster: Object) -> list[str]:
+    """Return what should be known of priorities and node pools."""
+    found, default = [], cluster["default_priority"]
+    if default:
+        ends = " Pods of lower priority on the host cluster are ended where they need room." if default["preempts"] else ""
+        found.append(
+            f"PriorityClass {default['name']} ({default['value']}) is the global default: unless its values sync priority classes, all pods of a "
+            f"tenant get it on the host cluster.{ends}"
+        )
+    if pools := cluster["node_pools"]:
+        told = ", ".join(f"{node} ({pool})" for node, pool in sorted(pools.items()))
+        found.append(
+            f"Nodes with the label {facts.NODE_POOL}: {told}. A KAI Scheduler places pods there only by a SchedulingShard for that pool, and "
+            "this collection makes none."
+        )
     return found
 
 

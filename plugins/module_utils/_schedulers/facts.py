@@ -30,3 +30,7 @@ MOST = 10
 def is_reserved(name: str) -> bool:
     """Tell whether a namespace of this name is Kubernetes' or KAI Scheduler's."""
     return name in RESERVED or name.startswith(RESERVED_PREFIX)
+
+
+# What a chart makes that is waited for.
+WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet")

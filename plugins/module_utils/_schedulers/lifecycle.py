@@ -3,24 +3,81 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Remove schedulers that were installed in a virtual cluster by their charts, and are not wanted any more."""
+"""Install a scheduler in a virtual cluster by its chart, and remove those that are not wanted any more."""
 
 from __future__ import annotations
 
 import functools
 import typing as t
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, load_documents
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, last_write
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of, last_write
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.status import judge, told
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import LABEL, NAME, WORKLOADS, is_reserved
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.status import judge, told, unready
 
 if t.TYPE_CHECKING:
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
 
 _WHY = "its virtual cluster is to have another scheduler, or none"
+
+
+def have_scheduler(run: Run, name: str, chart: Chart, values: Values) -> Result:
+    """Have a scheduler in a virtual cluster by its chart, and after a change wait until its pods run.
+
+    :arg name: of the scheduler, its namespace and its release.
+    :arg chart: with its exact version.
+    :raises TenancyError: before the first write where the name or the chart's values are refused; where its pods do not run in time.
+    """
+    if not NAME.fullmatch(name) or is_reserved(name):
+        raise TenancyError(f"name: {told([name])} is no name of such a scheduler, or is Kubernetes' or KAI Scheduler's own.")
+    namespace = run.kube.get("v1", "Namespace", name)
+    before = labels_of(namespace).get(LABEL) if namespace else None
+    release = HelmRelease(run.kube, run.helm, name, name)
+    release.inspect()
+    changes = release.changes(chart.version, values)
+    made = _workloads(release.preview(chart, values), name) if changes else []
+    if before != name:
+        run.change(f"Namespace {name}", {"label": before} if namespace else None, {"label": name})
+        item = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {LABEL: name}}}
+        run.take(f"label namespace {name}", "its scheduler is found by the label", functools.partial(run.kube.apply, item))
+    if changes:
+        run.change_all(changes, release.write)
+        why = "it differs from what is asked for" if release.found else "it is not installed"
+        run.take(f"apply {name}", why, functools.partial(release.apply, chart, values, run.deadline))
+    if changes and not run.check_mode:
+        wait_for(f"scheduler {name}", functools.partial(_runs, run.kube, made), run.deadline)
+    return run.result(notes=[])
+
+
+def _workloads(manifests: str, namespace: str) -> list[tuple[str, str, str]]:
+    """Return kind, name and namespace of what runs pods for a chart."""
+    try:
+        items = [item for item in load_documents(manifests) if isinstance(item, dict) and item.get("kind") in WORKLOADS]
+        return [(item["kind"], item["metadata"]["name"], item["metadata"].get("namespace") or namespace) for item in items]
+    except (Unreadable, KeyError, TypeError, AttributeError) as exc:
+        raise TenancyError(f"chart: what it renders cannot be read: {shown(exc)}") from exc
+
+
+def _runs(kube: Kube, workloads: t.Iterable[tuple[str, str, str]]) -> tuple[bool | None, str]:
+    """Probe for ``wait_for``: True once all pods of these workloads are there and ready."""
+    phrases: list[str] = []
+    namespaces: list[str] = []
+    for kind, name, namespace in workloads:
+        live = kube.get("apps/v1", kind, name, namespace)
+        if said := unready(live) if live else f"{kind} {name} does not exist":
+            phrases.append(said)
+            namespaces.append(namespace)
+    for namespace in dict.fromkeys(namespaces):
+        phrases += pod_problems(kube.list("v1", "Pod", namespace))
+    return (None, "; ".join(phrases)) if phrases else (True, "")
 
 
 def remove_former(run: Run, keep: t.Collection[str]) -> Result:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Judge which namespaces of a virtual cluster are those of schedulers that this collection installed. Pure.
+"""Judge which namespaces of a virtual cluster are those of schedulers that this collection installed, and whether their pods run. Pure.
 
 The administrator of the virtual cluster can label any namespace, and give it a finalizer that nobody ends.
 """
@@ -59,3 +59,19 @@ def told(names: t.Sequence[str]) -> str:
     """Return names as text, the first ones where there are many."""
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
     return f"{', '.join(shown(name) for name in names[:MOST])}{more}"
+
+
+def unready(workload: Object) -> str:
+    """Return why a Deployment, StatefulSet or DaemonSet has not all of its pods as they are to be; empty where it has."""
+    status, spec = workload.get("status") or {}, workload.get("spec") or {}
+    if workload["kind"] == "DaemonSet":
+        wanted, ready = (
+            status.get("desiredNumberScheduled", 0),
+            (status.get("numberAvailable", 0), status.get("updatedNumberScheduled", 0)),
+        )
+    else:
+        wanted, ready = spec.get("replicas", 1), (status.get("availableReplicas", 0), status.get("updatedReplicas", 0))
+    current = status.get("observedGeneration") == workload["metadata"].get("generation")
+    if current and min(ready) >= wanted:
+        return ""
+    return f"{workload['kind']} {workload['metadata']['name']} has {min(ready) if current else 0} of {wanted} pods available"

@@ -27,6 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.current import chosen
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION
@@ -76,17 +77,17 @@ def read_one(kube: Kube, name: str) -> Live:
 
 
 def leads_there(config: Object | None, secret: Object | None) -> bool:
-    """Tell whether a kubeconfig presents the credentials in a virtual cluster's Secret to the API server they are for."""
+    """Tell whether a kubeconfig, by its current context, presents the credentials in a virtual cluster's Secret to the server they are for."""
     data = (secret or {}).get("data") or {}
     try:
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]  # type: ignore[index]
+        cluster, user = chosen(config or {})
         presented = (
             (cluster["certificate-authority-data"], data["certificate-authority"]),
             (user["client-certificate-data"], data["client-certificate"]),
             (user["client-key-data"], data["client-key"]),
         )
         return bool(cluster["server"]) and all(given and given == right for given, right in presented)
-    except (KeyError, IndexError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         return False
 
 

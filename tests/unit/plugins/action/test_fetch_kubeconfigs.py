@@ -20,7 +20,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import untimed
 
 KEY = "PRIVATE-KEY-OF-THE-TENANT"
-TEXT = f"apiVersion: v1\nclusters:\n- cluster: {{server: 'https://10.0.0.3:30002'}}\n  name: web\nusers: [{{name: {KEY}}}]\n"
+CONTEXT = f"contexts: [{{name: here, context: {{cluster: web, user: {KEY}}}}}]\ncurrent-context: here\n"
+TEXT = f"apiVersion: v1\nclusters:\n- cluster: {{server: 'https://10.0.0.3:30002'}}\n  name: web\nusers: [{{name: {KEY}, user: {{}}}}]\n{CONTEXT}"
 PROXY = "http://127.0.0.1:28080"
 
 
@@ -194,9 +195,126 @@ def test_a_tenants_kubeconfig_runs_nothing_and_sends_no_file_of_the_controller(h
     assert answer["msg"].startswith(f"{host}/tenants/team.yml is not brought here: its users have {named}, ")
     # What is wrong with one is that one's, and the administrator's may need a program: those of clouds do.
     assert listing(tmp_path / "here") == ["cluster.yml", "tenants/it's.yml"]
-    (host / "cluster.yml").write_text(text)
+    (host / "cluster.yml").write_text(TEXT.replace("user: {}", "user: {exec: {command: sh}}"))
+    assert "warnings" not in fetch(host, [], tmp_path / "here")
+    assert "command: sh" in (tmp_path / "here/cluster.yml").read_text()
+
+
+def people_have(folder: Path, **user: object) -> dict[str, object]:
+    """Write a kubeconfig of which the first context, cluster and user are others, and return the one that counts."""
+    (folder / "pki").mkdir()
+    cluster = {"server": "https://[fd00::10]:6443", "certificate-authority": "pki/ca.crt", "tls-server-name": "dc1.example"}
+    other = {"certificate-authority-data": "T1RIRVI=", "server": "https://other.example"}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "other", "cluster": other}, {"name": "dc1", "cluster": cluster}],
+        "users": [{"name": "nobody", "user": {"token": "of-nobody"}}, {"name": "admin", "user": user}],
+        "contexts": [
+            {"name": "first", "context": {"cluster": "other", "user": "nobody"}},
+            {"name": "second", "context": {"cluster": "dc1", "user": "admin", "namespace": "ops"}},
+        ],
+        "current-context": "second",
+    }
+    (folder / "cluster.yml").write_text(yaml.safe_dump(config))
+    (folder / "pki/ca.crt").write_text("AUTHORITY ONE\nAUTHORITY TWO\n")
+    return config
+
+
+def inline(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def test_the_copy_holds_the_current_context_alone_with_what_its_files_hold(host, tmp_path):
+    key = tmp_path / "elsewhere.key"
+    config = people_have(host, **{"client-certificate": "./pki/admin.crt", "client-key": str(key), "username": "admin"})
+    (host / "pki/admin.crt").write_text("CERTIFICATE\n")
+    key.write_text(KEY)
+    assert "failed" not in fetch(host, [], tmp_path / "here")
+    copy = yaml.safe_load((tmp_path / "here/cluster.yml").read_text())
+    cluster = {"server": "https://[fd00::10]:6443", "tls-server-name": "dc1.example"}
+    cluster["certificate-authority-data"] = inline("AUTHORITY ONE\nAUTHORITY TWO\n")
+    user = {"username": "admin", "client-certificate-data": inline("CERTIFICATE\n"), "client-key-data": inline(KEY)}
+    assert copy == config | {
+        "clusters": [{"name": "dc1", "cluster": cluster}],
+        "users": [{"name": "admin", "user": user}],
+        "contexts": config["contexts"][1:],
+    }
+    assert fetch(host, [], tmp_path / "here")["changed"] is False
+    # A renewed one is another content.
+    (host / "pki/admin.crt").write_text("RENEWED\n")
+    assert fetch(host, [], tmp_path / "here")["changed"] is True
+
+
+def test_what_is_written_into_it_counts_more_than_a_file_and_a_file_of_a_token_more_than_a_token(host, tmp_path):
+    people_have(
+        host,
+        **{"client-certificate": "gone.crt", "client-certificate-data": "R0lWRU4=", "tokenFile": "pki/token", "token": "old"},
+    )
+    (host / "pki/token").write_text("new\n")
     fetch(host, [], tmp_path / "here")
-    assert (tmp_path / "here/cluster.yml").read_text() == text
+    copy = yaml.safe_load((tmp_path / "here/cluster.yml").read_text())
+    assert copy["users"][0]["user"] == {"client-certificate-data": "R0lWRU4=", "token": "new"}
+
+
+@pytest.mark.parametrize(
+    ("command", "copied", "known"),
+    [("sh", "sh", True), ("aws-of-no-controller", "aws-of-no-controller", False), ("bin/login", "{host}/bin/login", False)],
+)
+def test_a_program_stays_and_the_run_says_where_the_controller_has_it_not(host, tmp_path, command, copied, known):
+    program = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": command,
+        "args": ["eks", "get-token", "--cluster-name", "dc1"],
+        "env": [{"name": "AWS_PROFILE", "value": "12:34:56"}],
+        "interactiveMode": "Never",
+        "installHint": "See https://aws.example.",
+    }
+    people_have(host, exec=program)
+    answer = fetch(host, [], tmp_path / "here")
+    copy = yaml.safe_load((tmp_path / "here/cluster.yml").read_text())
+    path = copied.format(host=host)
+    assert copy["users"][0]["user"] == {"exec": program | {"command": path}}
+    warning = (
+        f"The cluster's kubeconfig gets its credentials from the program {path}, which is not there on the controller. Its copy here works "
+        "once it is. Its kubeconfig says: See https://aws.example."
+    )
+    assert answer.get("warnings", []) == ([] if known else [warning])
+
+
+def test_every_file_that_is_missing_is_named_with_the_key_that_names_it(host, tmp_path):
+    people_have(host, **{"client-certificate": "pki/a.crt", "client-key": "pki/a.key"})
+    (host / "pki/ca.crt").unlink()
+    assert fetch(host, ["team"], tmp_path / "here")["msg"].splitlines() == [
+        f"{host}/pki/{name}, which {host}/cluster.yml names as {key}, is missing on the host."
+        for name, key in (("ca.crt", "certificate-authority"), ("a.crt", "client-certificate"), ("a.key", "client-key"))
+    ]
+    assert listing(tmp_path / "here") == ["tenants/team.yml"]
+
+
+def test_a_token_that_is_no_text_is_not_quoted(host, tmp_path):
+    people_have(host, tokenFile="pki/token")
+    (host / "pki/token").write_bytes(b"\xff\xfe")
+    assert fetch(host, [], tmp_path / "here")["msg"] == f"{host}/pki/token holds no token, because it is no text."
+
+
+@pytest.mark.parametrize(
+    ("context", "told"),
+    [
+        (
+            "current-context: gone\n",
+            "its current-context 'gone' is none of its contexts (here). Choose one: kubectl config use-context NAME",
+        ),
+        ("", "its current-context '' is none of its contexts (here)."),
+        ("current-context: here\nclusters: []\n", "its context here leads to the cluster web, which it has not."),
+    ],
+)
+def test_one_without_a_current_context_is_refused(host, tmp_path, context, told):
+    text = TEXT.replace("current-context: here\n", context)
+    if "clusters: []" in context:
+        text = text.replace("clusters:\n- cluster: {server: 'https://10.0.0.3:30002'}\n  name: web\n", "")
+    (host / "cluster.yml").write_text(text)
+    assert told in fetch(host, [], tmp_path / "here")["msg"]
 
 
 @pytest.mark.parametrize("merged", ["<<: {user: {exec: {command: sh}}}", "<<: *base"])

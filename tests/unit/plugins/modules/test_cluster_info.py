@@ -9,14 +9,20 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.modules import cluster_info
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import Gke
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import desired
 
 PARAMS = {"tenants": [], "runtime_class": "nvidia", "shared_scheduler": {}, "accept_combinations": []}
 
 
+def look(params, kube=None, helm=None):
+    kube = kube or Gke()
+    return cluster_info.reconcile(Run(PARAMS | params, kube=kube, helm=helm or InMemoryHelm(kube)))
+
+
 def test_it_only_reads_and_says_what_is_missing():
     kube = Gke()
-    result = cluster_info.reconcile(Run(PARAMS | {"tenants": [desired("ml")]}, kube=kube))
+    result = look({"tenants": [desired("ml")]}, kube)
     assert (result["changed"], result["distribution"], kube.writes) == (False, "gke", [])
     assert [line.partition(":")[0] for line in result["problems"]] == ["kubegpu_runtime_class", "kubegpu_tolerations"]
     assert result["notes"] == []
@@ -25,19 +31,59 @@ def test_it_only_reads_and_says_what_is_missing():
 def test_versions_are_compared_with_the_clusters_own():
     web = {"name": "web", "trust": "high", "vcluster": {"version": "0.36.1", "kubernetes_version": "v1.35.4"}}
     params = PARAMS | {"tenants": [web], "shared_scheduler": {"version": "v0.14.7"}, "accept_combinations": ["vcluster-host"]}
-    found = cluster_info.reconcile(Run(params, kube=Gke(version="v1.37.0-gke.1")))
+    found = look(params, Gke(version="v1.37.0-gke.1"))
     assert found["problems"] == []
     first, second = found["notes"]
     assert first.startswith("cluster: kai-kubernetes: KAI Scheduler v0.14.7 is tested upstream with Kubernetes 1.31 to 1.35")
     assert second.startswith("Accepted: web: vcluster-host: vCluster 0.36.1 is listed upstream for")
     web["vcluster"] = {"version": "0.35.0", "kubernetes_version": "v1.33.1"}
-    (problem,) = cluster_info.reconcile(Run(params, kube=Gke()))["problems"]
+    (problem,) = look(params)["problems"]
     assert problem.startswith(
         "web: vcluster.kubernetes_version: with vCluster 0.35.0, pods of a tenant with Kubernetes 1.33 never"
     )
     with pytest.raises(TenancyError, match="'weather' is no combination"):
-        cluster_info.reconcile(Run(PARAMS | {"accept_combinations": ["weather"]}, kube=Gke()))
+        look({"accept_combinations": ["weather"]})
 
 
 def test_without_tenants_nothing_is_missing():
-    assert cluster_info.reconcile(Run(PARAMS, kube=Gke()))["problems"] == []
+    kube = Gke()
+    kube.denied = {("patch", "nodes")}
+    # Nor is Helm, of which this run has none, or a right.
+    assert cluster_info.reconcile(Run(PARAMS, kube=kube))["problems"] == []
+
+
+class Old(InMemoryHelm):
+    def major(self):
+        raise TenancyError("helm_binary: helm is version 'v2.17.0', and this collection needs Helm 3 or Helm 4.")
+
+
+def test_helm_and_rights_are_missed_before_they_are_needed():
+    kube = Gke()
+    kube.denied = {("patch", "nodes")}
+    problems = look({"tenants": [desired("ml")]}, kube, Old(kube))["problems"]
+    assert problems[0].startswith("helm_binary: helm is version")
+    assert problems[1].startswith("kubegpu_kubeconfig: its user may not patch nodes. ")
+    assert len(problems) == 4
+    # Nothing is made in check mode, as drift runs it: whoever may only read compares.
+    checked = Run(PARAMS | {"tenants": [desired("ml")]}, check_mode=True, kube=kube)
+    assert len(cluster_info.reconcile(checked)["problems"]) == 2
+
+
+def test_the_bounds_of_a_tenant_ask_for_rights_of_their_own():
+    kube = Gke()
+    kube.denied = {("create", "networkpolicies")}
+    for trust, lacks in (("high", False), ("partial", True)):
+        problems = look({"tenants": [desired("ml") | {"trust": trust}]}, kube)["problems"]
+        assert any("create networkpolicies.networking.k8s.io" in line for line in problems) is lacks
+
+
+def test_one_who_may_not_even_read_learns_of_all_rights_that_are_missing():
+    kube = Gke()
+    kube.denied = {("patch", "nodes"), ("list", "nodes")}
+    kube.fail("list", "Node", TenancyError("Listing Node failed: forbidden", status=403))
+    with pytest.raises(TenancyError) as failure:
+        look({"tenants": [desired("ml")]}, kube)
+    assert failure.value.problems == [
+        "kubegpu_kubeconfig: its user may not list, patch nodes. Bind a ClusterRole to it that allows that, such as cluster-admin.",
+        "Listing Node failed: forbidden",
+    ]

@@ -24,6 +24,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait impor
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from kubernetes.client import Configuration
 
 # The end of a connection in place of an answer.
 BROKEN = object()
@@ -227,6 +228,8 @@ def _kube(script, clock, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
+    # What the client keeps of the kubeconfig before, its server included.
+    monkeypatch.setattr(Configuration, "_default", None)
     server = serve(Handler, script)
     deadline = Deadline(100, clock, clock.sleep)
     yield Kube.connect(host=f"http://127.0.0.1:{server.server_port}", api_key="x", deadline=deadline)
@@ -264,6 +267,11 @@ def _tls(script, pair):
         "client-certificate-data": base64.b64encode(certificate).decode(),
         "client-key-data": base64.b64encode(private).decode(),
     }
-    yield {"clusters": [{"cluster": cluster}], "users": [{"user": user}]}
+    yield {
+        "clusters": [{"name": "here", "cluster": cluster}],
+        "users": [{"name": "admin", "user": user}],
+        "contexts": [{"name": "now", "context": {"cluster": "here", "user": "admin"}}],
+        "current-context": "now",
+    }
     server.shutdown()
     server.server_close()

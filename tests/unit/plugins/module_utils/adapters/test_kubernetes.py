@@ -22,7 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernet
     LARGEST_LOG,
     PAGE,
     Kube,
-    _proxy_url,
+    _entries,
     ask,
     ask_list,
 )
@@ -473,7 +473,17 @@ def test_an_answer_comes_with_a_certificate_and_with_a_token(tls, script):
     script.on("GET /api", (200, {"kind": "APIVersions"}, {}))
     assert ask(tls, "/api") == {"kind": "APIVersions"}
     assert "Authorization" not in script.headers[-1]
-    assert ask(tls | {"users": [{"user": {"token": "secret"}}]}, "/api") == {"kind": "APIVersions"}
+    token = tls | {"users": [{"name": "admin", "user": {"token": "secret"}}]}
+    assert ask(token, "/api") == {"kind": "APIVersions"}
+    assert script.headers[-1]["Authorization"] == "Bearer secret"
+    # People add contexts of their own to a tenant's file, and kubectl sorts them by name.
+    first = {
+        "clusters": {"name": "a", "cluster": {"server": "https://other.example"}},
+        "users": {"name": "a", "user": {"token": "other"}},
+    }
+    more = {kind: [entry, *token[kind]] for kind, entry in first.items()}
+    more["contexts"] = [{"name": "a", "context": {"cluster": "a", "user": "a"}}, *token["contexts"]]
+    assert ask(token | more, "/api") == {"kind": "APIVersions"}
     assert script.headers[-1]["Authorization"] == "Bearer secret"
 
 
@@ -661,12 +671,140 @@ def test_no_connection_is_tried_with_a_malformed_kubeconfig(kubeconfig):
 @pytest.mark.parametrize(("context", "proxy"), [(None, "http://127.0.0.1:1"), ("a", None), ("gone", None)])
 def test_the_proxy_is_that_of_the_contexts_cluster(context, proxy, tmp_path):
     (tmp_path / "config").write_text(yaml.safe_dump(CONFIG))
-    assert _proxy_url(str(tmp_path / "config"), context) == proxy
-    assert _proxy_url(CONFIG, context) == proxy
+    for kubeconfig in (str(tmp_path / "config"), CONFIG):
+        assert _entries(kubeconfig, context)[0].get("proxy-url") == proxy
 
 
 @pytest.mark.parametrize("text", ["", "odd: [", "- list"])
 def test_what_is_no_kubeconfig_is_the_clients_to_refuse(text, tmp_path):
     (tmp_path / "config").write_text(text)
-    assert _proxy_url(str(tmp_path / "config"), None) is None
-    assert _proxy_url(str(tmp_path / "gone"), None) is None
+    assert _entries(str(tmp_path / "config"), None) == ({}, {})
+    assert failure(Kube.connect, kubeconfig=str(tmp_path / "config")).details == {"status": None, "permanent": True}
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(tmp_path):
+    error = failure(Kube.connect, kubeconfig=str(tmp_path / "gone"))
+    assert error.message.endswith(f"kubeconfig: the file {tmp_path}/gone does not exist on this host")
+    assert error.details == {"status": None, "permanent": True}
+
+
+def test_the_environments_kubeconfig_has_a_proxy_too(tmp_path, monkeypatch):
+    (tmp_path / "config").write_text(
+        yaml.safe_dump(CONFIG | {"clusters": [{"name": "far", "cluster": {"proxy-url": "socks5://x"}}]})
+    )
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(tmp_path / "config"))
+    assert "The proxy socks5://x is of kind" in failure(Kube.connect).message
+
+
+# --- rights ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status_", "allowed"), [({"allowed": True}, True), ({"allowed": False}, False), ({}, False), (None, False)]
+)
+def test_a_right_is_asked_for(kube, script, status_, allowed):
+    script.on("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", (201, {"status": status_}, {}))
+    assert kube.may("get", "", "pods/log", "ns") is allowed
+    asked = {"verb": "get", "group": "", "resource": "pods", "subresource": "log", "namespace": "ns"}
+    assert script.bodies[-1]["spec"] == {"resourceAttributes": asked}
+
+
+# --- kubeconfigs as people have them ---------------------------------------------------------------------------------------
+
+
+def kubeconfig(folder, server, user, **cluster):
+    """Write one whose current context is not its first one, and return its path."""
+    config = {
+        "clusters": [
+            {"name": "a", "cluster": {"server": "http://127.0.0.1:1"}},
+            {"name": "b", "cluster": {"server": server} | cluster},
+        ],
+        "users": [{"name": "a", "user": {}}, {"name": "b", "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in "ab"],
+        "current-context": "b",
+    }
+    (folder / "config").write_text(yaml.safe_dump(config))
+    return str(folder / "config")
+
+
+def program(folder, text, **more):
+    (folder / "bin").mkdir()
+    (folder / "bin/login").write_text(f"#!/bin/sh\n{text}\n")
+    (folder / "bin/login").chmod(0o755)
+    return {
+        "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./bin/login", "interactiveMode": "Never"} | more
+    }
+
+
+GIVES = (
+    'echo "{\\"kind\\": \\"ExecCredential\\", \\"apiVersion\\": \\"client.authentication.k8s.io/v1\\", '
+    '\\"status\\": {\\"token\\": \\"$1-$WHO\\"}}"'
+)
+
+
+@pytest.fixture(name="address")
+def _address(kube):
+    return kube._client.configuration.host
+
+
+def test_a_program_gives_the_credentials(address, script, tmp_path):
+    script.on("GET /version", (200, {"gitVersion": "v1.35.4"}, {}))
+    user = program(tmp_path, GIVES, args=["for"], env=[{"name": "WHO", "value": "me"}])
+    assert Kube.connect(kubeconfig=kubeconfig(tmp_path, address, user), deadline=Deadline(20)).version() == "v1.35.4"
+    assert script.headers[-1]["authorization"] == "Bearer for-me"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("echo token expired >&2; exit 255", "ended with exit status 255: token expired"),
+        ("exit 3", "ended with exit status 3"),
+        ("echo secret", "printed no JSON object"),
+        ('echo \'{"apiVersion": "v9"}\'', "answers in v9, and the kubeconfig asks for client.authentication.k8s.io/v1"),
+        (
+            'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "x", "status": {}}\'',
+            "printed neither a token nor a client certificate with its key",
+        ),
+    ],
+)
+def test_a_program_that_gives_none_is_named_with_the_reason(address, script, tmp_path, text, told):
+    error = failure(Kube.connect, kubeconfig=kubeconfig(tmp_path, address, program(tmp_path, text)), deadline=Deadline(20))
+    named = "the program ./bin/login, which the kubeconfig names for its credentials,"
+    assert error.message == f"Connecting to the Kubernetes API failed: {named} {told}"
+    assert error.details == {"status": None, "permanent": True}
+    assert "secret" not in error.message
+    # Nothing was asked without credentials.
+    assert script.calls == []
+
+
+@pytest.mark.parametrize(
+    ("command", "where"), [("login-of-none", ", or not on the PATH of the task's user"), ("/none/login", "")]
+)
+def test_a_program_that_is_missing_is_named(address, tmp_path, command, where):
+    user = program(tmp_path, "", command=command, installHint="See https://aws.example.")
+    error = failure(Kube.connect, kubeconfig=kubeconfig(tmp_path, address, user), deadline=Deadline(20))
+    assert (
+        f"the program {command}, which the kubeconfig names for its credentials, is not installed on this host{where}"
+        in error.message
+    )
+    assert error.message.endswith("The kubeconfig says: See https://aws.example.")
+
+
+def test_a_program_without_an_end_is_named(address, tmp_path, monkeypatch):
+    monkeypatch.setattr(kubernetes, "SECONDS", 0.3)
+    user = program(tmp_path, "exec sleep 5")
+    error = failure(Kube.connect, kubeconfig=kubeconfig(tmp_path, address, user), deadline=Deadline(20))
+    assert "did not end within 0.3 s. Where it waits for somebody to log in, log in before" in error.message
+
+
+def test_files_are_found_from_the_kubeconfigs_folder(tls, script, tmp_path, pair):
+    script.on("GET /version", (200, {"gitVersion": "v1.35.4"}, {}))
+    certificate, private, _path = pair
+    (tmp_path / "pki").mkdir()
+    for name, content in {"ca.crt": certificate * 2, "a.crt": certificate, "a.key": private, "token": b"secret"}.items():
+        (tmp_path / "pki" / name).write_bytes(content)
+    server = tls["clusters"][0]["cluster"]["server"].replace("127.0.0.1", "localhost")
+    user = {"client-certificate": "pki/a.crt", "client-key": "./pki/a.key", "tokenFile": "pki/token"}
+    path = kubeconfig(tmp_path, server, user, **{"certificate-authority": "pki/ca.crt", "tls-server-name": "127.0.0.1"})
+    assert Kube.connect(kubeconfig=path, deadline=Deadline(20)).version() == "v1.35.4"
+    assert script.headers[-1]["authorization"] == "Bearer secret"

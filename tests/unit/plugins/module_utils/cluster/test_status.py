@@ -5,14 +5,17 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import read
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import lacking, read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Seen, distribution, report
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import without_rights
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import WEBHOOKS
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import GPU_TAINT, Gke, daemon_set, node
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
 
 
 def seen(version="v1.35.4", nodes=(), daemon_sets=(), webhooks=(), security_contexts=False):
-    return Seen(version, list(nodes), [], [], [], list(daemon_sets), [], list(webhooks), security_contexts)
+    return Seen(version, list(nodes), [], [], [], list(daemon_sets), [], list(webhooks), security_contexts, [], [], [])
 
 
 @pytest.mark.parametrize(
@@ -59,6 +62,9 @@ def test_all_that_is_told_of_a_cluster():
         "network": {"plugins": ["anetd"], "enforces_policies": True},
         "security_context_constraints": False,
         "webhooks": [],
+        "tenants_pods": [],
+        "default_priority": None,
+        "node_pools": {},
     }
 
 
@@ -99,3 +105,134 @@ def test_webhooks_without_which_no_pod_is_created(policy, resources, judges):
     webhook = {"failurePolicy": policy, "rules": [{"resources": resources}]}
     hook = item("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "guard", webhooks=[webhook])
     assert report(seen(webhooks=[hook]))["webhooks"] == (["guard"] if judges else [])
+
+
+# --- what is done to tenants' pods ---------------------------------------------------------------------------------------
+
+HOOKS = "admissionregistration.k8s.io/v1"
+PODS = [{"operations": ["CREATE"], "resources": ["pods"]}]
+
+
+def called(*objects):
+    return [(row["kind"], row["name"], row["changes"]) for row in report(read(Gke(*objects)))["tenants_pods"]]
+
+
+def webhook(name="guard", kind="MutatingWebhookConfiguration", rules=PODS, **more):
+    return item(HOOKS, kind, name, webhooks=[{"rules": rules} | more])
+
+
+def policy(name="hold", kind="MutatingAdmissionPolicy", api=HOOKS, labels=None, **constraints):
+    return item(api, kind, name, labels=labels or {}, spec={"matchConstraints": {"resourceRules": PODS} | constraints})
+
+
+def binding(name="hold", kind="MutatingAdmissionPolicyBinding", api=HOOKS, **resources):
+    return item(api, kind, f"{name}-there", spec={"policyName": name, "matchResources": resources})
+
+
+def selected(*expressions, **labels):
+    found = [dict(zip(("key", "operator", "values"), expression, strict=False)) for expression in expressions]
+    return {"namespaceSelector": {"matchLabels": labels, "matchExpressions": found}}
+
+
+NAME = "kubernetes.io/metadata.name"
+
+
+def test_what_is_asked_for_pods_of_tenants_changes_come_first():
+    judge = webhook("a-judge", "ValidatingWebhookConfiguration")
+    objects = (
+        judge,
+        webhook("kueue"),
+        policy(),
+        binding(),
+        policy("v", "ValidatingAdmissionPolicy"),
+        binding("v", "ValidatingAdmissionPolicyBinding"),
+    )
+    assert called(*objects) == [
+        ("MutatingAdmissionPolicy", "hold", True),
+        ("MutatingWebhookConfiguration", "kueue", True),
+        ("ValidatingAdmissionPolicy", "v", False),
+        ("ValidatingWebhookConfiguration", "a-judge", False),
+    ]
+    beta = "admissionregistration.k8s.io/v1beta1"
+    assert called(policy(api=beta), binding(api=beta)) == [("MutatingAdmissionPolicy", "hold", True)]
+
+
+@pytest.mark.parametrize(
+    "unasked",
+    [
+        [webhook(rules=[{"resources": ["services"]}])],
+        # KAI Scheduler's, and those of this collection.
+        [webhook(name, kind) for kind, name in WEBHOOKS],
+        [policy(labels=OWNED_LABELS), binding()],
+        # Without a binding, none is in force; a binding of another kind is none.
+        [policy()],
+        [policy(), binding(kind="ValidatingAdmissionPolicyBinding")],
+        [policy(), binding("other")],
+    ],
+)
+def test_what_is_not_asked_for_them(unasked):
+    assert called(*unasked) == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "taken"),
+    [
+        (selected(), True),
+        (selected((NAME, "NotIn", ["kube-system"])), True),
+        (selected((NAME, "In", ["team-a"])), False),
+        (selected(("kueue.x-k8s.io/managed", "Exists")), False),
+        (selected(("kueue.x-k8s.io/managed", "DoesNotExist")), True),
+        (selected(("kubegpu.tenancy/tenant", "DoesNotExist")), False),
+        (selected(("control-plane", "NotIn", ["x"])), True),
+        (selected(injection="enabled"), False),
+        (selected(**{"app.kubernetes.io/managed-by": "kubegpu.tenancy"}), True),
+    ],
+)
+def test_namespaces_of_tenants_are_selected_by_their_labels(selector, taken):
+    assert bool(called(webhook(**selector))) is taken
+    assert bool(called(policy(**selector), binding())) is taken
+    assert bool(called(policy(), binding(**selector))) is taken
+
+
+def priority(name, value, **more):
+    return item("scheduling.k8s.io/v1", "PriorityClass", name) | {"value": value} | more
+
+
+def test_the_priority_that_pods_get_without_asking():
+    classes = [priority("low", 1), priority("standard", 1000, globalDefault=True), priority("other", 2000, globalDefault=True)]
+    assert report(read(Gke(*classes)))["default_priority"] == {"name": "standard", "value": 1000, "preempts": True}
+    gentle = priority("standard", 1000, globalDefault=True, preemptionPolicy="Never")
+    assert report(read(Gke(gentle)))["default_priority"]["preempts"] is False
+
+
+def test_nodes_of_a_pool():
+    assert report(read(Gke(node("a", 4, **{"kai.scheduler/node-pool": "a100"}))))["node_pools"] == {"a": "a100"}
+
+
+# --- what the kubeconfig lets do -----------------------------------------------------------------------------------------
+
+
+def test_an_administrator_is_asked_once():
+    kube = Gke()
+    assert lacking(kube, "tenant-ml", ["shared"]) == {}
+    assert kube.reads == [("may", "*", "*")]
+
+
+def test_rights_that_are_missing_are_told_by_what_they_are_for():
+    kube = Gke()
+    kube.denied = {
+        ("patch", "nodes"),
+        ("create", "clusterroles"),
+        ("delete", "clusterroles"),
+        ("create", "customresourcedefinitions"),
+        ("get", "limitranges"),
+    }
+    missing = {"nodes": ["patch"], "clusterroles.rbac.authorization.k8s.io": ["create", "delete"]}
+    assert lacking(kube, "tenant-ml", []) == missing
+    assert lacking(kube, "tenant-ml", ["bounded"]) == missing | {"limitranges": ["get"]}
+    shared = {"customresourcedefinitions.apiextensions.k8s.io": ["create"]}
+    assert lacking(kube, "tenant-ml", ["shared"]) == missing | shared
+    (problem,) = without_rights(missing)
+    assert problem.startswith(
+        "kubegpu_kubeconfig: its user may not patch nodes; create, delete clusterroles.rbac.authorization.k8s.io. "
+    )

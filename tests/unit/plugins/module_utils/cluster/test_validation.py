@@ -141,3 +141,34 @@ def test_openshift_and_networks_that_may_not_enforce_policies():
     seen = report(read(Gke())) | {"security_context_constraints": True, "network": {"plugins": [], "enforces_policies": None}}
     found = notes(seen, *wanted(ML | {"trust": "partial"}))
     assert [line.partition(" ")[0] for line in found] == ["Network", "OpenShift's"]
+
+
+# --- what changes pods, and what schedules them ---------------------------------------------------------------------------
+
+
+def test_what_changes_or_judges_tenants_pods_is_noted():
+    rules = [{"operations": ["CREATE"], "resources": ["pods"]}]
+
+    def hook(name, kind="MutatingWebhookConfiguration"):
+        return item("admissionregistration.k8s.io/v1", kind, name, webhooks=[{"rules": rules}])
+
+    hooks = [hook("kueue-mutating-webhook-configuration"), hook("own"), hook("gatekeeper", "ValidatingWebhookConfiguration")]
+    kueue, own, judging = notes_of(*hooks, **FITTING)[:3]
+    assert kueue.startswith(
+        "MutatingWebhookConfiguration kueue-mutating-webhook-configuration changes pods in tenants' namespaces."
+    )
+    assert kueue.endswith("Kueue holds pods by scheduling gates, so tenants pass by its quotas.")
+    assert own.endswith("(vCluster #4106). Where it is not meant for tenants, leave tenant-* out.")
+    assert judging == "Pods in tenants' namespaces may be refused by ValidatingWebhookConfiguration gatekeeper."
+
+
+def test_a_priority_for_everybody_and_node_pools_are_noted():
+    default = item("scheduling.k8s.io/v1", "PriorityClass", "standard") | {"value": 1000, "globalDefault": True}
+    priority, pools = notes_of(default, node("a", 4, **{"kai.scheduler/node-pool": "a100"}), **FITTING)[:2]
+    assert priority.startswith(
+        "PriorityClass standard (1000) is the global default: unless its values sync priority classes, all pods of a"
+    )
+    assert priority.endswith("Pods of lower priority on the host cluster are ended where they need room.")
+    assert pools.startswith("Nodes with the label kai.scheduler/node-pool: a (a100). A KAI Scheduler places pods there only by a")
+    gentle = notes_of(default | {"preemptionPolicy": "Never"}, **FITTING)[0]
+    assert gentle.endswith("get it on the host cluster.")

@@ -90,6 +90,13 @@ def test_a_kubeconfig_with_the_credentials_of_the_secret_leads_there():
     assert leads_there(kubeconfig(), SECRET)
 
 
+def test_the_context_that_counts_is_the_current_one():
+    # kubectl sorts what people add by name.
+    both = {key: [*kubeconfig("a")[key], *kubeconfig()[key]] for key in ("clusters", "users", "contexts")}
+    assert leads_there(kubeconfig() | both, SECRET)
+    assert not leads_there(kubeconfig() | both | {"current-context": "a"}, SECRET)
+
+
 @pytest.mark.parametrize(
     "config",
     [

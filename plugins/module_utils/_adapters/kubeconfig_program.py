@@ -1,0 +1,85 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Why the program that a kubeconfig names (``exec``) gives no credentials. The client for Kubernetes goes on without, and is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import typing as t
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import last_lines
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+
+Object = dict[str, t.Any]
+
+# Seconds for such a program. Those of clouds take about one; one that waits for somebody to log in never ends here.
+SECONDS = 60
+
+
+def complaint(program: Object, folder: str | None, seconds: float = SECONDS) -> str:
+    """Run the program once more, and return why it gives no credentials, as a clause that begins with its name.
+
+    :arg program: the kubeconfig's ``exec``.
+    :arg folder: of the kubeconfig's file; None for one without a file.
+    """
+    named = _named(program)
+    try:
+        done = _run(program, folder, seconds)
+    except subprocess.TimeoutExpired:
+        return overdue(program, seconds)
+    except FileNotFoundError:
+        hint = f". The kubeconfig says: {shown(program['installHint'])}" if program.get("installHint") else ""
+        where = "" if "/" in str(program["command"]) else ", or not on the PATH of the task's user: write its whole path there"
+        return f"{named} is not installed on this host{where}{hint}"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as exc:
+        return f"{named} cannot be run: {shown(exc)}"
+    if done.returncode:
+        said = shown(last_lines(done.stderr.decode(errors="replace")))
+        return f"{named} ended with exit status {done.returncode}{': ' if said else ''}{said}"
+    return f"{named} {_flaw(done.stdout, program)}"
+
+
+def overdue(program: Object, seconds: float) -> str:
+    """Return what to say of a program that did not end."""
+    return f"{_named(program)} did not end within {seconds:g} s. Where it waits for somebody to log in, log in before"
+
+
+def _named(program: Object) -> str:
+    return f"the program {shown(program.get('command'))}, which the kubeconfig names for its credentials,"
+
+
+def _run(program: Object, folder: str | None, seconds: float) -> subprocess.CompletedProcess[bytes]:
+    info = {"apiVersion": program.get("apiVersion"), "kind": "ExecCredential", "spec": {"interactive": False}}
+    more = {item["name"]: item["value"] for item in program.get("env") or []}
+    return subprocess.run(
+        [program["command"], *(program.get("args") or [])],
+        cwd=folder,
+        env=os.environ | more | {"KUBERNETES_EXEC_INFO": json.dumps(info)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def _flaw(output: bytes, program: Object) -> str:
+    """Return what is wrong with what the program printed; without a part of it, which may be a token."""
+    try:
+        answer = parse_json(output)
+    except Unreadable:
+        answer = None
+    if not isinstance(answer, dict):
+        return "printed no JSON object"
+    if answer.get("apiVersion") != program.get("apiVersion"):
+        return f"answers in {shown(answer.get('apiVersion'), 100)}, and the kubeconfig asks for {shown(program.get('apiVersion'), 100)}"
+    status = answer.get("status")
+    given = status if isinstance(status, dict) else {}
+    if given.get("token") or (given.get("clientCertificateData") and given.get("clientKeyData")):
+        return "gave none at first, and does now. Run this again"
+    return "printed neither a token nor a client certificate with its key"
