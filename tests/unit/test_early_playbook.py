@@ -14,11 +14,12 @@ from ansible_collections.kubegpu.tenancy.tests.unit.served import served
 
 def test_a_tenant_without_nodes_is_refused_on_a_cluster_that_was_not_made_here(tmp_path: Path) -> None:
     site = Site(tmp_path)
+    (tmp_path / "bin/helm").write_text("#!/bin/sh\necho v3.19.5\n")
     tenants = [{"name": name, "trust": "high", "gpu_nodes": {"count": 1}} for name in ("a", "b")]
     with served(InMemoryApi([NODE, RUNTIME_CLASS, STORAGE])) as server:
         site.add("gpu1", server, kubegpu_tenants=tenants)
         said = " ".join(site.run(playbook="site").split())
     assert (
-        "FAILED gpu1: Refuse tenants that cannot have their nodes: kubegpu_tenants[1].gpu_nodes.count: b needs 1 nodes" in said
+        "FAILED gpu1: Refuse tenants that cannot have their nodes: kubegpu_tenants[1] (b).gpu_nodes.count: b needs 1 nodes" in said
     ), said
     assert (site.code != 0, server.changed) == (True, [])

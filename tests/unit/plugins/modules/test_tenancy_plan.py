@@ -22,7 +22,7 @@ EXISTING = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/etc/
 def call(variables=None, running=None, installs=None, **host):
     given = {"variables": variables, "running": running, "installs": installs}
     args = {key: value for key, value in given.items() if value is not None}
-    task = SimpleNamespace(args=args, async_val=0, check_mode=False)
+    task = SimpleNamespace(args=args, async_val=0, check_mode=False, tags=[])
     known = {"inventory_hostname": "dc1"} | host
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"))
     action = ActionModule(task, connection, None, DataLoader(), Templar(DataLoader(), known), None)

@@ -114,7 +114,7 @@ def accepted(tenant, values):
 def test_what_reaches_others_is_refused_by_its_path(tenant, path, value, at):
     found = refused(tenant, tree(path, value))
     beyond = [problem for problem in found if ": reaches beyond the tenant: " in problem]
-    start = f"{TENANTS}[0].vcluster.values.{path}"
+    start = f"{TENANTS}[0] (ml).vcluster.values.{path}"
     assert len([problem for problem in beyond if problem.startswith(f"{start}{at}: ")]) == 1, found
 
 
@@ -127,7 +127,7 @@ def test_the_nodes_of_a_tenant_are_its_own(labels, at):
     assert [
         problem
         for problem in found
-        if problem.startswith(f"{TENANTS}[0].vcluster.values.sync.fromHost.nodes.selector.labels{at}: ")
+        if problem.startswith(f"{TENANTS}[0] (ml).vcluster.values.sync.fromHost.nodes.selector.labels{at}: ")
     ]
 
 
