@@ -26,7 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import held_by, is_ended
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices as devices_in
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number, plain
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import go_number, plain, whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
@@ -54,6 +54,8 @@ Group = tuple[str, str]
 # What names of NVIDIA's extended resources begin with.
 VENDOR = "nvidia.com/"
 NONE, WHOLE = decimal.Decimal(0), decimal.Decimal(1)
+# Of sums of parts, which are not exact.
+_SMALLEST = decimal.Decimal("0.000001")
 # GPUs of one node that are told apart at most. A node has a few, or some hundred replicas of them; a pod may ask for any number.
 _MOST_TOLD = 2000
 # Where the GPU groups of the host cluster's own KAI Scheduler are known; no namespace has an empty name.
@@ -166,18 +168,30 @@ def gpu_groups(pod: Object) -> set[str]:
 def part_of_gpu(pod: Object, size: str) -> decimal.Decimal:
     """Return the part of each GPU that a pod asks KAI Scheduler for, from 0 to 1; 0 where that is not known.
 
+    A fraction that KAI can read counts, and memory only without one (pkg/scheduler/api/pod_info of all releases).
+
     :arg size: MiB of a GPU of its node.
     """
     notes = annotations_of(pod)
+    return _fraction(notes.get(FRACTION_NOTE, "")) or _memory_part(notes.get(MEMORY_NOTE, ""), size)
+
+
+def _fraction(text: str) -> decimal.Decimal:
+    """Return a fraction that KAI Scheduler reads, above 0 and at most 1; 0 for what it takes for none."""
     try:
-        if MEMORY_NOTE in notes:
-            memory = number(size or "0")
-            part = number(notes[MEMORY_NOTE]) / memory if memory else NONE
-            return min(part, WHOLE)
-        part = number(notes.get(FRACTION_NOTE, "0"))
+        part = go_number(text)
     except ValueError:
         return NONE
     return part if part <= WHOLE else NONE
+
+
+def _memory_part(text: str, size: str) -> decimal.Decimal:
+    """Return the part of a GPU with ``size`` MiB that memory is, at most 1; 0 where either is no whole number, or the size is 0."""
+    try:
+        memory = whole(size)
+        return min(WHOLE * whole(text) / memory, WHOLE) if memory else NONE
+    except ValueError:
+        return NONE
 
 
 def offered(node: Object, resource: str = GPU_RESOURCE) -> int:
@@ -296,6 +310,7 @@ def ledger(
     overlaps = [
         *_trespasses(holdings, {offer.node: offer.owners for offer in offers}),
         *_shared_by_several(holdings),
+        *_overfilled(holdings),
         *_overbooked(rows),
         *_claimed_twice(claimed),
     ]
@@ -419,6 +434,16 @@ def _shared_by_several(holdings: list[Holding]) -> list[str]:
         f"a GPU of node {holding.node}, which pod {holding.pod} reserves, is shared by pods of tenants {' and '.join(holding.tenants)}"
         for holding in holdings
         if len(holding.tenants) > 1
+    ]
+
+
+def _overfilled(holdings: list[Holding]) -> list[str]:
+    """Return a sentence for each GPU of which the pods that share it have more than there is."""
+    totals = [(holding, sum(holding.parts.values(), NONE)) for holding in holdings if holding.reserved]
+    return [
+        f"parts of a GPU of node {holding.node}, which pod {holding.pod} reserves, add up to {plain(total):g} of it"
+        for holding, total in totals
+        if total.quantize(_SMALLEST) > WHOLE
     ]
 
 
