@@ -30,6 +30,9 @@ TRUST_ANNOTATION = "kubegpu.tenancy/trust"
 NETWORK_ANNOTATION = "kubegpu.tenancy/network-policies"
 # Age, from its namespace's creation, after which nobody needs the tenant any more.
 EXPIRES_ANNOTATION = "kubegpu.tenancy/expires"
+# Minor version of the host cluster's Kubernetes for which the chart was rendered: what it makes depends on that (chart/templates/role.yaml
+# gives the right to resize pods from 1.35 on, without which its syncer cannot go on there, #4091).
+RENDERED_ANNOTATION = "kubegpu.tenancy/rendered-for"
 # On a namespace that is being deleted.
 PODS_ENDED_ANNOTATION = "kubegpu.tenancy/pods-ended"
 ENFORCED, UNENFORCED = "enforced", "unenforced"
@@ -265,6 +268,12 @@ def parse_version(version: str) -> tuple[int, int, int]:
     if not parts:
         raise TenancyError(f"version: {version!r} is not a vCluster version such as 0.36.1 (three numbers, no leading v).")
     return whole(parts[1]), whole(parts[2]), whole(parts[3])
+
+
+def minor_version(kubernetes: str) -> str:
+    """Return the minor version of a Kubernetes, such as 1.35 of v1.35.4; empty where it is none."""
+    found = re.match(r"v?(\d{1,9}\.\d{1,9})", kubernetes, re.ASCII)
+    return found[1] if found else ""
 
 
 def namespace_of(name: str, given: str | None = None) -> str:
