@@ -223,7 +223,8 @@ class VirtualCluster:
         """List what differs of the release, and the host's Kubernetes where the chart was rendered for another one, or nobody knows."""
         changes = self.release.changes(asked.version, asked.values)
         noted, host = annotations_of(namespace).get(RENDERED_ANNOTATION), self._host
-        return changes if asked.recorded or namespace is None or noted == host else [*changes, (_RENDERED, noted, host)]
+        known = asked.recorded or namespace is None or not host or noted == host
+        return changes if known else [*changes, (_RENDERED, noted, host)]
 
     @functools.cached_property
     def _host(self) -> str:

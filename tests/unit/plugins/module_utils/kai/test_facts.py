@@ -33,6 +33,19 @@ def test_lines_are_in_order_and_have_a_source():
     assert not LINES[-1].ended
 
 
+def test_the_table_of_releases_has_no_holes():
+    # There was no 0.11.
+    minors = [line.first[1] for line in LINES]
+    assert minors == [minor for minor in range(minors[0], minors[-1] + 1) if minor != 11]
+    assert all(line.first[2] == 0 for line in LINES)
+    # What changes with a release names one that there is, or the line that comes next.
+    known = {*EVERY, (0, 0, 0), (0, minors[-1] + 1, 0)}
+    assert [(name, row.since) for name, rows in FACTS.items() for row in rows if row.since not in known] == []
+    # Every line has its own row about the end of its support, but for those that were never listed.
+    ends = {row.since[:2] for row in FACTS["end_of_support"]}
+    assert {line.first[:2] for line in LINES} - ends == {(0, 7), (0, 8)}
+
+
 @pytest.mark.parametrize("rows", FACTS.values(), ids=FACTS)
 def test_every_fact_is_known_from_the_first_version_on_and_changes_with_each_row(rows):
     assert rows[0].since == (0, 0, 0)

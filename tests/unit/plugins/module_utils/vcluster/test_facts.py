@@ -21,6 +21,9 @@ def test_tables_of_versions_are_complete():
     assert facts.parse_version(facts.DEFAULT_VERSION)[1] in charts
     installed = list(facts.DEFAULT_KUBERNETES.values())
     assert installed == sorted(installed)
+    # What is wrong with some of them is of charts that there are.
+    of_charts = [*facts.OLD_TENANT_FIX, *facts.KUBELET_FIX, *(facts.parse_version(version)[1] for version in facts.BAD_VERSIONS)]
+    assert set(of_charts) <= set(charts)
     # Each of them has its CoreDNS, and is among what a syncer of that chart knows.
     assert list(facts.COREDNS) == list(range(min(facts.COREDNS), max(installed) + 1))
     assert min(facts.COREDNS) <= min(installed)
