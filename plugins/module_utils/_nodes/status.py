@@ -103,7 +103,7 @@ class Holding:
     :ivar pod: as "namespace/name"; ``node``, empty without one; ``tenant``, empty for pods of none.
     :ivar gpus: devices; ``others``, what else of NVIDIA, by resource.
     :ivar parts: whose they are: the part of each of these GPUs, by tenant.
-    :ivar reserved: they are held for pods that share a GPU.
+    :ivar reserved: they are held for pods that share a GPU; ``groups``, those of these pods.
     """
 
     pod: str
@@ -113,6 +113,7 @@ class Holding:
     others: t.Mapping[str, int]
     parts: t.Mapping[str, decimal.Decimal]
     reserved: bool = False
+    groups: frozenset[Group] = frozenset()
 
     @property
     def tenants(self) -> list[str]:
@@ -266,14 +267,14 @@ def _holding(
     tenant, gpus, reserved = whose.of(pod), held(pod, resource), _reserves(pod, resource)
     where = pod["spec"].get("nodeName", "")
     parts: dict[str, decimal.Decimal] = {}
-    for group in whose.groups(pod) if reserved else ():
+    groups = frozenset(whose.groups(pod)) if reserved else frozenset()
+    for group in groups:
         parts |= sharers.get((where, group), {})
     # One of a tenant's that nobody shares keeps the GPU from others as any pod does.
     own = {tenant: NONE if reserved and not tenant else WHOLE}
     held_others = {name: amount for name in others if (amount := held(pod, name))}
-    return Holding(
-        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", where, tenant, gpus, held_others, parts or own, reserved
-    )
+    name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    return Holding(name, where, tenant, gpus, held_others, parts or own, reserved, groups)
 
 
 # --- the ledger ----------------------------------------------------------------------------------------------------
@@ -311,6 +312,7 @@ def ledger(
         *_trespasses(holdings, {offer.node: offer.owners for offer in offers}),
         *_shared_by_several(holdings),
         *_overfilled(holdings),
+        *_reserved_twice(holdings),
         *_overbooked(rows),
         *_claimed_twice(claimed),
     ]
@@ -444,6 +446,19 @@ def _overfilled(holdings: list[Holding]) -> list[str]:
         f"parts of a GPU of node {holding.node}, which pod {holding.pod} reserves, add up to {plain(total):g} of it"
         for holding, total in totals
         if total.quantize(_SMALLEST) > WHOLE
+    ]
+
+
+def _reserved_twice(holdings: list[Holding]) -> list[str]:
+    """Return a sentence for the pods of a GPU group for which more than one GPU of a node is reserved, of which they use one (#1673)."""
+    reserving: dict[tuple[str, Group], list[str]] = collections.defaultdict(list)
+    for holding in holdings:
+        for group in holding.groups:
+            reserving[holding.node, group].append(holding.pod)
+    return [
+        f"pods {' and '.join(sorted(names))} each reserve a GPU of node {node} for the same pods, which share one of them"
+        for (node, _group), names in sorted(reserving.items())
+        if len(names) > 1
     ]
 
 

@@ -165,6 +165,15 @@ def test_parts_of_one_gpu_that_add_up_to_more_than_it_has_are_an_overlap(parts, 
     ]
 
 
+def test_two_gpus_that_are_reserved_for_the_same_pods_are_an_overlap():
+    second = reservation("g1")
+    second["metadata"]["name"] = "again"
+    pods = [reservation("g1"), second, reservation("g2"), sharing("s1", "tenant-a", "g1", gpu_fraction="0.5")]
+    both = "pods kai-resource-reservation/again and kai-resource-reservation/reserves-g1"
+    told = f"{both} each reserve a GPU of node n1 for the same pods, which share one of them"
+    assert told in ledger([node("n1", 4, "a")], pods, SHARING, [], {})["overlaps"]
+
+
 def test_a_gpu_that_two_tenants_share_is_an_overlap():
     pods = [
         reservation("g1"),
