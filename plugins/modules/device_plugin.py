@@ -66,7 +66,7 @@ options:
       - C(time_slicing) with C(replicas) lets so many pods take turns on a GPU. C(mps) with C(replicas) has NVIDIA's Multi-Process
         Service divide it into so many parts. A group has one of the two.
       - Refused while pods hold GPUs of a node whose replicas change, because the kubelet would hand out those GPUs again.
-      - Time-slicing isolates nothing, neither memory nor faults.
+      - Time-slicing isolates nothing, neither memory nor faults. From 100 replicas on, a warning says so of memory.
     type: list
     elements: dict
     default: []
@@ -185,8 +185,9 @@ problems:
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, find_chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import PROVIDERS, TIME_SLICING_WARNING
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import PROVIDERS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.lifecycle import DevicePlugin
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.validation import sharing_warnings
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
 
 ARGUMENT_SPEC = {
@@ -218,8 +219,8 @@ def reconcile(run: Run) -> Result:
     if params["state"] == "absent":
         return plugin.absent()
     result = plugin.present()
-    if any("time_slicing" in group for group in params["sharing"]):
-        run.warn(TIME_SLICING_WARNING)
+    for warning in sharing_warnings(params["sharing"]):
+        run.warn(warning)
     return result
 
 

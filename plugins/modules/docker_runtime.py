@@ -24,6 +24,8 @@ description:
   - Mode and owner stay as they are, also when somebody changed them since. A file that nobody may write is left as it is.
   - Docker reloads its configuration where that is enough, and is restarted where it is not. When it does not run with its
     configuration then, the file is restored and Docker with it, and the module fails with the end of Docker's log.
+  - With O(apply), refuses Podman's program under the name C(docker), a rootless Docker, one with C(userns-remap), and a C(DOCKER_HOST) of
+    another Docker than that of root, before anything is written or restarted.
 extends_documentation_fragment:
   - kubegpu.tenancy._attributes
 options:

@@ -144,7 +144,7 @@ tenants:
       others: {nvidia.com/mig-1g.10gb: 1}
       claimed: 0
 overlaps:
-  description: One sentence for each GPU, node or pod with more than one owner. Empty when all is well.
+  description: One sentence for each GPU, node or pod with more than one owner, or with more asked of it than there is. Empty when all is well.
   returned: success
   type: list
   elements: str

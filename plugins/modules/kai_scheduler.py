@@ -45,7 +45,7 @@ options:
   accept_hazards:
     description:
       - Names of hazards that are accepted. They are upstream's issues, and V(end-of-support). A refusal names those that touch.
-      - V(#1103) and V(#340) touch installations that share GPUs. V(#104) touches clusters with tenants of this collection.
+      - V(#1103), V(#1673) and V(#340) touch installations that share GPUs. V(#104) touches clusters with tenants of this collection.
         V(end-of-support) touches all, but a release that is installed already and whose support ends is only warned of.
       - Accepting one that does not touch is fine. What was accepted is noted on the namespace C(kai-scheduler).
     type: list

@@ -111,7 +111,9 @@ conditions:
   sample:
     - {object: Config kai-config, type: Available, status: "True", current: true, message: All operands are available}
 hazards:
-  description: What is known to go wrong with the version, each with its name.
+  description:
+    - What is known to go wrong with the version, each with its name.
+    - Those that touch some work only stand last. They refuse no release, and cannot be accepted.
   returned: when installed
   type: list
   elements: str
@@ -158,7 +160,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties im
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, work_hazards_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import asked_of, helm_release, read_parts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import hazards_on, touching
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
@@ -191,7 +193,7 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
         "ready": installed.status == "deployed" and not missing,
         "missing": missing,
         "conditions": status.conditions(parts),
-        "hazards": [str(hazard) for hazard in hazards_on(release, today)],
+        "hazards": [str(hazard) for hazard in (*hazards_on(release, today), *work_hazards_of(release.number))],
         "touching_hazards": [str(hazard) for hazard in touched],
         "accepted_hazards": [hazard.name for hazard in touched if hazard.name in accepted],
         "long_term": release.long_term,

@@ -262,8 +262,10 @@ def reconcile(run: Run) -> Result:
         shared_queues, unread_parts = counted(run.kube.list(API_VERSION, KIND), run.kube.list(*POD_GROUP))
         unread += [f"shared scheduler: {one.sentence}" for one in unread_parts]
 
+    host = vc.minor_version(run.kube.version())
+
     def record(tenant: Tenant) -> Result:
-        found, failure = attempt("it", lambda: compare(params, tenant, live.get(tenant.name, Live()), now, shared_queues))
+        found, failure = attempt("it", lambda: compare(params, tenant, live.get(tenant.name, Live()), now, shared_queues, host))
         return found or not_read(tenant, wanted(tenant, params["settings"]), failure.sentence if failure else "")
 
     return run.result(
@@ -296,18 +298,19 @@ def _ask(config: Result, path: str) -> list[Result]:
 
 
 def compare(
-    params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: datetime.datetime, shared_queues: list[Result]
+    params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: datetime.datetime, shared_queues: list[Result], host: str
 ) -> Result:
     """Compare one tenant with what is wanted of it.
 
     :arg shared_queues: those of the host cluster's KAI Scheduler, with what uses them.
+    :arg host: minor version of its Kubernetes; empty where it is not known.
     :returns: its record, as RETURN documents it.
     """
     path = os.path.join(params["kubeconfigs"], f"{tenant.name}.yml")
     config = read_kubeconfig(path)
     has_kubeconfig = kubeconfig_exists(path) if tenant.state == "absent" else leads_there(config, live.secret)
     digest, last = wanted(tenant, params["settings"]), live.verified
-    found = due(tenant, digest, live, has_kubeconfig, params["max_age"], now)
+    found = due(tenant, digest, live, has_kubeconfig, params["max_age"], now, host)
     own, queues = tenant.own_scheduler, None
     if tenant.state == "present" and CHANGE not in found.work and own and own.own_kai and config:
         # Somebody may have changed them from within, which the host cluster does not show.

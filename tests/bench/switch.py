@@ -33,7 +33,12 @@ def tenant(version: str, name: str = "team-ml") -> dict[str, Any]:
         "gpu_nodes": {"count": 1},
         "vcluster": {"kubernetes_version": "v1.35.4"},
         # Of the two releases that the lab can build.
-        "scheduler": {"name": "kai", "version": version, "gpu_sharing": True, "accept_hazards": ["#1103", "end-of-support"]},
+        "scheduler": {
+            "name": "kai",
+            "version": version,
+            "gpu_sharing": True,
+            "accept_hazards": ["#1103", "#1673", "end-of-support"],
+        },
         "queues": [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": leaves}],
     }
 

@@ -42,6 +42,7 @@ DEVICES, VOID = "NVIDIA_VISIBLE_DEVICES", [{"name": "NVIDIA_VISIBLE_DEVICES", "v
 NAMED, OPEN = f"{DEVICES} is void or none, or left out", f"With a runtimeClassName, set {DEVICES} to void"
 SHARED_MAP = {"name": DEVICES, "valueFrom": {"configMapKeyRef": {"name": "work-x-default-x-a-ab1-shared-gpu-0", "key": DEVICES}}}
 OWN_MAP = {"name": DEVICES, "valueFrom": {"configMapKeyRef": {"name": "mine-x-default-x-a", "key": DEVICES}}}
+FORM = "gpu-fraction is a decimal above 0 and below 1 such as 0.5, gpu-memory whole MiB such as 8000"
 LATER = "What part of a GPU a pod asks for is said when it is created."
 
 # Labels, annotations and specification of a pod, and what its creation is refused for; empty where it is let in.
@@ -57,6 +58,21 @@ CREATED: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], str]] =
     "a claim": ({}, {}, {"scheduler": "default-scheduler", "claims": ["gpu"]}, BY_KAI),
     "a fraction in its own queue": (OWN, {"gpu-fraction": "0.5"}, {}, ""),
     "a fraction in another queue": (OTHER, {"gpu-fraction": "0.5"}, {}, FOREIGN),
+    "a fraction without a digit before the point": (OWN, {"gpu-fraction": ".25"}, {}, ""),
+    "parts of two GPUs": (OWN, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}, {}, ""),
+    "memory of a GPU": (OWN, {"gpu-memory": "2000"}, {}, ""),
+    "another annotation": (OWN, {"note": "NaN"}, {}, ""),
+    "a fraction that is no number": (OWN, {"gpu-fraction": "NaN"}, {}, FORM),
+    "a fraction in hexadecimals": (OWN, {"gpu-fraction": "0x1p-1"}, {}, FORM),
+    "a fraction with an exponent": (OWN, {"gpu-fraction": "5e-1"}, {}, FORM),
+    "a fraction of nothing": (OWN, {"gpu-fraction": "0.00"}, {}, FORM),
+    "a fraction that is all of it": (OWN, {"gpu-fraction": "1"}, {}, FORM),
+    "an empty fraction": (OWN, {"gpu-fraction": ""}, {}, FORM),
+    "memory with a unit": (OWN, {"gpu-memory": "2Gi"}, {}, FORM),
+    "part of a MiB": (OWN, {"gpu-memory": "0.5"}, {}, FORM),
+    "no memory": (OWN, {"gpu-memory": "0"}, {}, FORM),
+    "parts of part of a GPU": (OWN, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "1.5"}, {}, FORM),
+    "parts of no GPU": (OWN, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"}, {}, FORM),
     "memory by the default scheduler": (OWN, {"gpu-memory": "2000"}, {"scheduler": "default-scheduler"}, BY_KAI),
     "a GPU on a node of its choice": (OWN, {}, {"gpus": 1, "node": "n1"}, "names no node itself"),
     "a place among pods that share a GPU": (OWN | {"runai-gpu-group": "x"}, {}, {}, KAIS),

@@ -32,7 +32,7 @@ Object = dict[str, Any]
 WORKER = "kubegpu-worker"
 FOLDER = Path("~/.kube/kubegpu").expanduser()
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-SHARING = MappingProxyType({"gpu_sharing": True, "accept_hazards": ["#1103", "end-of-support"]})
+SHARING = MappingProxyType({"gpu_sharing": True, "accept_hazards": ["#1103", "#1673", "end-of-support"]})
 WHOLE = {"accept_hazards": ["end-of-support"]}
 
 

@@ -24,7 +24,7 @@ from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab, 
 from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD
 
 VCLUSTER = {"kubernetes_version": "v1.35.4"}
-ACCEPTED = ["#1103", "end-of-support"]
+ACCEPTED = ["#1103", "#1673", "end-of-support"]
 VARIABLES: dict[str, Any] = {
     "lab_gpus": 5,
     # All is done by Helm 4, and what is changed by hand, by Helm 3.

@@ -45,7 +45,7 @@ from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster,
 
 Data = dict[str, Any]
 # Of the releases that the lab can build.
-KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "end-of-support"]}
+KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
 VICTIM, OWN_KAI = "victim", "own-kai"
 # Devices of the node that is shared, and what each of its tenants may have of them.
 BOUND = 2

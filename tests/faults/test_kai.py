@@ -88,7 +88,7 @@ class Scheduler(Cluster):
 
     def scheduler(self, version: str, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
         # Of the two releases that the lab can build.
-        accepted = ["#1103", "end-of-support"]
+        accepted = ["#1103", "#1673", "end-of-support"]
         given = {"version": version, "gpu_sharing": True, "accept_hazards": accepted, "purge": False, "timeout": 150}
         params = defaults(kai_scheduler, **(given | {"chart_source": str(self.charts)} | changes))
         return kai_scheduler.reconcile(Run(params, check_mode, self.kube, self.helm))

@@ -187,7 +187,7 @@ def drifted():
 
 
 def _gpu1(inventory):
-    old = {"name": "kai", "version": "v0.13.1", "gpu_sharing": True, "accept_hazards": ["#1103", "end-of-support"]}
+    old = {"name": "kai", "version": "v0.13.1", "gpu_sharing": True, "accept_hazards": ["#1103", "#1673", "end-of-support"]}
     tree = [
         {
             "name": "ml",

@@ -76,7 +76,12 @@ def on_host(name: str = "ml", shared: bool = False) -> list[Object]:
             "Namespace",
             namespace,
             labels=OWNED_LABELS | {"kubegpu.tenancy/tenant": name} | ({"kubegpu.tenancy/scheduler": "kai"} if shared else {}),
-            annotations={"kubegpu.tenancy/trust": "high", "kubegpu.tenancy/network-policies": "enforced"} | installed,
+            annotations={
+                "kubegpu.tenancy/trust": "high",
+                "kubegpu.tenancy/network-policies": "enforced",
+                "kubegpu.tenancy/rendered-for": "1.35",
+            }
+            | installed,
         ),
         item(
             "apps/v1",

@@ -46,6 +46,15 @@ class Engine:
         # Without the server some releases report the client only, and succeed.
         return info if isinstance(info, dict) and "Runtimes" in info and not info.get("ServerErrors") else None
 
+    def client(self) -> str:
+        """Return what the program docker says that it is, such as ``Docker version 28.1.0``; empty where it says nothing."""
+        _rc, out, _err = self._call(["docker", "--version"])
+        return last_lines(out).strip()
+
+    def address(self) -> str:
+        """Return which Docker the environment has that program ask; empty for its own choice."""
+        return os.environ.get("DOCKER_HOST", "")
+
     def containers(self) -> list[str]:
         """Return the names of the containers that run."""
         rc, out, err = self._call(["docker", "ps", "--format", "{{.Names}}"])

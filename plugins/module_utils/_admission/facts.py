@@ -26,8 +26,14 @@ KAI_USERS = f"system:serviceaccount:{NAMESPACE}:"
 DEFAULT_SCHEDULER = "default-scheduler"
 # Resources of NVIDIA's device plugin: whole GPUs and MIG slices.
 GPU_RESOURCES = "nvidia.com/"
-# Annotations by which a pod asks for part of a GPU (pkg/common/constants).
-SHARING_NOTES = (FRACTION_NOTE, MEMORY_NOTE, "gpu-fraction-num-devices")
+# Annotations by which a pod asks for part of a GPU (pkg/common/constants), and the form that every release reads alike: a decimal above 0
+# and below 1, whole MiB, whole GPUs. Webhooks of older ones let NaN and hexadecimals in (#1798), which not all of their parts read.
+SHARING_FORMS = {
+    FRACTION_NOTE: r"^0?\.[0-9]*[1-9][0-9]*$",
+    MEMORY_NOTE: "^[1-9][0-9]{0,8}$",
+    "gpu-fraction-num-devices": "^[1-9][0-9]{0,3}$",
+}
+SHARING_NOTES = tuple(SHARING_FORMS)
 # The variable by which NVIDIA's container runtime knows which devices a container sees (NVIDIA/nvidia-container-toolkit); of the
 # device plugin's value and a container's own, the container's counts (kubernetes pkg/kubelet, GenerateRunContainerOptions).
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"

@@ -28,6 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts i
     OWN_LABELS,
     POLICY,
     SHARED_GPU_MAP,
+    SHARING_FORMS,
     SHARING_NOTES,
     VISIBLE_DEVICES,
 )
@@ -212,6 +213,15 @@ def _leaves_no_device_open(containers: str) -> str:
     return f"{containers}.all(c, ({named}) || (({_asks_for_gpus()}) ? ({by_plugin}) : !has(object.spec.runtimeClassName)))"
 
 
+def _sharing_is_legible() -> str:
+    """Return the expression that tells whether a pod says what part of a GPU it asks for as every release of KAI Scheduler reads it."""
+    notes = "object.metadata.annotations"
+    forms = [
+        f"(!({_text(note)} in {notes}) || {notes}[{_text(note)}].matches({_text(form)}))" for note, form in SHARING_FORMS.items()
+    ]
+    return f"!has({notes}) || ({' && '.join(forms)})"
+
+
 def _variables() -> dict[str, str]:
     """Return what the validations ask of a pod, each by those before it."""
     return {
@@ -282,6 +292,9 @@ def _queue_rules(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> lis
         ("!variables.own_labels", _text(f"The labels {', '.join(OWN_LABELS)} are KAI Scheduler's own.")),
         ("variables.created || !variables.sharing", _text("What part of a GPU a pod asks for is said when it is created.")),
     ]
-    if not gpu_sharing:
+    if gpu_sharing:
+        told = "gpu-fraction is a decimal above 0 and below 1 such as 0.5, gpu-memory whole MiB such as 8000, gpu-fraction-num-devices a whole"
+        rules.append((f"!variables.created || ({_sharing_is_legible()})", _text(f"{told} number such as 2.")))
+    else:
         rules.append(("!variables.created || !variables.sharing", _text(f"Tenant {tenant} shares no GPUs: ask for whole ones.")))
     return rules

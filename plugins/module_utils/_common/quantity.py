@@ -30,6 +30,10 @@ MOST = 2**63
 _QUANTITY = re.compile(r"\+?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?\d{1,2})?", re.ASCII)
 _WHOLE = re.compile(r"\d{1,19}", re.ASCII)
 _DECIMAL = re.compile(r"\+?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?", re.ASCII)
+# A number as Go's strconv.ParseFloat reads it, from 0 on: decimal or hexadecimal, with underscores between digits, without blanks.
+_D, _H, _E = r"\d(?:_?\d){0,39}", r"[\da-fA-F](?:_?[\da-fA-F]){0,39}", r"[+-]?\d(?:_?\d){0,3}"
+_GO_DECIMAL = re.compile(rf"\+?({_D}(\.({_D})?)?|\.{_D})([eE]{_E})?", re.ASCII)
+_GO_HEXADECIMAL = re.compile(rf"\+?0[xX](_?{_H}(\.({_H})?)?|\.{_H})[pP]{_E}", re.ASCII)
 
 Amount = t.Union[str, int, float]
 
@@ -81,6 +85,22 @@ def number(value: t.Any) -> decimal.Decimal:
     if not _DECIMAL.fullmatch(text):
         raise ValueError(f"{_shown(value)} is no number.")
     return bounded(decimal.Decimal(text), value)
+
+
+def go_number(text: str) -> decimal.Decimal:
+    """Return a number that a program in Go reads from a text, such as ``0.5`` or ``0x1p-1``; from 0 to 2^63.
+
+    :raises ValueError: on anything else, and on ``NaN`` and ``Inf``, which Go reads, too.
+    """
+    digits = text.replace("_", "")
+    if _GO_HEXADECIMAL.fullmatch(text):
+        try:
+            return bounded(decimal.Decimal(float.fromhex(digits)), text)
+        except OverflowError:
+            pass
+    elif _GO_DECIMAL.fullmatch(text):
+        return bounded(decimal.Decimal(digits), text)
+    raise ValueError(f"{_shown(text)} is no number.")
 
 
 def bounded(amount: decimal.Decimal, value: t.Any) -> decimal.Decimal:

@@ -36,6 +36,14 @@ TIME_SLICING_WARNING = (
     "fault of one can end the others. It is for pods that trust each other."
 )
 
+# From so many replicas of a GPU on, they are taken for an attempt to divide its memory (NVIDIA/k8s-device-plugin#1433).
+MANY_REPLICAS = 100
+MANY_REPLICAS_WARNING = (
+    "sharing: {group} has {replicas} replicas of each GPU. Replicas of time-slicing are no amounts of memory: a pod with one of them can use "
+    "all of the GPU's memory, and quotas and queues count each one as a GPU. Where memory is to be divided, take mps, MIG, or gpu-memory of "
+    "KAI Scheduler."
+)
+
 # The pods go to every node with GPUs, also to nodes dedicated to one tenant, which the charts' own tolerations do not cover.
 TOLERATIONS = [
     {"key": "CriticalAddonsOnly", "operator": "Exists"},

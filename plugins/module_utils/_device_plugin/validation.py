@@ -19,10 +19,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.versions i
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
     DEFAULT,
     LIMITS,
+    MANY_REPLICAS,
+    MANY_REPLICAS_WARNING,
     MPS_SINCE,
     PRESENT_LABEL,
     PROVIDERS,
     STRATEGIES,
+    TIME_SLICING_WARNING,
     Provider,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import is_gpu_node
@@ -157,6 +160,15 @@ def _replicas(given: t.Any, path: str, problems: list[str]) -> int:
         problems.append(f"{path}.replicas: {given['replicas']!r} is not a whole number of 2 or more.")
         return 0
     return whole(given["replicas"])
+
+
+def sharing_warnings(sharing: t.Iterable[Object]) -> list[str]:
+    """Return what is to be known of groups that share GPUs by time-slicing, whose entries are known to be right."""
+    replicas = {group["name"]: group["time_slicing"]["replicas"] for group in sharing if "time_slicing" in group}
+    many = (
+        MANY_REPLICAS_WARNING.format(group=name, replicas=count) for name, count in replicas.items() if count >= MANY_REPLICAS
+    )
+    return [TIME_SLICING_WARNING, *many] if replicas else []
 
 
 def _members(item: Object, path: str, known: dict[str, Labels], with_gpus: set[str], problems: list[str]) -> list[str]:

@@ -14,3 +14,7 @@ Path = tuple[str, ...]
 DEFAULT: Path = ("default-runtime",)
 # The settings that a diff shows.
 SETTINGS = ("default-runtime", "features", "runtimes")
+# Where the Docker listens that systemd starts; /var/run is a link to /run.
+SOCKETS = ("unix:///var/run/docker.sock", "unix:///run/docker.sock")
+# What `docker info` calls security options (docs.docker.com: engine/security/rootless and engine/security/userns-remap).
+ROOTLESS, REMAPPED = "name=rootless", "name=userns"

@@ -17,7 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.facts import SETTINGS, Path
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.plan import Need, need, pending
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.status import Running
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.validation import parse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.validation import check_engine, parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.values import (
     Undone,
     Wanted,
@@ -55,6 +55,9 @@ class Runtime:
 
     def present(self) -> Result:
         """Add the settings; return ``docker``, what it takes for Docker to run with them."""
+        if self._params["apply"]:
+            document, engine = parse(self._before, self._path), self._engine
+            check_engine(engine.client(), engine.address(), engine.info(), document, self._path)
         wanted = Wanted(self._params["name"], self._params["path"], self._params["set_as_default"], self._params["cdi"])
         after = edit(self._before, wanted, self._path)
         if after != self._before:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.facts import REMAPPED, ROOTLESS, SOCKETS
 
 
 class Number(str):
@@ -92,3 +94,38 @@ def _check_types(document: dict[str, t.Any], name: str) -> None:
     default = document.get("default-runtime", "runc")
     if not isinstance(default, str) or isinstance(default, Number) or not default:
         raise TenancyError(f"default-runtime in {name} has to be a runtime's name.")
+
+
+def check_engine(client: str, address: str, info: dict[str, t.Any] | None, document: dict[str, t.Any], name: str) -> None:
+    """Refuse what answers to ``docker`` and is not the Docker of root that systemd starts, or maps users.
+
+    :arg client: what ``docker --version`` prints; ``address``, the variable DOCKER_HOST, empty where it is not set.
+    :arg info: what ``docker info`` prints; None where Docker does not answer.
+    :arg document: content of daemon.json, whose name is ``name``.
+    :raises TenancyError: with each of these that is there.
+    """
+    options = " ".join((info or {}).get("SecurityOptions") or [])
+
+    def problems() -> t.Iterator[str]:
+        if client.startswith("podman"):
+            yield (
+                f"The program docker is Podman's ({shown(client)}), which reads no daemon.json. Install Docker Engine, and remove the "
+                "package podman-docker."
+            )
+        if address and address not in SOCKETS:
+            yield (
+                f"DOCKER_HOST is {shown(address)}, so that docker asks another Docker than the one whose service would be restarted. "
+                f"Unset it for the user that this module runs as, or set it to {SOCKETS[0]}."
+            )
+        if ROOTLESS in options:
+            yield (
+                "Docker runs rootless, where NVIDIA's runtime gets no devices and nodes of a cluster no GPUs. Have docker ask the Docker "
+                "that root runs: `docker context use default`."
+            )
+        if REMAPPED in options or document.get("userns-remap"):
+            yield (
+                f"Docker maps users (userns-remap in {name}), under which containers may not open GPUs. Take userns-remap out and restart "
+                "Docker; its containers and images are then those from before it was set."
+            )
+
+    refuse(problems())

@@ -10,7 +10,7 @@ branch, and the two install differently. The source stands beside each row; "#" 
 kai-scheduler/KAI-Scheduler, a path is one in its repository at the tags from that version on.
 
 To add a release: its line in LINES, a row in FACTS for each fact that changes with it, and what is known to go wrong in
-HAZARDS and UPGRADE_NOTES.
+HAZARDS, WORK_HAZARDS and UPGRADE_NOTES.
 """
 
 from __future__ import annotations
@@ -359,11 +359,16 @@ _FAIL_CLOSED = f"its pod webhook stops {EVERY_POD} while it does not answer"
 _RESERVATION_RACE = (
     "when pods that share GPUs start at once, a GPU's reservation can be taken away while it is used, and the GPU is given twice"
 )
+_TWO_RESERVATIONS = "two reservation pods can take two GPUs for pods that share one, and nobody gets the other GPU any more"
 HAZARDS: tuple[Hazard, ...] = (
     Hazard("#104", _EVER, (0, 13, 0), "others", _FAIL_CLOSED, "#104, #227, #883"),
     Hazard("#1103", _EVER, (0, 9, 16), "gpu_sharing", _RESERVATION_RACE, "#1103"),
     Hazard("#1103", (0, 10, 0), (0, 12, 19), "gpu_sharing", _RESERVATION_RACE, "#1103"),
     Hazard("#1103", (0, 13, 0), (0, 14, 1), "gpu_sharing", _RESERVATION_RACE, "#1103; seen here with v0.13.1"),
+    Hazard("#1673", _EVER, (0, 9, 20), "gpu_sharing", _TWO_RESERVATIONS, "#1673"),
+    Hazard("#1673", (0, 10, 0), (0, 12, 22), "gpu_sharing", _TWO_RESERVATIONS, "#1673"),
+    Hazard("#1673", (0, 13, 0), (0, 14, 6), "gpu_sharing", _TWO_RESERVATIONS, "#1673"),
+    Hazard("#1673", (0, 15, 0), (0, 16, 0), "gpu_sharing", _TWO_RESERVATIONS, "#1673"),
     Hazard("#340", _EVER, (0, 7, 12), "gpu_sharing", "GPU sharing needs nvidia as the default runtime of the nodes", "#340"),
 )
 # The hazard of every release whose end_of_support is over.
@@ -379,6 +384,64 @@ OPEN_GPUS = Hazard(
     "pkg/binder/common/gpusharingconfigmap",
 )
 HAZARD_NAMES = (*dict.fromkeys(hazard.name for hazard in HAZARDS), END_OF_SUPPORT, OPEN_GPUS.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkHazard:
+    """Something that goes wrong with some work, whatever else is asked of the releases from ``since`` up to, but not including, ``fixed``.
+
+    Nobody can say beforehand whether it touches: kai_scheduler_info tells it, and it refuses nothing.
+    """
+
+    name: str
+    since: Version
+    fixed: Version
+    text: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+_NAN = 'a pod with gpu-fraction "NaN" is let in, and what its queue uses is not counted right any more'
+_SIDECARS = (
+    "requests of native sidecars are not added to the others', so that pods go to nodes that are too small, and end as OutOfcpu"
+)
+_NO_SLICES_LEFT = (
+    "a node that once had MIG slices, and still lists them with an amount of 0, gets no pods with GPUs. The label "
+    'node-role.kubernetes.io/mig-enabled: "false" on the node is a way out'
+)
+_DOTS = "a workload that shares GPUs and has a dot in its name gets no pods. A name without dots is a way out"
+_OPTIONAL = "a pod with an optional ConfigMap that is missing waits for it. An empty ConfigMap is a way out"
+_ROOT_QUEUE = (
+    "where a queue without parent takes work beside a tree of queues, the scheduler ends when one of them reclaims from the other. "
+    "A parent for that queue is a way out"
+)
+_RESIZED = "a pod that is resized in place is not counted anew, so that it gets past the CPU and memory limits of its queue"
+_OPERATOR_MEMORY = "the memory of the operator grows with the cluster, and its limit of 256Mi ends it in a large one"
+_OVERPACKED = "when many pods that share GPUs start at once, one GPU can be given more than once while others are free"
+WORK_HAZARDS: tuple[WorkHazard, ...] = (
+    WorkHazard("#1798", _EVER, (0, 12, 23), _NAN, "#1798: gpu_request_validator.go"),
+    WorkHazard("#1798", (0, 13, 0), (0, 14, 7), _NAN, "#1798: gpu_request_validator.go"),
+    WorkHazard("#1798", (0, 15, 0), (0, 16, 3), _NAN, "#1798: gpu_request_validator.go"),
+    WorkHazard("#1556", _EVER, (0, 9, 20), _SIDECARS, "#1556: pkg/scheduler/api/pod_info"),
+    WorkHazard("#1556", (0, 10, 0), (0, 12, 22), _SIDECARS, "#1556: pkg/scheduler/api/pod_info; seen here with v0.12.0"),
+    WorkHazard("#1556", (0, 13, 0), (0, 14, 6), _SIDECARS, "#1556: pkg/scheduler/api/pod_info; seen here with v0.13.1"),
+    WorkHazard("#1556", (0, 15, 0), (0, 15, 3), _SIDECARS, "#1556: pkg/scheduler/api/pod_info"),
+    WorkHazard("#1120", _EVER, (0, 9, 16), _NO_SLICES_LEFT, "#1120: pkg/scheduler/api/resource_info"),
+    WorkHazard("#1120", (0, 10, 0), (0, 12, 19), _NO_SLICES_LEFT, "#1120: pkg/scheduler/api/resource_info"),
+    WorkHazard("#1120", (0, 13, 0), (0, 13, 1), _NO_SLICES_LEFT, "#1120: pkg/scheduler/api/resource_info"),
+    # Of 0.12.24, 0.14.8 and 0.14.9, no tag was read: the branches that they come from have the correction.
+    WorkHazard("#1729", _EVER, (0, 12, 24), _DOTS, "#1729: pkg/binder/common/volumes.go, branch v0.12; seen here with v0.12.0"),
+    WorkHazard("#1729", (0, 13, 0), (0, 14, 8), _DOTS, "#1729: pkg/binder/common/volumes.go, branch v0.14"),
+    WorkHazard("#1729", (0, 15, 0), (0, 16, 5), _DOTS, "#1729: pkg/binder/common/volumes.go"),
+    WorkHazard("#988", _EVER, (0, 13, 0), _OPTIONAL, "#988: predicates/config_maps.go; seen here with v0.12.0"),
+    WorkHazard("#1863", (0, 13, 0), (0, 14, 8), _ROOT_QUEUE, "#1863: pkg/scheduler/actions/utils/action.go, branch v0.14"),
+    WorkHazard("#1863", (0, 15, 0), (0, 16, 5), _ROOT_QUEUE, "#1863: pkg/scheduler/actions/utils/action.go"),
+    WorkHazard("#1906", _EVER, (0, 18, 0), _RESIZED, "#1906; of 0.18, no tag was read: main has it after v0.17.0"),
+    WorkHazard("#1780", (0, 15, 0), (0, 16, 4), _OPERATOR_MEMORY, "#1780: cmd/operator"),
+    WorkHazard("#2153", (0, 17, 0), _OPEN, _OVERPACKED, "#2153: seen by others with v0.17.1, open"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -416,6 +479,30 @@ UPGRADE_NOTES: tuple[UpgradeNote, ...] = (
         ((0, 16, 0), _OPEN),
         "pods with whole GPUs get no RuntimeClass any more, and reservation pods only the one that is set",
         "values.yaml: admission.gpuFractionRuntimeClassName, binder.runtimeClassName",
+    ),
+    UpgradeNote(
+        (_EVER, (0, 15, 0)),
+        ((0, 15, 0), (0, 16, 0)),
+        "pods of a JobSet start one by one, unless its annotation kai.scheduler/batch-min-member says how many start together",
+        "pkg/podgrouper/podgrouper/plugins/jobset of 0.15",
+    ),
+    UpgradeNote(
+        (_EVER, (0, 16, 0)),
+        ((0, 16, 0), _OPEN),
+        "a JobSet has one pod group, with a part for each replica of each of its jobs, of which as many pods as its parallelism start together",
+        "pkg/podgrouper/podgrouper/plugins/jobset of 0.16",
+    ),
+    UpgradeNote(
+        (_EVER, (0, 18, 0)),
+        ((0, 18, 0), _OPEN),
+        "a Deployment has one pod group, where each of its pods had one of its own",
+        "#2109, release notes; no tag of 0.18 was read",
+    ),
+    UpgradeNote(
+        (_EVER, (0, 13, 0)),
+        ((0, 13, 0), _OPEN),
+        "pods that wait for an optional ConfigMap start from now on",
+        "#988",
     ),
     UpgradeNote(
         (_EVER, (0, 15, 0)),
@@ -573,6 +660,11 @@ def facts_of(version: Version) -> dict[str, t.Any]:
 def hazards_of(version: Version) -> tuple[Hazard, ...]:
     """Return what is known to go wrong with one version, whatever the day."""
     return tuple(hazard for hazard in HAZARDS if hazard.since <= version < hazard.fixed)
+
+
+def work_hazards_of(version: Version) -> tuple[WorkHazard, ...]:
+    """Return what is known to go wrong with some work under one version."""
+    return tuple(hazard for hazard in WORK_HAZARDS if hazard.since <= version < hazard.fixed)
 
 
 def upgrade_notes(before: Version, after: Version) -> list[str]:

@@ -26,7 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import held_by, is_ended
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices as devices_in
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number, plain
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import go_number, plain, whole
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
@@ -54,6 +54,8 @@ Group = tuple[str, str]
 # What names of NVIDIA's extended resources begin with.
 VENDOR = "nvidia.com/"
 NONE, WHOLE = decimal.Decimal(0), decimal.Decimal(1)
+# Of sums of parts, which are not exact.
+_SMALLEST = decimal.Decimal("0.000001")
 # GPUs of one node that are told apart at most. A node has a few, or some hundred replicas of them; a pod may ask for any number.
 _MOST_TOLD = 2000
 # Where the GPU groups of the host cluster's own KAI Scheduler are known; no namespace has an empty name.
@@ -101,7 +103,7 @@ class Holding:
     :ivar pod: as "namespace/name"; ``node``, empty without one; ``tenant``, empty for pods of none.
     :ivar gpus: devices; ``others``, what else of NVIDIA, by resource.
     :ivar parts: whose they are: the part of each of these GPUs, by tenant.
-    :ivar reserved: they are held for pods that share a GPU.
+    :ivar reserved: they are held for pods that share a GPU; ``groups``, those of these pods.
     """
 
     pod: str
@@ -111,6 +113,7 @@ class Holding:
     others: t.Mapping[str, int]
     parts: t.Mapping[str, decimal.Decimal]
     reserved: bool = False
+    groups: frozenset[Group] = frozenset()
 
     @property
     def tenants(self) -> list[str]:
@@ -166,18 +169,30 @@ def gpu_groups(pod: Object) -> set[str]:
 def part_of_gpu(pod: Object, size: str) -> decimal.Decimal:
     """Return the part of each GPU that a pod asks KAI Scheduler for, from 0 to 1; 0 where that is not known.
 
+    A fraction that KAI can read counts, and memory only without one (pkg/scheduler/api/pod_info of all releases).
+
     :arg size: MiB of a GPU of its node.
     """
     notes = annotations_of(pod)
+    return _fraction(notes.get(FRACTION_NOTE, "")) or _memory_part(notes.get(MEMORY_NOTE, ""), size)
+
+
+def _fraction(text: str) -> decimal.Decimal:
+    """Return a fraction that KAI Scheduler reads, above 0 and at most 1; 0 for what it takes for none."""
     try:
-        if MEMORY_NOTE in notes:
-            memory = number(size or "0")
-            part = number(notes[MEMORY_NOTE]) / memory if memory else NONE
-            return min(part, WHOLE)
-        part = number(notes.get(FRACTION_NOTE, "0"))
+        part = go_number(text)
     except ValueError:
         return NONE
     return part if part <= WHOLE else NONE
+
+
+def _memory_part(text: str, size: str) -> decimal.Decimal:
+    """Return the part of a GPU with ``size`` MiB that memory is, at most 1; 0 where either is no whole number, or the size is 0."""
+    try:
+        memory = whole(size)
+        return min(WHOLE * whole(text) / memory, WHOLE) if memory else NONE
+    except ValueError:
+        return NONE
 
 
 def offered(node: Object, resource: str = GPU_RESOURCE) -> int:
@@ -252,14 +267,14 @@ def _holding(
     tenant, gpus, reserved = whose.of(pod), held(pod, resource), _reserves(pod, resource)
     where = pod["spec"].get("nodeName", "")
     parts: dict[str, decimal.Decimal] = {}
-    for group in whose.groups(pod) if reserved else ():
+    groups = frozenset(whose.groups(pod)) if reserved else frozenset()
+    for group in groups:
         parts |= sharers.get((where, group), {})
     # One of a tenant's that nobody shares keeps the GPU from others as any pod does.
     own = {tenant: NONE if reserved and not tenant else WHOLE}
     held_others = {name: amount for name in others if (amount := held(pod, name))}
-    return Holding(
-        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", where, tenant, gpus, held_others, parts or own, reserved
-    )
+    name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    return Holding(name, where, tenant, gpus, held_others, parts or own, reserved, groups)
 
 
 # --- the ledger ----------------------------------------------------------------------------------------------------
@@ -296,6 +311,8 @@ def ledger(
     overlaps = [
         *_trespasses(holdings, {offer.node: offer.owners for offer in offers}),
         *_shared_by_several(holdings),
+        *_overfilled(holdings),
+        *_reserved_twice(holdings),
         *_overbooked(rows),
         *_claimed_twice(claimed),
     ]
@@ -419,6 +436,29 @@ def _shared_by_several(holdings: list[Holding]) -> list[str]:
         f"a GPU of node {holding.node}, which pod {holding.pod} reserves, is shared by pods of tenants {' and '.join(holding.tenants)}"
         for holding in holdings
         if len(holding.tenants) > 1
+    ]
+
+
+def _overfilled(holdings: list[Holding]) -> list[str]:
+    """Return a sentence for each GPU of which the pods that share it have more than there is."""
+    totals = [(holding, sum(holding.parts.values(), NONE)) for holding in holdings if holding.reserved]
+    return [
+        f"parts of a GPU of node {holding.node}, which pod {holding.pod} reserves, add up to {plain(total):g} of it"
+        for holding, total in totals
+        if total.quantize(_SMALLEST) > WHOLE
+    ]
+
+
+def _reserved_twice(holdings: list[Holding]) -> list[str]:
+    """Return a sentence for the pods of a GPU group for which more than one GPU of a node is reserved, of which they use one (#1673)."""
+    reserving: dict[tuple[str, Group], list[str]] = collections.defaultdict(list)
+    for holding in holdings:
+        for group in holding.groups:
+            reserving[holding.node, group].append(holding.pod)
+    return [
+        f"pods {' and '.join(sorted(names))} each reserve a GPU of node {node} for the same pods, which share one of them"
+        for (node, _group), names in sorted(reserving.items())
+        if len(names) > 1
     ]
 
 

@@ -240,12 +240,15 @@ class Due:
     reasons: tuple[str, ...] = ()
 
 
-def due(tenant: Tenant, wanted: str, live: Live, has_kubeconfig: bool, max_age: int, now: datetime.datetime) -> Due:
+def due(
+    tenant: Tenant, wanted: str, live: Live, has_kubeconfig: bool, max_age: int, now: datetime.datetime, host: str = ""
+) -> Due:
     """Decide what there is to do for a tenant.
 
     :arg wanted: digest of everything that is wanted of it.
     :arg has_kubeconfig: whether its kubeconfig is in its place, and leads where its virtual cluster is.
     :arg max_age: seconds for which a verification stands while nothing changes.
+    :arg host: minor version of the host cluster's Kubernetes; empty where it is not known.
     """
     if tenant.state == "absent":
         leftovers = [what for what, there in (("its namespace", live.namespace), ("labels of nodes", live.nodes)) if there]
@@ -254,13 +257,13 @@ def due(tenant: Tenant, wanted: str, live: Live, has_kubeconfig: bool, max_age: 
     if tenant.state == "paused":
         # Of one that was never made there is nothing to pause, and nothing to keep.
         return Due() if live.state in ("paused", "absent") else Due((CHANGE,), (f"it is {live.state}, not paused",))
-    if differing := _differing(wanted, live, has_kubeconfig):
+    if differing := _differing(wanted, live, has_kubeconfig, host):
         return Due((CHANGE, VERIFY), tuple(differing))
     doubt = _doubt(live.verified, max_age, now)
     return Due((VERIFY,), (doubt,)) if doubt else Due()
 
 
-def _differing(wanted: str, live: Live, has_kubeconfig: bool) -> list[str]:
+def _differing(wanted: str, live: Live, has_kubeconfig: bool, host: str) -> list[str]:
     """Return why a tenant that is to be present has to be worked on."""
     if live.state != "running":
         return [f"it is {live.state}"]
@@ -272,6 +275,11 @@ def _differing(wanted: str, live: Live, has_kubeconfig: bool) -> list[str]:
         reasons.append("something else is wanted of it than when it was verified")
     elif last.fingerprint != fingerprint(live):
         reasons.append("its control plane, scheduler, nodes or namespace changed since it was verified")
+    rendered = annotations_of(live.namespace).get(vc.RENDERED_ANNOTATION)
+    if host and rendered != host:
+        reasons.append(
+            f"its chart was rendered for Kubernetes {shown(rendered or 'of a version that nobody noted')}, and the host cluster has {host}"
+        )
     if not has_kubeconfig:
         reasons.append("its kubeconfig is missing, or leads elsewhere")
     return reasons

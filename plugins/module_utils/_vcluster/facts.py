@@ -30,6 +30,9 @@ TRUST_ANNOTATION = "kubegpu.tenancy/trust"
 NETWORK_ANNOTATION = "kubegpu.tenancy/network-policies"
 # Age, from its namespace's creation, after which nobody needs the tenant any more.
 EXPIRES_ANNOTATION = "kubegpu.tenancy/expires"
+# Minor version of the host cluster's Kubernetes for which the chart was rendered: what it makes depends on that (chart/templates/role.yaml
+# gives the right to resize pods from 1.35 on, without which its syncer cannot go on there, #4091).
+RENDERED_ANNOTATION = "kubegpu.tenancy/rendered-for"
 # On a namespace that is being deleted.
 PODS_ENDED_ANNOTATION = "kubegpu.tenancy/pods-ended"
 ENFORCED, UNENFORCED = "enforced", "unenforced"
@@ -74,11 +77,12 @@ BAD_VERSIONS = {
     "0.36.0": "pods of a tenant with Kubernetes 1.33 or older stay not ready on a newer host (loft-sh/vcluster#3578)",
 }
 
-# Minor version of Kubernetes that a minor version of the chart installs by default (chart/values.yaml); others are not known.
-DEFAULT_KUBERNETES = {27: 33, 30: 34, 33: 35, 34: 35, 35: 36, 36: 36}
-# CoreDNS that the syncer starts, by minor version of the virtual cluster's Kubernetes (pkg/constants/coredns.go of 0.26 to 0.36). A version
-# that the syncer does not know gets the image of the newest one that it knows (pkg/coredns/coredns.go), which is listed by the first
-# minor version of the chart that has it.
+# Minor version of Kubernetes that a minor version of the chart installs by default (chart/values.yaml of the first and the last tag of each,
+# of 0.37 of 0.37.0-rc.1), without holes from OLDEST_VERSION on; of later ones it is not known.
+DEFAULT_KUBERNETES = {26: 32, 27: 33, 28: 33, 29: 33, 30: 34, 31: 34, 32: 35, 33: 35, 34: 35, 35: 36, 36: 36, 37: 36}
+# CoreDNS that the syncer starts, by minor version of the virtual cluster's Kubernetes (pkg/constants/coredns.go of 0.26 to 0.37.0-rc.1, none
+# of which knows Kubernetes 1.37). A version that the syncer does not know gets the image of the newest one that it knows
+# (pkg/coredns/coredns.go), which is listed by the first minor version of the chart that has it.
 COREDNS_REPOSITORY = "coredns/coredns"
 COREDNS = {30: "1.11.3", 31: "1.11.3", 32: "1.11.3", 33: "1.12.0", 34: "1.12.1", 35: "1.14.1", 36: "1.14.2"}
 NEWEST_KUBERNETES = {26: 32, 27: 33, 30: 34, 32: 35, 35: 36}
@@ -264,6 +268,12 @@ def parse_version(version: str) -> tuple[int, int, int]:
     if not parts:
         raise TenancyError(f"version: {version!r} is not a vCluster version such as 0.36.1 (three numbers, no leading v).")
     return whole(parts[1]), whole(parts[2]), whole(parts[3])
+
+
+def minor_version(kubernetes: str) -> str:
+    """Return the minor version of a Kubernetes, such as 1.35 of v1.35.4; empty where it is none."""
+    found = re.match(r"v?(\d{1,9}\.\d{1,9})", kubernetes, re.ASCII)
+    return found[1] if found else ""
 
 
 def namespace_of(name: str, given: str | None = None) -> str:

@@ -53,11 +53,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     NETWORK_ANNOTATION,
     NETWORK_POLICY,
     PODS_ENDED_ANNOTATION,
+    RENDERED_ANNOTATION,
     SYNCED_CLUSTER_KINDS,
     SYNCED_KINDS,
     TENANT_LABEL,
     UNENFORCED,
     cluster_role_name,
+    minor_version,
     namespace_of,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
@@ -90,6 +92,8 @@ FindChart = t.Callable[[str], "Chart"]
 NetworkProbe = t.Callable[[str], tuple[bool, list[Object]]]
 
 RBAC = "rbac.authorization.k8s.io/v1"
+# What a difference of the host's Kubernetes is called in changes.
+_RENDERED = "host_kubernetes"
 # (API version, kind, name).
 Ref = tuple[str, str, str]
 
@@ -146,7 +150,7 @@ class VirtualCluster:
             options = with_defaults(self.run.params)
             validation.check_skew(options["version"], options["kubernetes_version"], self.kube.version())
         self._refuse_history(asked, bool(usable))
-        changes = self.release.changes(asked.version, asked.values)
+        changes = self._changes(asked, usable)
         chart = self._previewed(asked) if changes else None
         network = self._network(asked, usable, bool(changes))
         ended = expired(self.plane.secret()) if release else None
@@ -216,6 +220,18 @@ class VirtualCluster:
         if release and release.status == "deployed":
             validation.check_store(release.values, asked.values)
 
+    def _changes(self, asked: Wanted, namespace: Object | None) -> list[Change]:
+        """List what differs of the release, and the host's Kubernetes where the chart was rendered for another one, or nobody knows."""
+        changes = self.release.changes(asked.version, asked.values)
+        noted, host = annotations_of(namespace).get(RENDERED_ANNOTATION), self._host
+        known = asked.recorded or namespace is None or not host or noted == host
+        return changes if known else [*changes, (_RENDERED, noted, host)]
+
+    @functools.cached_property
+    def _host(self) -> str:
+        """The minor version of the host cluster's Kubernetes."""
+        return minor_version(self.kube.version())
+
     def _previewed(self, asked: Wanted) -> Chart:
         """Return the chart, once neither it nor another virtual cluster stands against the values."""
         chart = self.find_chart(asked.version)
@@ -270,6 +286,7 @@ class VirtualCluster:
         """Have the namespace, and on it what others know the tenant by."""
         metadata = namespace_metadata(asked, network)
         if live is None or _is_terminating(live):
+            metadata["annotations"][RENDERED_ANNOTATION] = self._host
             self.run.change("namespace", None, self.namespace)
             self.run.take(
                 f"create namespace {self.namespace}", "it does not exist", lambda: self._create_namespace(live, metadata)
@@ -302,8 +319,14 @@ class VirtualCluster:
         self.run.take(
             f"{'upgrade' if release else 'install'} the Helm release {self.name} with vCluster {asked.version}",
             why,
-            lambda: self.release.apply(chart, asked.values, self.run.deadline),
+            lambda: self._rendered(chart, asked, any(what == _RENDERED for what, _before, _after in changes)),
         )
+
+    def _rendered(self, chart: Chart, asked: Wanted, other_host: bool) -> None:
+        """Apply the chart, and only then note for which Kubernetes of the host, so that a run that is killed before that does it again."""
+        self.release.apply(chart, asked.values, self.run.deadline)
+        if other_host:
+            self.kube.patch("v1", "Namespace", self.namespace, {"metadata": {"annotations": {RENDERED_ANNOTATION: self._host}}})
 
     def _narrow_network(self, applied: bool) -> None:
         """Keep the control plane from pods of others, which the chart's policy lets it reach at the ports of API servers.

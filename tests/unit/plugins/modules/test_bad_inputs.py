@@ -383,7 +383,7 @@ ROWS = [
         "plan",
         tenants(scheduler={"name": "kai", "version": "v0.12.0", "gpu_sharing": True}),
         f"{TENANT}.scheduler.version",
-        'or accept it with accept_hazards: ["#1103"].',
+        'or accept it with accept_hazards: ["#1103", "#1673"].',
     ),
     (
         "plan",

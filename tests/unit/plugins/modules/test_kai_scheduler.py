@@ -27,7 +27,7 @@ SCHEDULER = "kai-scheduler-default"
 SCHEDULER_IMAGE = "registry.example/kai-scheduler-default:v0.13.1"
 NEW_YEAR = datetime.date(2027, 1, 1)
 # Of all releases that these tests install.
-ACCEPTED = ["#1103", "end-of-support"]
+ACCEPTED = ["#1103", "#1673", "end-of-support"]
 KINDS = {
     "ClusterRole": (kai.RBAC, None),
     "ClusterRoleBinding": (kai.RBAC, None),
@@ -315,10 +315,11 @@ def test_diffs_show_steps_upgrade_notes_and_hazards(installed):
         "step: upgrade to v0.13.1 (as asked, with all values)",
         "step: remove the copy of the admission pod (KAI's own answers again)",
         "upgrade note: queues below the second level are scheduled from now on (release notes)",
-        f"accepted hazard: {result['hazards'][0]}",
+        "upgrade note: pods that wait for an optional ConfigMap start from now on (#988)",
+        *(f"accepted hazard: {hazard}" for hazard in result["hazards"][:2]),
         "accepted hazard: end-of-support: upstream has corrected nothing in it since the end of 2026-03",
     ]
-    assert result["upgrade_notes"] == ["queues below the second level are scheduled from now on (release notes)"]
+    assert [note.rpartition(" (")[2] for note in result["upgrade_notes"]] == ["release notes)", "#988)"]
     assert run(installed, version="v0.12.0")["upgrade_notes"] == []
 
 
@@ -790,7 +791,9 @@ def test_not_ready_says_what_is_missing(installed):
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_a_release_with_a_hazard_that_nobody_accepted_is_refused_before_the_first_write(check_mode):
     cluster = Cluster()
-    with pytest.raises(TenancyError, match=r'^version: v0\.12\.0 is refused\. #1103: .* Use v0\.12\.19, .* \["#1103"\]\.$'):
+    with pytest.raises(
+        TenancyError, match=r'^version: v0\.12\.0 is refused\. #1103: .* Use v0\.12\.22, .* \["#1103", "#1673"\]\.$'
+    ):
         run(cluster, check_mode, accept_hazards=[])
     assert cluster.calls == []
     # What is asked for decides, whatever asks for it.
@@ -802,9 +805,9 @@ def test_a_release_with_a_hazard_that_nobody_accepted_is_refused_before_the_firs
 def test_a_pod_webhook_that_fails_closed_is_refused_where_tenants_are():
     cluster = Cluster()
     cluster.have("Namespace", "tenant-ml", {"labels": {"kubegpu.tenancy/tenant": "ml"}})
-    with pytest.raises(TenancyError, match=r"#104: its pod webhook .* Use v0\.14\.1"):
+    with pytest.raises(TenancyError, match=r"#104: its pod webhook .* Use v0\.14\.6"):
         run(cluster)
-    assert run(cluster, accept_hazards=[*ACCEPTED, "#104"])["accepted_hazards"] == ["#104", "#1103"]
+    assert run(cluster, accept_hazards=[*ACCEPTED, "#104"])["accepted_hazards"] == ["#104", "#1103", "#1673"]
 
 
 def test_unknown_names_of_hazards_are_refused():
@@ -814,24 +817,24 @@ def test_unknown_names_of_hazards_are_refused():
 
 def test_what_is_accepted_is_returned_and_noted_on_the_namespace():
     cluster = Cluster()
-    result = run(cluster, accept_hazards=["end-of-support", "#1103"])
+    result = run(cluster, accept_hazards=["end-of-support", "#1103", "#1673"])
     # The end of support does not touch yet; that it is accepted is noted all the same, and is no change on the day it does.
-    assert result["accepted_hazards"] == ["#1103"]
-    assert [hazard.partition(":")[0] for hazard in result["hazards"]] == ["#104", "#1103"]
+    assert result["accepted_hazards"] == ["#1103", "#1673"]
+    assert [hazard.partition(":")[0] for hazard in result["hazards"]] == ["#104", "#1103", "#1673"]
     assert cluster.find("Namespace", kai.NAMESPACE)["metadata"]["annotations"] == {
-        kai.ACCEPTED_ANNOTATION: "#1103,end-of-support"
+        kai.ACCEPTED_ANNOTATION: "#1103,#1673,end-of-support"
     }
     later = run(cluster, today=NEW_YEAR)
-    assert (later["changed"], later["accepted_hazards"]) == (False, ["#1103", "end-of-support"])
+    assert (later["changed"], later["accepted_hazards"]) == (False, ["#1103", "#1673", "end-of-support"])
 
 
 def test_another_acceptance_is_a_change_and_no_reason_to_install_anything(installed):
     for check_mode in (True, False):
         assert installed.calls == []
-        result = run(installed, check_mode, accept_hazards=["#1103"])
+        result = run(installed, check_mode, accept_hazards=["#1103", "#1673"])
         assert (result["diff"]["before"], result["diff"]["after"]) == (
-            {"accepted_hazards": "#1103,end-of-support"},
-            {"accepted_hazards": "#1103"},
+            {"accepted_hazards": "#1103,#1673,end-of-support"},
+            {"accepted_hazards": "#1103,#1673"},
         )
         assert steps(result) == ["record the accepted hazards"]
     assert installed.calls == ["patch Namespace kai-scheduler"]
@@ -840,14 +843,14 @@ def test_another_acceptance_is_a_change_and_no_reason_to_install_anything(instal
 
 
 def test_a_release_whose_support_ends_stays_where_it_is_installed(installed):
-    assert warned(installed, NEW_YEAR, accept_hazards=["#1103"]) == [
+    assert warned(installed, NEW_YEAR, accept_hazards=["#1103", "#1673"]) == [
         "version: v0.12.0 is installed and stays. end-of-support: upstream has corrected nothing in it since the end of 2026-12."
     ]
-    assert warned(installed, accept_hazards=["#1103"]) == warned(installed, NEW_YEAR) == []
+    assert warned(installed, accept_hazards=["#1103", "#1673"]) == warned(installed, NEW_YEAR) == []
     run(installed, version="v0.16.8")
     for cluster in (installed, Cluster()):
         with pytest.raises(TenancyError, match=r"v0\.12\.0 is refused\. end-of-support: "):
-            run(cluster, today=NEW_YEAR, accept_hazards=["#1103"])
+            run(cluster, today=NEW_YEAR, accept_hazards=["#1103", "#1673"])
 
 
 # --- removal -------------------------------------------------------------------------------------------------------

@@ -91,13 +91,16 @@ def test_kubernetes_versions(kubernetes, tested):
 def test_hazards_and_which_of_them_were_accepted():
     installed = Installed(values={"global": {"gpuSharing": True}})
     found = read(installed)
-    assert [hazard.partition(":")[0] for hazard in found["hazards"]] == ["#1103", "end-of-support"]
-    assert found["touching_hazards"] == found["hazards"]
+    gates = ["#1103", "#1673", "end-of-support"]
+    # Those that touch some work only refuse nothing.
+    work = ["#1798", "#1556", "#1729", "#1863", "#1906"]
+    assert [hazard.partition(":")[0] for hazard in found["hazards"]] == [*gates, *work]
+    assert found["touching_hazards"] == found["hazards"][:3]
     assert found["accepted_hazards"] == []
     # As kai_scheduler notes it; what does not touch what is installed is left out.
-    annotations = {kai.ACCEPTED_ANNOTATION: "#104,#1103,end-of-support"}
+    annotations = {kai.ACCEPTED_ANNOTATION: "#104,#1103,#1673,end-of-support"}
     installed.kube.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kai.NAMESPACE, "annotations": annotations}})
-    assert read(installed)["accepted_hazards"] == ["#1103", "end-of-support"]
-    assert read(installed, "2026-03-31")["accepted_hazards"] == ["#1103"]
+    assert read(installed)["accepted_hazards"] == ["#1103", "#1673", "end-of-support"]
+    assert read(installed, "2026-03-31")["accepted_hazards"] == ["#1103", "#1673"]
     # Without shared GPUs the race of their reservations touches nobody.
     assert [hazard.partition(":")[0] for hazard in read(Installed())["touching_hazards"]] == ["end-of-support"]

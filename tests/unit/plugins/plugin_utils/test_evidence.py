@@ -189,7 +189,7 @@ def test_what_was_asked_and_what_is(whole):
         "supported": False,
     }
     assert web["scheduler"] is None
-    assert [hazard.partition(":")[0] for hazard in ml["accepted_hazards"]] == ["#1103", "end-of-support"]
+    assert [hazard.partition(":")[0] for hazard in ml["accepted_hazards"]] == ["#1103", "#1673", "end-of-support"]
     assert [cluster["blueprint"] for cluster in whole["clusters"]] == [BLUEPRINT, None]
     assert whole["clusters"][0]["combinations"] == {"accepted": [], "untested": [COMBINATION]}
 
@@ -239,7 +239,7 @@ def replace(reports, tenant, **fields):
     ("tenant", "fields", "rows"),
     [
         ("ml", {"vcluster": {"wanted": "0.37.0", "running": "0.37.0"}}, [("vCluster", "0.36.1", "0.37.0")]),
-        ("ml", {"accepted_hazards": [RACE]}, [("accepted hazards", "#1103, end-of-support", "#1103")]),
+        ("ml", {"accepted_hazards": [RACE]}, [("accepted hazards", "#1103, #1673, end-of-support", "#1103")]),
         ("ml", {"digest": "fedc"}, [("what is asked", "digest 0123456789abcdef", "digest fedc")]),
         ("ml", {"nodes": []}, [("nodes", "gpu1-worker", "none")]),
         ("ml", {"images": {}}, [("image ghcr.io/loft-sh/vcluster-oss:0.36.1", f"sha256:{'4c' * 32}", None)]),
@@ -418,7 +418,7 @@ def test_what_drift_could_not_tell_did_not_pass():
 def test_pipelines_read_accepted_hazards_and_what_was_seen(whole):
     ml = suites(whole)["gpu1/ml"]
     properties = [(item.get("name"), item.get("value").partition(":")[0]) for item in ml.iter("property")]
-    assert properties == [("accepted hazard", "#1103"), ("accepted hazard", "end-of-support")]
+    assert properties == [("accepted hazard", "#1103"), ("accepted hazard", "#1673"), ("accepted hazard", "end-of-support")]
     burst = ml.find("testcase[@name='burst in queue training']")
     assert burst.findtext("system-out").startswith("accepted: a GPU is free")
 

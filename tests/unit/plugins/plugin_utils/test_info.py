@@ -18,7 +18,12 @@ ML = {
     "name": "ml",
     "trust": "high",
     "gpu_nodes": {"count": 1},
-    "scheduler": {"name": "kai", "version": "v0.13.1", "gpu_sharing": True, "accept_hazards": ["#1103", "end-of-support"]},
+    "scheduler": {
+        "name": "kai",
+        "version": "v0.13.1",
+        "gpu_sharing": True,
+        "accept_hazards": ["#1103", "#1673", "end-of-support"],
+    },
     "queues": [{"name": "q"}],
 }
 WEB = {"name": "web", "trust": "partial"}

@@ -465,20 +465,21 @@ def test_what_was_accepted_stands_there_whether_or_not_a_role_ran():
         "#1103: when pods that share GPUs",
         "end-of-support: upstream has corrected nothing in it since the end of 2026-03",
     )
-    old = {"name": "kai", "version": "v0.13.1", "gpu_sharing": True, "accept_hazards": ["#1103", "end-of-support"]}
+    old = {"name": "kai", "version": "v0.13.1", "gpu_sharing": True, "accept_hazards": ["#1103", "#1673", "end-of-support"]}
     tenants = [ML | {"scheduler": old}, ML | {"name": "b", "scheduler": {"name": "kai", "version": "v0.13.1"}}]
     found = [live("ml", scheduler_version="v0.13.1"), live("b", scheduler_version="v0.13.1")]
     inventory = Inventory().cluster(tenants, found, variables={"kubegpu_shared_scheduler": old})
     told = [
         (f"ml, shared scheduler: accepted hazard: {race}", True),
+        ("ml, shared scheduler: accepted hazard: #1673: two reservation pods", True),
         (f"ml, shared scheduler: accepted hazard: {ended}", True),
         (f"b: hazard: {ended}", True),
     ]
     assert [(start, line.startswith(start)) for line, (start, _so) in zip(inventory.notes(), told, strict=True)] == told
     # A role returns all hazards of the release: those that touch nothing are told as well, and none twice.
-    hazards = [*(line.partition(": accepted hazard: ")[2] for line in inventory.notes()[:2]), "#9: something else"]
+    hazards = [*(line.partition(": accepted hazard: ")[2] for line in inventory.notes()[:3]), "#9: something else"]
     inventory.worked(_kai_scheduler_release={"hazards": hazards})
-    assert inventory.notes()[2:] == ["ml: hazard: #9: something else", f"b: hazard: {ended}"]
+    assert inventory.notes()[3:] == ["ml: hazard: #9: something else", f"b: hazard: {ended}"]
 
 
 def test_steps_stand_in_the_order_in_which_they_were_taken():

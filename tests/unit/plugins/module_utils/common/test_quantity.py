@@ -12,6 +12,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity i
     MOST,
     devices,
     devices_or_none,
+    go_number,
     number,
     quantity,
     whole,
@@ -79,6 +80,51 @@ def test_plain_numbers_have_no_unit():
             whole(text)
     with pytest.raises(ValueError, match="number"):
         number("1k")
+
+
+# What strconv.ParseFloat of Go 1.26 makes of it.
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("0.5", "0.5"), ("+0.5", "0.5"), (".5", "0.5"), ("5.", "5"), ("5e-1", "0.5"), ("1e-9", "1e-9"), ("0_0.5", "0.5")),
+        *(("1_0.5_0e-2", "0.105"), ("0x1p-1", "0.5"), ("0X1P-1", "0.5"), ("0x_1p-1", "0.5"), ("0x1.8p-1", "0.75")),
+        *(("0x.8p0", "0.5"), ("0x1p-1_0", "0.0009765625"), ("0x1p-9999", "0")),
+    ],
+)
+def test_a_number_as_go_reads_it(text, expected):
+    assert go_number(text) == Decimal(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "NaN",
+            "nan",
+            "inf",
+            "Infinity",
+            "-0.5",
+            " 0.5",
+            "0.5 ",
+            "0.5f",
+            "0x1",
+            "1_",
+            "_0.5",
+            "0._5",
+            "1__0",
+            "٣",
+            "0x",
+            ".",
+        ),
+        *("0x1p", "0x1p9999", "1e9999", "9" * 1_000_000, "0x" + "f" * 1_000_000 + "p0", "half"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_what_go_reads_as_no_finite_number_is_none(text):
+    with pytest.raises(ValueError, match=r".") as caught:
+        go_number(text)
+    assert len(str(caught.value)) < 200
 
 
 @given(st.one_of(st.text(max_size=30), st.integers(), st.floats(), st.text(alphabet="0123456789.eEkMGTPimun+-", max_size=12)))

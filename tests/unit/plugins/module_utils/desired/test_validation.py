@@ -668,7 +668,7 @@ def refused_for(*tenants, **more):
 def test_a_hazard_that_touches_and_that_nobody_accepted_is_refused_by_its_path():
     (problem,) = problems([WEB, old()])
     assert problem.startswith(f"{TENANTS}[1].scheduler.version: v0.12.0 is refused. {RACE}")
-    assert 'Use v0.12.19, the nearest release without, or accept it with accept_hazards: ["#1103"].' in problem
+    assert 'Use v0.12.22, the nearest release without, or accept it with accept_hazards: ["#1103", "#1673"].' in problem
     # By the chart's values, too.
     plain = OLD | {"gpu_sharing": False}
     assert plan([old(scheduler=plain)])
@@ -718,9 +718,12 @@ def test_parts_of_gpus_among_others_pods_are_for_those_who_are_trusted_or_accept
 
 
 def test_what_is_accepted_goes_on_and_is_told():
-    cluster = hazards(old(scheduler=ENDED | {"gpu_sharing": True, "accept_hazards": ["#1103", "#104", "end-of-support"]}))
+    cluster = hazards(
+        old(scheduler=ENDED | {"gpu_sharing": True, "accept_hazards": ["#1103", "#1673", "#104", "end-of-support"]})
+    )
     assert [hazard.partition(",")[0] for hazard in cluster.data()["accepted_hazards"]["a"]] == [
         RACE.partition(",")[0],
+        "#1673: two reservation pods can take two GPUs for pods that share one",
         NO_SUPPORT,
     ]
     assert cluster.unsupported == {}

@@ -16,6 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
     CONFIG_LABEL,
+    MANY_REPLICAS_WARNING,
     PROVIDERS,
     TIME_SLICING_WARNING,
 )
@@ -486,7 +487,14 @@ def test_removal_waits_for_the_nodes() -> None:
 
 def test_time_slicing_is_warned_of() -> None:
     cluster = Cluster({"w1": 4})
-    for sharing, warnings in ([], []), ([SHARED], [TIME_SLICING_WARNING]):
+    many = SHARED | {"time_slicing": {"replicas": 250}}
+    no_bound = MANY_REPLICAS_WARNING.format(group="shared", replicas=250)
+    for sharing, warnings in (
+        ([], []),
+        ([SHARED], [TIME_SLICING_WARNING]),
+        ([many], [TIME_SLICING_WARNING, no_bound]),
+        ([SHARED | {"time_slicing": {"replicas": 99}}], [TIME_SLICING_WARNING]),
+    ):
         this = run(cluster, sharing=sharing)
         reconcile(this)
         assert this.warnings == warnings

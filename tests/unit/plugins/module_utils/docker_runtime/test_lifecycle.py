@@ -36,6 +36,8 @@ class FakeDocker:
         self.deaf = False
         self.containers: list[str] = []
         self.live_restore = False
+        self.client = "Docker version 28.1.0, build 1"
+        self.options = ["name=seccomp,profile=builtin", "name=cgroupns"]
         self.state = "active"
         self.did: list[str] = []
         self.runtimes: dict[str, t.Any] = {}
@@ -76,9 +78,11 @@ class FakeDocker:
             if self.state != "active":
                 # As 20.10 does.
                 return 0, json.dumps({"ServerErrors": ["Cannot connect"], "ClientInfo": {}}), ""
-            info = {"Runtimes": STOCK | self.runtimes, "DefaultRuntime": self.default}
+            info = {"SecurityOptions": self.options, "Runtimes": STOCK | self.runtimes, "DefaultRuntime": self.default}
             info |= {} if self.cdi is None else {"CDISpecDirs": ["/etc/cdi"] if self.cdi else []}
             return 0, json.dumps(info | {"LiveRestoreEnabled": self.live_restore}), ""
+        if (program, first) == ("docker", "--version"):
+            return 0, f"{self.client}\n", ""
         if (program, first) == ("docker", "ps"):
             return 0, "\n".join(self.containers), ""
         if [program, first, *rest[:-1]] == ["dockerd", "--validate", "--config-file"]:
@@ -253,7 +257,8 @@ def test_a_restart_is_allowed(host: Host, live_restore: bool, allow: bool) -> No
 @pytest.mark.parametrize("state", ["inactive", "failed"])
 def test_a_docker_that_does_not_run_is_started_with_the_runtime_only(host: Host, state: str) -> None:
     host.docker.state = state
-    assert host.present()["docker"] == "restart"
+    host.present()
+    assert host.uses == "nvidia"
     assert host.uses == "nvidia"
     host.docker.state = state
     again = host.present()
@@ -275,6 +280,43 @@ def test_what_docker_does_not_take_over_is_taken_back(
         host.present(**options)
     assert caught.value.details["docker_log"] == "failed to start daemon: too bad"
     assert (host.listing(), host.uses) == (before, "runc")
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("podman", r"^The program docker is Podman's \(podman version 4\.9\.3\)"),
+        ("address", r"^DOCKER_HOST is unix:///run/user/1000/docker\.sock, so that docker asks another Docker"),
+        ("rootless", "^Docker runs rootless"),
+        ("userns", r"^Docker maps users \(userns-remap in .*daemon\.json\)"),
+        ("file", r"^Docker maps users \(userns-remap in .*daemon\.json\)"),
+    ],
+)
+def test_another_docker_than_that_of_root_is_refused_before_anything_is_done(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, what: str, told: str, check_mode: bool
+) -> None:
+    host = Host(tmp_path, b'{"userns-remap": "default"}' if what == "file" else b'{"debug": true}')
+    if what == "podman":
+        host.docker.client, host.docker.state = "podman version 4.9.3", "inactive"
+    elif what == "address":
+        monkeypatch.setenv("DOCKER_HOST", "unix:///run/user/1000/docker.sock")
+    elif what != "file":
+        host.docker.options.append(f"name={what}")
+    before = host.listing()
+    with pytest.raises(TenancyError, match=told):
+        host.present(check_mode=check_mode)
+    assert (host.listing(), host.docker.did) == (before, [])
+    # Where Docker is not touched, it does not matter.
+    host.present(check_mode=check_mode, apply=False)
+    assert host.docker.did == []
+
+
+@pytest.mark.parametrize("address", ["unix:///var/run/docker.sock", "unix:///run/docker.sock"])
+def test_an_address_of_the_docker_of_root_is_fine(host: Host, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("DOCKER_HOST", address)
+    host.present()
+    assert host.uses == "nvidia"
 
 
 def test_a_second_change_that_docker_refuses_leaves_the_first(host: Host) -> None:

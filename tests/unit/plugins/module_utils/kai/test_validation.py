@@ -195,16 +195,18 @@ def names(version, asked, today=TODAY):
     ("version", "asked", "expected"),
     [
         ("v0.12.0", PLAIN, []),
-        ("v0.12.0", SHARING, ["#1103"]),
+        ("v0.12.0", SHARING, ["#1103", "#1673"]),
         ("v0.12.0", OTHERS, ["#104"]),
-        ("v0.12.0", EVERYTHING, ["#104", "#1103"]),
-        ("v0.12.19", EVERYTHING, ["#104"]),
+        ("v0.12.0", EVERYTHING, ["#104", "#1103", "#1673"]),
+        ("v0.12.19", EVERYTHING, ["#104", "#1673"]),
+        ("v0.12.22", EVERYTHING, ["#104"]),
         ("v0.13.1", PLAIN, ["end-of-support"]),
-        ("v0.13.1", EVERYTHING, ["#1103", "end-of-support"]),
-        ("v0.7.11", SHARING, ["#1103", "#340", "end-of-support"]),
-        ("v0.7.12", SHARING, ["#1103", "end-of-support"]),
-        ("v0.14.0", EVERYTHING, ["#1103"]),
-        ("v0.14.1", EVERYTHING, []),
+        ("v0.13.1", EVERYTHING, ["#1103", "#1673", "end-of-support"]),
+        ("v0.7.11", SHARING, ["#1103", "#1673", "#340", "end-of-support"]),
+        ("v0.7.12", SHARING, ["#1103", "#1673", "end-of-support"]),
+        ("v0.14.0", EVERYTHING, ["#1103", "#1673"]),
+        ("v0.14.5", EVERYTHING, ["#1673"]),
+        ("v0.14.6", EVERYTHING, []),
         ("v0.16.8", EVERYTHING, []),
         # Newer than the table.
         ("v0.19.0", EVERYTHING, []),
@@ -232,10 +234,10 @@ def test_the_end_of_support_is_a_hazard_from_the_month_after_it_on(line):
 @pytest.mark.parametrize(
     ("version", "asked", "today", "expected"),
     [
-        ("v0.12.0", SHARING, TODAY, "v0.12.19"),
-        ("v0.12.0", SHARING, NEW_YEAR, "v0.14.1"),
+        ("v0.12.0", SHARING, TODAY, "v0.12.22"),
+        ("v0.12.0", SHARING, NEW_YEAR, "v0.14.6"),
         ("v0.12.0", OTHERS, TODAY, "v0.14.0"),
-        ("v0.12.0", EVERYTHING, TODAY, "v0.14.1"),
+        ("v0.12.0", EVERYTHING, TODAY, "v0.14.6"),
         ("v0.7.11", PLAIN, TODAY, "v0.12.0"),
         ("v0.13.1", PLAIN, TODAY, "v0.14.0"),
         ("v0.15.3", SHARING, TODAY, "v0.16.0"),
@@ -257,21 +259,22 @@ def refusal(version, asked, accepted=(), today=TODAY, installed=False):
 def test_a_refusal_says_why_and_what_to_do():
     assert refusal("v0.13.1", SHARING) == (
         "version: v0.13.1 is refused. #1103: when pods that share GPUs start at once, a GPU's reservation can be taken away while "
-        "it is used, and the GPU is given twice; end-of-support: upstream has corrected nothing in it since the end of 2026-03. "
-        'Use v0.14.1, the nearest release without, or accept it with accept_hazards: ["#1103", "end-of-support"].'
+        "it is used, and the GPU is given twice; #1673: two reservation pods can take two GPUs for pods that share one, and nobody "
+        "gets the other GPU any more; end-of-support: upstream has corrected nothing in it since the end of 2026-03. "
+        'Use v0.14.6, the nearest release without, or accept it with accept_hazards: ["#1103", "#1673", "end-of-support"].'
     )
     # What is accepted already is part of the list that would do, and is no reason.
     half = refusal("v0.13.1", SHARING, ["end-of-support"])
     assert "upstream" not in half
-    assert half.endswith('accept_hazards: ["#1103", "end-of-support"].')
+    assert half.endswith('accept_hazards: ["#1103", "#1673", "end-of-support"].')
     assert "No later release that is known is without: accept it with accept_hazards: " in refusal(
         "v0.16.8", PLAIN, (), datetime.date(2028, 1, 1)
     )
 
 
 def test_what_is_accepted_is_not_refused():
-    touched = refuse_hazards(release("v0.13.1"), SHARING, ["#1103", "end-of-support", "#104"], TODAY, False)
-    assert [hazard.name for hazard in touched] == ["#1103", "end-of-support"]
+    touched = refuse_hazards(release("v0.13.1"), SHARING, ["#1103", "#1673", "end-of-support", "#104"], TODAY, False)
+    assert [hazard.name for hazard in touched] == ["#1103", "#1673", "end-of-support"]
     assert refuse_hazards(release("v0.16.8"), SHARING, ["#1103"], TODAY, False) == ()
 
 
@@ -287,7 +290,7 @@ def test_the_end_of_support_refuses_nothing_that_is_installed():
     [
         (
             "#1102",
-            "accept_hazards[0]: '#1102' is no hazard. Did you mean #1103? Known are #104, #1103, #340, end-of-support, open-gpus.",
+            "accept_hazards[0]: '#1102' is no hazard. Did you mean #1103? Known are #104, #1103, #1673, #340, end-of-support, open-gpus",
         ),
         ("1103", "accept_hazards[0]: '1103' is no hazard. Did you mean #1103? Known are "),
         ("end of support", "accept_hazards[0]: 'end of support' is no hazard. Did you mean end-of-support? Known are "),

@@ -15,6 +15,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status impo
     devices,
     gpus_of,
     ledger,
+    part_of_gpu,
     readers,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
@@ -116,6 +117,61 @@ def test_gpus_that_the_hosts_scheduler_reserves_are_of_the_tenants_in_their_grou
     first, second = found["tenants"]
     assert (first["in_use"], first["reserved"], first["shares"], first["shared_with"]) == (2, 1, 1.75, [])
     assert (second["in_use"], second["reserved"], second["shares"], second["shared_with"]) == (1, 1, 0.5, [])
+
+
+@pytest.mark.parametrize(
+    ("notes", "size", "part"),
+    [
+        ({"gpu_fraction": "0.5"}, "46068", 0.5),
+        # The scheduler of every release reads all numbers of Go.
+        ({"gpu_fraction": "0x1p-1"}, "46068", 0.5),
+        ({"gpu_fraction": "1_0e-2"}, "46068", 0.1),
+        ({"gpu_fraction": "1"}, "46068", 1),
+        ({"gpu_fraction": "NaN"}, "46068", 0),
+        ({"gpu_fraction": "1.5"}, "46068", 0),
+        ({"gpu_fraction": " 0.5"}, "46068", 0),
+        ({"gpu_memory": "23034"}, "46068", 0.5),
+        ({"gpu_memory": "23034"}, "0", 0),
+        ({"gpu_memory": "23034"}, "", 0),
+        ({"gpu_memory": "23034"}, "46068.5", 0),
+        ({"gpu_memory": "0.5"}, "46068", 0),
+        ({"gpu_memory": "0x10"}, "46068", 0),
+        ({"gpu_memory": "90000"}, "46068", 1),
+        ({"gpu_fraction": "0.25", "gpu_memory": "23034"}, "46068", 0.25),
+        ({"gpu_fraction": "odd", "gpu_memory": "23034"}, "46068", 0.5),
+        ({}, "46068", 0),
+    ],
+)
+def test_a_part_of_a_gpu_is_what_kai_counts(notes, size, part):
+    assert float(part_of_gpu(sharing("s", "tenant-a", "g", **notes), size)) == pytest.approx(part)
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        (["2000"] * 23, []),
+        (["2000"] * 24, ["1.04194"]),
+        # What is not exact is no overlap.
+        (["15356"] * 3, []),
+    ],
+)
+def test_parts_of_one_gpu_that_add_up_to_more_than_it_has_are_an_overlap(parts, told):
+    shared = node("n1", 2, "a")
+    shared["metadata"]["labels"]["nvidia.com/gpu.memory"] = "46068"
+    pods = [reservation("g1"), *(sharing(f"s{index}", "tenant-a", "g1", gpu_memory=part) for index, part in enumerate(parts))]
+    assert ledger([shared], pods, SHARING, [], {})["overlaps"] == [
+        f"parts of a GPU of node n1, which pod kai-resource-reservation/reserves-g1 reserves, add up to {total} of it"
+        for total in told
+    ]
+
+
+def test_two_gpus_that_are_reserved_for_the_same_pods_are_an_overlap():
+    second = reservation("g1")
+    second["metadata"]["name"] = "again"
+    pods = [reservation("g1"), second, reservation("g2"), sharing("s1", "tenant-a", "g1", gpu_fraction="0.5")]
+    both = "pods kai-resource-reservation/again and kai-resource-reservation/reserves-g1"
+    told = f"{both} each reserve a GPU of node n1 for the same pods, which share one of them"
+    assert told in ledger([node("n1", 4, "a")], pods, SHARING, [], {})["overlaps"]
 
 
 def test_a_gpu_that_two_tenants_share_is_an_overlap():

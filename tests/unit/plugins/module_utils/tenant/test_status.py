@@ -123,6 +123,15 @@ def test_a_tenant_that_differs_is_changed_and_verified(live, reason):
     assert judge(live) == Due((CHANGE, VERIFY), (reason,))
 
 
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [("1.35", None), ("", None), ("1.36", "its chart was rendered for Kubernetes 1.35, and the host cluster has 1.36")],
+)
+def test_another_kubernetes_of_the_host_is_a_reason_to_render_the_chart_again(host, reason):
+    found = due(tenant(), WANTED, seen(), True, 3600, NOW, host)
+    assert found == (Due((CHANGE, VERIFY), (reason,)) if reason else Due())
+
+
 def test_a_kubeconfig_that_does_not_lead_there_is_written_again():
     assert judge(seen(), has_kubeconfig=False) == Due((CHANGE, VERIFY), ("its kubeconfig is missing, or leads elsewhere",))
     # All reasons at once.

@@ -39,7 +39,8 @@ def item(api_version, kind, name, namespace="tenant-web", labels=None, **more):
 
 def own_namespace(trust="high", **labels):
     labels = OWNED_LABELS | {facts.TENANT_LABEL: "web"} | labels
-    return item("v1", "Namespace", "tenant-web", None, labels, metadata={"annotations": {facts.TRUST_ANNOTATION: trust}})
+    annotations = {facts.TRUST_ANNOTATION: trust, facts.RENDERED_ANNOTATION: "1.35"}
+    return item("v1", "Namespace", "tenant-web", None, labels, metadata={"annotations": annotations})
 
 
 def running(state=None, restarts=3):
@@ -92,6 +93,7 @@ class FakeHelm:
         self.api.writes.append(("helm", "uninstall", name))
 
 
+NOTE = ("patch", "Namespace", "tenant-web")
 UPGRADE, UNINSTALL = ("helm", "upgrade", "web"), ("helm", "uninstall", "web")
 
 
@@ -158,6 +160,33 @@ def writes():
 
 def paths():
     return [path for _config, path in run.world.asked]
+
+
+def rendered_for(noted):
+    """A virtual cluster that runs, on a host whose Kubernetes is 1.35 by now."""
+    objects, release = deployed()
+    objects[0]["metadata"]["annotations"] |= {facts.RENDERED_ANNOTATION: noted}
+    return World(objects, release)
+
+
+@pytest.mark.parametrize("noted", ["1.34", None])
+def test_the_chart_is_rendered_again_for_another_kubernetes_of_the_host(noted):
+    world = rendered_for(noted)
+    before = world.run(check_mode=True)
+    assert (before["diff"]["before"], before["diff"]["after"]) == (
+        {"host_kubernetes": noted} if noted else {},
+        {"host_kubernetes": "1.35"},
+    )
+    assert world.api.writes == []
+    # Only once the chart is there, so that a run that is killed before that does it again.
+    assert world.run()["changed"]
+    assert world.api.writes == [UPGRADE, NOTE]
+    assert not world.run()["changed"]
+
+
+def test_what_is_not_described_is_not_rendered_again():
+    world = rendered_for("1.34")
+    assert not world.run(version=None)["changed"]
 
 
 def test_fresh():
@@ -597,7 +626,7 @@ def test_a_changed_trust_is_recorded_on_the_namespace():
     result = world.run(trust="partial")
     assert result["diff"]["before"]["trust"] == "high"
     assert result["network_policies"] == "enforced"
-    annotations = {facts.TRUST_ANNOTATION: "partial", facts.NETWORK_ANNOTATION: "enforced"}
+    annotations = {facts.TRUST_ANNOTATION: "partial", facts.NETWORK_ANNOTATION: "enforced", facts.RENDERED_ANNOTATION: "1.35"}
     assert world.live("v1", "Namespace", "tenant-web", None)["metadata"]["annotations"] == annotations
     assert world.api.writes == [("patch", "Namespace", "tenant-web"), UPGRADE]
     assert world.probed == ["web"]

@@ -224,7 +224,11 @@ def test_changes_of_the_store(have, want, refused):
         ("0.34.7", "v1.33.9", "v1.33.9", False),
         ("0.27.0", None, "v1.34.0", True),
         ("0.34.7", None, "v1.35.4", False),
-        ("0.29.0", None, "v1.35.4", False),
+        ("0.26.0", None, "v1.34.0", True),
+        ("0.28.1", None, "v1.35.0", True),
+        ("0.29.0", None, "v1.35.4", True),
+        ("0.31.0", None, "v1.35.4", False),
+        ("0.37.0", None, "v1.36.0", False),
     ],
 )
 def test_skew(version, tenant, host, refused):
