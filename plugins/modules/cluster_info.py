@@ -15,8 +15,8 @@ description:
     classes, device plugins and network plugins, and what judges pods before they are created.
   - Compares that with the tenants that are wanted, and returns what is missing, each with the line of the inventory that mends it.
   - Compares its version of Kubernetes with those of vCluster and KAI Scheduler that are wanted.
-  - Where tenants are to be made, and not in check mode, asks the cluster what the kubeconfig's user may do (SelfSubjectAccessReview, which keeps nothing), and whether
-    the host has a Helm that this collection works with.
+  - Where tenants are to be made, and not in check mode, asks the cluster what the kubeconfig's user may do (SelfSubjectAccessReview, which
+    keeps nothing), and whether the host has a Helm that this collection works with.
   - Everything is read by one list request for each kind. Nothing is created or tried. What only trying tells is among RV(notes).
 author: kubegpu.tenancy contributors (@kubegpu)
 options:

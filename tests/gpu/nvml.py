@@ -113,7 +113,7 @@ class Nvml:
         """Ask for a structure of the first device, as a dictionary."""
         out = kind()
         code = self.call(name, self.device, ctypes.byref(out))
-        return Answer(code, {field: getattr(out, field) for field, *_ in out._fields_} if not code else None)
+        return Answer(code, {field: getattr(out, field) for field, *_kind in out._fields_} if not code else None)
 
 
 def _pci(nvml: Nvml) -> dict[str, Any]:

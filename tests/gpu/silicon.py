@@ -181,7 +181,7 @@ def minors(_simulated: Driver, real: Driver) -> Iterator[Row]:
         "UUID and minor in /proc/driver/nvidia/gpus/*/information",
         "no such files",
         str(read),
-        {uuid for uuid, _ in nodes} == uuids,
+        {uuid for uuid, _minor in nodes} == uuids,
     )
 
 
@@ -189,7 +189,7 @@ def cdi(simulated: Driver, real: Driver) -> Iterator[Row]:
     """Compare what ``nvidia-ctk cdi generate`` writes."""
     specs: list[Any] = []
     for driver in (simulated, real):
-        runs = [driver.run("nvidia-ctk", "cdi", "generate", *driver.options) for _ in range(2)]
+        runs = [driver.run("nvidia-ctk", "cdi", "generate", *driver.options) for _run in range(2)]
         if runs[0].returncode:
             raise RuntimeError(runs[0].stderr[-1500:])
         specs.append(yaml.safe_load(runs[0].stdout) | {"again": runs[0].stdout == runs[1].stdout})

@@ -372,8 +372,8 @@ def _no_runtime_class(pod: Object, _cluster: Cluster) -> Answer | None:
 
 Rule = t.Callable[[Object, Cluster], "Answer | None"]
 
-# Of pods that wait: the first that answers. First, in _rows, what the cluster itself knows of a pod. Then what keeps every scheduler from a pod, then what keeps KAI Scheduler from every
-# pod, then what it says nothing about, then what it says, which may be older.
+# Of pods that wait: the first that answers. First, in _rows, what the cluster itself knows of a pod. Then what keeps every scheduler
+# from a pod, then what keeps KAI Scheduler from every pod, then what it says nothing about, then what it says, which may be older.
 RULES: tuple[Rule, ...] = (
     _gated,
     node.not_started,

@@ -110,7 +110,7 @@ def test_webhooks_without_which_no_pod_is_created(policy, resources, judges):
 # --- what is done to tenants' pods ---------------------------------------------------------------------------------------
 
 HOOKS = "admissionregistration.k8s.io/v1"
-PODS = [{"operations": ["CREATE"], "resources": ["pods"]}]
+PODS = ({"operations": ["CREATE"], "resources": ["pods"]},)
 
 
 def called(*objects):
@@ -118,11 +118,11 @@ def called(*objects):
 
 
 def webhook(name="guard", kind="MutatingWebhookConfiguration", rules=PODS, **more):
-    return item(HOOKS, kind, name, webhooks=[{"rules": rules} | more])
+    return item(HOOKS, kind, name, webhooks=[{"rules": list(rules)} | more])
 
 
 def policy(name="hold", kind="MutatingAdmissionPolicy", api=HOOKS, labels=None, **constraints):
-    return item(api, kind, name, labels=labels or {}, spec={"matchConstraints": {"resourceRules": PODS} | constraints})
+    return item(api, kind, name, labels=labels or {}, spec={"matchConstraints": {"resourceRules": list(PODS)} | constraints})
 
 
 def binding(name="hold", kind="MutatingAdmissionPolicyBinding", api=HOOKS, **resources):
