@@ -66,7 +66,7 @@ def node_pool(pod: Object, cluster: Cluster) -> Answer | None:
 
 def of_other_pools(pod: Object, cluster: Cluster) -> str:
     """Return which nodes are not for a pod because of their node pool, as a part of a sentence; empty for none."""
-    own = cluster.node_pools.get(_pool(pod, cluster), frozenset())
+    own = cluster.node_pools.get(_pool(pod, cluster), set[str]())
     count = len(cluster.node_names) - len(own) if _knows_pools(cluster) else 0
     if not count:
         return ""

@@ -68,6 +68,7 @@ class Cluster:
     :ivar trouble: what KAI's scheduler logs; None where that was not read, or shows no error.
     :ivar pools: the node pools that SchedulingShards of KAI serve; an empty text is that of nodes without a label.
     :ivar creators: workloads that could not create a pod, by the UID of each; ``refused``, the newest event of each that says so.
+    :ivar done: UIDs of Jobs that need no pods any more.
     :ivar host: where this is a virtual cluster and its host cluster was read, the pods there by "namespace/name" of this one.
     :ivar outer: that host cluster, where its KAI Scheduler places the pods of this one.
     """
@@ -83,6 +84,7 @@ class Cluster:
     pools: frozenset[str] = frozenset(("",))
     creators: dict[str, Object] = dataclasses.field(default_factory=dict)
     refused: dict[str, Object] = dataclasses.field(default_factory=dict)
+    done: frozenset[str] = frozenset()
     host: dict[str, Object] = dataclasses.field(default_factory=dict)
     outer: Cluster | None = None
     # Of groups of which a pod was judged already: a group may have thousands of pods.

@@ -29,6 +29,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster i
     key_of,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import last_error, report
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.workloads import pods_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, readable
@@ -90,6 +91,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
         pools=frozenset(pools if shards else ("",)),
         creators=creators,
         refused=refused,
+        done=_done(kube, pods),
     )
     return cluster, [*odd_requests, *odd_queues, *odd_groups, *odd_shards, *odd_pods]
 
@@ -156,6 +158,16 @@ def _creators(kube: Kube, events: t.Mapping[str, list[Object]]) -> tuple[dict[st
     creators = {one["metadata"]["uid"]: one for one in found if one["metadata"].get("uid") in events}
     refused = {uid: event for uid, one in creators.items() for event in events[uid] if key_of(event)[0] == key_of(one)[0]}
     return {uid: creators[uid] for uid in refused}, refused
+
+
+def _done(kube: Kube, pods: t.Iterable[Object]) -> frozenset[str]:
+    """Return the UIDs of Jobs that need no pods any more; they are read only where a pod of one was refused, or failed with a reason."""
+    failed = (pod["metadata"] for pod in pods if pod["status"].get("phase") == "Failed" and pod["status"].get("reason"))
+    if not any(owner.get("kind") == "Job" for metadata in failed for owner in metadata.get("ownerReferences") or []):
+        return frozenset()
+    jobs = [job for job in kube.list(facts.CREATORS["Job"], "Job") if job["metadata"].get("uid")]
+    found, _unread = each(jobs, key_name, lambda job: (job["metadata"]["uid"], pods_of(job).wanted))
+    return frozenset(uid for uid, wanted in found if not wanted)
 
 
 def _kinds(items: t.Iterable[Object]) -> list[str]:

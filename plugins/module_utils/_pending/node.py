@@ -171,10 +171,12 @@ class Ended(t.NamedTuple):
     refused: bool
 
 
-def refused_pods(pods: t.Iterable[Object]) -> tuple[list[tuple[Object, int]], list[Unread]]:
+def refused_pods(pods: t.Iterable[Object], done: t.Container[str] = ()) -> tuple[list[tuple[Object, int]], list[Unread]]:
     """Return the pods that a kubelet refused, of each workload the newest, with how many others there are; and pods that cannot be read.
 
-    A workload that has got a pod to run since then is left out.
+    A workload that has got a pod to run since then is left out, and one that needs no pods any more.
+
+    :arg done: UIDs of these.
     """
     read, unread = each(pods, lambda pod: f"pod {key_name(pod)}", _ended)
     newest: dict[Key, Ended] = {}
@@ -186,7 +188,8 @@ def refused_pods(pods: t.Iterable[Object]) -> tuple[list[tuple[Object, int]], li
             counted[one.workload] += 1
         elif one.phase == "Running":
             running[one.workload] = one.created
-    return [(one.pod, counted[key] - 1) for key, one in newest.items() if running.get(key, "") < one.created], unread
+    waiting = {key: one for key, one in newest.items() if running.get(key, "") < one.created and key[1] not in done}
+    return [(one.pod, counted[key] - 1) for key, one in waiting.items()], unread
 
 
 def _ended(pod: Object) -> Ended:

@@ -412,7 +412,7 @@ def report(
     """
     read = functools.partial(_rows, cluster=cluster, now=now)
     rows, unread = each(chosen, lambda pod: f"pod {key_name(pod)}", read)
-    rejected, ended = node.refused_pods(chosen)
+    rejected, ended = node.refused_pods(chosen, cluster.done)
     named = {one.what for one in unread}
     unread += [one for one in ended if one.what not in named]
     refused, odd = each(

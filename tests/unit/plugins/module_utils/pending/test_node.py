@@ -22,6 +22,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.pending import (
     queue,
     scheduler,
     unschedulable,
+    workload,
 )
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
@@ -102,6 +103,15 @@ def test_of_a_workload_that_makes_one_after_the_other_the_newest_is_told():
     assert only(*HEALTHY, older, *many)["name"] == "web-3"
     newer = of_deployment("web-9", 9, pod(status={"phase": "Running"}, nodeName="n1"))
     assert rows(*HEALTHY, newer, *many) == []
+
+
+@pytest.mark.parametrize(("status", "told"), [({"conditions": [{"type": "Complete", "status": "True"}]}, 0), ({"active": 1}, 1)])
+def test_a_job_that_has_ended_since_needs_none_of_its_refused_pods(status, told):
+    job = workload("Job", "j", {}, status)
+    owner = {"controller": True, "kind": "Job", "name": "j", "uid": "uid-j"}
+    # Its pod that succeeded is not read.
+    made = rejected("OutOfcpu", "Pod was rejected: no", metadata={"ownerReferences": [owner]})
+    assert len(rows(*HEALTHY, job, made)) == told
 
 
 def test_pods_that_failed_by_themselves_were_not_refused():
