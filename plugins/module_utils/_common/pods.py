@@ -105,8 +105,9 @@ def pod_problems(pods: t.Iterable[Object]) -> list[str]:
 
 def event_time(event: Object) -> str:
     """Return when an event was last seen; older recorders write other fields than newer ones."""
+    series = event.get("series")
     times = (
-        (event.get("series") or {}).get("lastObservedTime"),
+        series.get("lastObservedTime") if isinstance(series, dict) else None,
         *map(event.get, ("lastTimestamp", "eventTime", "firstTimestamp")),
     )
     return str(next(filter(None, times), ""))

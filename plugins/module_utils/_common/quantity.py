@@ -31,7 +31,9 @@ _QUANTITY = re.compile(r"\+?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})(n|u|m|k|M|G|T|P|E
 _WHOLE = re.compile(r"\d{1,19}", re.ASCII)
 _DECIMAL = re.compile(r"\+?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?", re.ASCII)
 # A number as Go's strconv.ParseFloat reads it, from 0 on: decimal or hexadecimal, with underscores between digits, without blanks.
-_D, _H, _E = r"\d(?:_?\d){0,39}", r"[\da-fA-F](?:_?[\da-fA-F]){0,39}", r"[+-]?\d(?:_?\d){0,3}"
+# As many digits as an annotation holds: what Go reads is counted, however long.
+_D, _H = r"\d(?:_?\d){0,262143}", r"[\da-fA-F](?:_?[\da-fA-F]){0,262143}"
+_E = r"[+-]?(?:0_?){0,262143}\d(?:_?\d){0,3}"
 _GO_DECIMAL = re.compile(rf"\+?({_D}(\.({_D})?)?|\.{_D})([eE]{_E})?", re.ASCII)
 _GO_HEXADECIMAL = re.compile(rf"\+?0[xX](_?{_H}(\.({_H})?)?|\.{_H})[pP]{_E}", re.ASCII)
 

@@ -190,7 +190,8 @@ def _memory_part(text: str, size: str) -> decimal.Decimal:
     """Return the part of a GPU with ``size`` MiB that memory is, at most 1; 0 where either is no whole number, or the size is 0."""
     try:
         memory = whole(size)
-        return min(WHOLE * whole(text) / memory, WHOLE) if memory else NONE
+        # KAI Scheduler reads no blanks.
+        return min(WHOLE * whole(text) / memory, WHOLE) if memory and text == text.strip() else NONE
     except ValueError:
         return NONE
 
@@ -453,12 +454,13 @@ def _reserved_twice(holdings: list[Holding]) -> list[str]:
     """Return a sentence for the pods of a GPU group for which more than one GPU of a node is reserved, of which they use one (#1673)."""
     reserving: dict[tuple[str, Group], list[str]] = collections.defaultdict(list)
     for holding in holdings:
-        for group in holding.groups:
+        for group in holding.groups if holding.node else ():
             reserving[holding.node, group].append(holding.pod)
+    # A tenant's own may have any number of groups.
+    several = {(node, tuple(sorted(names))) for (node, _group), names in reserving.items() if len(names) > 1}
     return [
-        f"pods {' and '.join(sorted(names))} each reserve a GPU of node {node} for the same pods, which share one of them"
-        for (node, _group), names in sorted(reserving.items())
-        if len(names) > 1
+        f"pods {' and '.join(names)} each reserve a GPU of node {node} for the same pods, which share one of them"
+        for node, names in sorted(several)
     ]
 
 

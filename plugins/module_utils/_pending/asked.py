@@ -7,19 +7,24 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import each
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
+    MARKER_LABEL,
+    annotations_of,
+    is_synced,
+    labels_of,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number, whole
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import go_number, whole
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, MEMORY_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
     Answer,
     Cluster,
     Object,
-    key_name,
     key_of,
     line,
     pool_of,
@@ -48,10 +53,10 @@ def node_pool(pod: Object, cluster: Cluster) -> Answer | None:
             f"Give label {facts.NODE_POOL_LABEL} of its workload the value {served}" if served else _without_label("its workload")
         )
         return Answer("node_pool", message, f"{of}, or create a SchedulingShard with its partitionLabelValue.")
-    others = {pool_of(node) for node in cluster.nodes}
+    others = cluster.node_pools
     if pool in others or not cluster.nodes:
         return None
-    named = ", ".join(sorted(map(line, others - {""}))[:_NAMED])
+    named = ", ".join(map(line, itertools.islice(filter(None, others), _NAMED)))
     whose = f"node pool {pool}" if pool else "none of the node pools"
     message = f"It is for {whose}, and no node is: label {facts.NODE_POOL_LABEL} of the nodes says {named or 'nothing'}."
     return Answer(
@@ -61,12 +66,13 @@ def node_pool(pod: Object, cluster: Cluster) -> Answer | None:
 
 def of_other_pools(pod: Object, cluster: Cluster) -> str:
     """Return which nodes are not for a pod because of their node pool, as a part of a sentence; empty for none."""
-    pool = _pool(pod, cluster)
-    names = (
-        sorted(line(node["metadata"]["name"]) for node in cluster.nodes if pool_of(node) != pool) if _knows_pools(cluster) else []
-    )
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"; not of its node pool are {', '.join(names[:_NAMED])}{more}" if names else ""
+    own = cluster.node_pools.get(_pool(pod, cluster), set[str]())
+    count = len(cluster.node_names) - len(own) if _knows_pools(cluster) else 0
+    if not count:
+        return ""
+    names = itertools.islice((name for name in cluster.node_names if name not in own), _NAMED)
+    more = f" and {count - _NAMED} more" if count > _NAMED else ""
+    return f"; not of its node pool are {', '.join(map(line, names))}{more}"
 
 
 def _knows_pools(cluster: Cluster) -> bool:
@@ -88,11 +94,12 @@ def fraction(pod: Object, cluster: Cluster) -> Answer | None:
         if note not in notes or is_read(str(notes[note])):
             continue
         form = "a decimal between 0 and 1" if note == FRACTION_NOTE else "whole MiB"
-        again = "; such a pod is refused from then on" if note == FRACTION_NOTE else ""
-        fault = f" ({facts.NOT_A_NUMBER}{again})" if again and facts.NOT_A_NUMBER.is_in(cluster.version) else ""
+        let_in = note == FRACTION_NOTE and str(notes[note]).lower() == "nan" and facts.NOT_A_NUMBER.is_in(cluster.version)
+        fault = f" ({facts.NOT_A_NUMBER}; such a pod is refused from then on)" if let_in else ""
+        blanks = " with blanks around it" if str(notes[note]) != str(notes[note]).strip() else ""
         return Answer(
             "fraction",
-            f'Its annotation {note} is "{line(notes[note])}", which {cluster.release} cannot place{fault}.',
+            f'Its annotation {note} is "{line(notes[note])}"{blanks}, which {cluster.release} cannot place{fault}.',
             f'Write {note} in its workload as {form} in quotes, such as "{example}", and create the pod anew.',
         )
     return None
@@ -100,16 +107,16 @@ def fraction(pod: Object, cluster: Cluster) -> Answer | None:
 
 def _is_part(text: str) -> bool:
     """Tell whether KAI Scheduler reads a text as a part of a GPU."""
-    # Go's ParseFloat takes powers of two as well, and pods with them run.
     try:
-        return bool(re.fullmatch(facts.BINARY_POWER, text)) or 0 < number(text) <= 1
+        return 0 < go_number(text) <= 1
     except ValueError:
         return False
 
 
 def _is_memory(text: str) -> bool:
     try:
-        return whole(text) > 0
+        # Go reads no blanks.
+        return text == text.strip() and whole(text) > 0
     except ValueError:
         return False
 
@@ -120,17 +127,27 @@ def config_map(pod: Object, cluster: Cluster) -> Answer | None:
     names = next((found["names"].split() for found in texts), [])
     if not names:
         return None
-    namespace, listed = key_of(pod)[0], ", ".join(names[:_NAMED])
-    missing = f"ConfigMap {listed}, which {'do' if len(names) > 1 else 'does'} not exist in namespace {namespace}"
     needed = _needed_config_maps(pod)
+    place, listed = key_of(pod)[0], ", ".join(_known_as(pod, name) for name in names[:_NAMED])
+    if is_synced(pod):
+        place = f"{synced_from(pod)} of its virtual cluster"
+    missing = f"ConfigMap {listed}, which {'do' if len(names) > 1 else 'does'} not exist in namespace {place}"
     if needed.isdisjoint(names):
         return Answer(
             "config_map",
             f"{cluster.release} waits for {missing}, although the pod marks it optional ({facts.OPTIONAL}).",
-            f"Create an empty ConfigMap {listed} in namespace {namespace}, or change to a release of KAI Scheduler that reads optional.",
+            f"Create an empty ConfigMap {listed} in namespace {place}, or change to a release of KAI Scheduler that reads optional.",
         )
-    advice = f"Create ConfigMap {', '.join([name for name in names if name in needed][:_NAMED])} in namespace {namespace}, or correct its name."
+    lacking = ", ".join([_known_as(pod, name) for name in names if name in needed][:_NAMED])
+    advice = f"Create ConfigMap {lacking} in namespace {place}, or correct its name."
     return Answer("config_map", f"It names {missing}.", advice)
+
+
+def _known_as(pod: Object, name: str) -> str:
+    """Return the name of an object that a pod names, as its tenant knows it; of a pod that no syncer brought, as it is."""
+    namespace = synced_from(pod)
+    end = "" if namespace is None else f"-x-{namespace}-x-{labels_of(pod)[MARKER_LABEL]}"
+    return name.removesuffix(end) or name
 
 
 def _needed_config_maps(pod: Object) -> set[str]:
@@ -153,22 +170,14 @@ def slices(pod: Object, cluster: Cluster) -> Answer | None:
         re.search(facts.SLICES_ONLY, told.message) for told in cluster.told(pod)
     ):
         return None
-    read, _unread = each(cluster.nodes, key_name, lambda node: (line(node["metadata"]["name"]), _had_slices(node)))
-    nodes = [name for name, had in read if had]
-    if not nodes:
+    if not cluster.had_slices:
         return None
-    named = ", ".join(nodes[:_NAMED])
+    named = ", ".join(map(line, cluster.had_slices[:_NAMED]))
     return Answer(
         "mig_leftover",
         f"{cluster.release} takes node {named} for one of MIG slices only, because it still lists slices, 0 of them ({facts.ZEROES}).",
         f"Label the node {facts.SLICES_LABEL}=false, a tenant's on the host cluster, or change to a release of KAI Scheduler without that.",
     )
-
-
-def _had_slices(node: Object) -> bool:
-    allocatable = (node.get("status") or {}).get("allocatable") or {}
-    amounts = [str(amount) for name, amount in allocatable.items() if name.startswith(facts.SLICE_PREFIX)]
-    return bool(amounts) and set(amounts) == {"0"} and facts.SLICES_LABEL not in labels_of(node)
 
 
 # --- what KAI Scheduler does not read --------------------------------------------------------------------------------

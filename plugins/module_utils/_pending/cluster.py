@@ -68,6 +68,7 @@ class Cluster:
     :ivar trouble: what KAI's scheduler logs; None where that was not read, or shows no error.
     :ivar pools: the node pools that SchedulingShards of KAI serve; an empty text is that of nodes without a label.
     :ivar creators: workloads that could not create a pod, by the UID of each; ``refused``, the newest event of each that says so.
+    :ivar done: UIDs of Jobs that need no pods any more.
     :ivar host: where this is a virtual cluster and its host cluster was read, the pods there by "namespace/name" of this one.
     :ivar outer: that host cluster, where its KAI Scheduler places the pods of this one.
     """
@@ -83,6 +84,7 @@ class Cluster:
     pools: frozenset[str] = frozenset(("",))
     creators: dict[str, Object] = dataclasses.field(default_factory=dict)
     refused: dict[str, Object] = dataclasses.field(default_factory=dict)
+    done: frozenset[str] = frozenset()
     host: dict[str, Object] = dataclasses.field(default_factory=dict)
     outer: Cluster | None = None
     # Of groups of which a pod was judged already: a group may have thousands of pods.
@@ -141,6 +143,25 @@ class Cluster:
         return max((self._offers.get(name, 0) - taken[name] for name in usable), default=0)
 
     @functools.cached_property
+    def node_names(self) -> list[str]:
+        """Names of the nodes, sorted."""
+        return sorted(node["metadata"]["name"] for node in self.nodes)
+
+    @functools.cached_property
+    def node_pools(self) -> dict[str, set[str]]:
+        """Names of the nodes of each node pool, in the order of the pools; an empty text is that of nodes without a label."""
+        pools = collections.defaultdict(set)
+        for node in self.nodes:
+            pools[pool_of(node)].add(node["metadata"]["name"])
+        return dict(sorted(pools.items()))
+
+    @functools.cached_property
+    def had_slices(self) -> list[str]:
+        """Names of the nodes that list slices of GPUs, 0 of each, and no label that says what to make of them."""
+        read, _unread = each(self.nodes, key_name, lambda node: (node["metadata"]["name"], _had_slices(node)))
+        return [name for name, had in read if had]
+
+    @functools.cached_property
     def placed_groups(self) -> set[Key]:
         """The PodGroups of which a pod that counts has a node."""
         return {key for key, members in self.members.items() if any(member["spec"].get("nodeName") for member in members)}
@@ -179,8 +200,9 @@ class Cluster:
         return scheduler_of(pod) == self.scheduler
 
     def events_of(self, pod: Object) -> list[Object]:
-        """Return a pod's events, oldest first; not those of an earlier pod of its name."""
-        return self.events.get(pod["metadata"]["uid"], [])
+        """Return a pod's events, oldest first; not those of an earlier pod of its name, nor what another namespace says of its UID."""
+        namespace = key_of(pod)[0]
+        return [event for event in self.events.get(pod["metadata"]["uid"], []) if key_of(event)[0] == namespace]
 
     def newest(self, pod: Object, reasons: t.Container[str]) -> Object | None:
         """Return a pod's newest event with one of the reasons, or None."""
@@ -252,3 +274,9 @@ def key_name(item: Object) -> str:
 def line(text: object) -> str:
     """Return what others wrote as one printable line, without the full stop at its end."""
     return shown(text or "").rstrip(" .")
+
+
+def _had_slices(node: Object) -> bool:
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    amounts = [str(amount) for name, amount in allocatable.items() if name.startswith(facts.SLICE_PREFIX)]
+    return bool(amounts) and set(amounts) == {"0"} and facts.SLICES_LABEL not in labels_of(node)

@@ -173,8 +173,6 @@ SLICES_LABEL = "node-role.kubernetes.io/mig-enabled"
 
 # Parts of GPUs as people write them who had read of it elsewhere; no tag up to v0.17.0 reads these.
 UNREAD_NOTES = ("kai.scheduler/gpu-fraction", "kai.scheduler/gpu-memory")
-# What Go's strconv.ParseFloat reads beside decimals, and Kubernetes as no quantity: a power of two. Releases with NOT_A_NUMBER take it.
-BINARY_POWER = r"\+?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d{1,4}"
 # The fields of a pod by which Kubernetes' own API groups pods, 1.35 and since 1.36; no tag of KAI up to v0.17.0 reads these.
 OWN_GROUP_FIELDS = ("workloadRef", "schedulingGroup")
 

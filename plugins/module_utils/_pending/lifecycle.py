@@ -29,6 +29,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster i
     key_of,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import last_error, report
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.workloads import pods_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, readable
@@ -75,22 +76,37 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     requests, odd_requests = each(kube.list(*facts.BIND_REQUEST), lambda item: f"BindRequest {key_name(item)}", _request)
     queues, odd_queues = readable(kube.list(API_VERSION, KIND))
     groups, odd_groups = each(kube.list(*POD_GROUP), lambda item: f"PodGroup {key_name(item)}", _group)
-    refused = {uid: events[-1] for uid, events in _by_object(_refusals(kube)).items()}
+    creators, refused = _creators(kube, _by_object(_refusals(kube)))
     shards = kube.list(*SHARD)
     pools, odd_shards = each(shards, lambda item: f"SchedulingShard {key_name(item)}", _served)
+    pods, odd_pods = each(kube.list("v1", "Pod", field_selector=_PODS), lambda item: f"pod {key_name(item)}", _pod)
     cluster = Cluster(
         scheduler=scheduler,
-        pods=kube.list("v1", "Pod", field_selector=_PODS),
+        pods=pods,
         nodes=kube.list("v1", "Node"),
         groups=dict(groups),
         queues=from_live(queues),
         requests=dict(requests),
         events=_by_object(kube.list("v1", "Event", field_selector="involvedObject.kind=Pod")),
         pools=frozenset(pools if shards else ("",)),
-        creators=_creators(kube, refused),
+        creators=creators,
         refused=refused,
+        done=_done(kube, pods),
     )
-    return cluster, [*odd_requests, *odd_queues, *odd_groups, *odd_shards]
+    return cluster, [*odd_requests, *odd_queues, *odd_groups, *odd_shards, *odd_pods]
+
+
+def _pod(item: Object) -> Object:
+    """Return a pod, once what all others are counted with has its form.
+
+    :raises ValueError: where it has not.
+    """
+    for field in ("spec", "status"):
+        if not isinstance(item.get(field), dict):
+            raise ValueError(f"its {field} has not the form of a pod's")
+    if not isinstance(item["spec"].get("nodeName", ""), str):
+        raise ValueError("its spec.nodeName is no text")
+    return item
 
 
 def _served(item: Object) -> str:
@@ -131,10 +147,27 @@ def _refusals(kube: Kube) -> list[Object]:
     return [event for event in events if str(_about(event).get("kind")) in facts.CREATORS]
 
 
-def _creators(kube: Kube, refused: t.Mapping[str, Object]) -> dict[str, Object]:
-    """Return the workloads that such events are of, by UID; kinds of which there is no such event are not read."""
-    found = (one for kind in _kinds(_about(event) for event in refused.values()) for one in kube.list(facts.CREATORS[kind], kind))
-    return {one["metadata"]["uid"]: one for one in found if one["metadata"].get("uid") in refused}
+def _creators(kube: Kube, events: t.Mapping[str, list[Object]]) -> tuple[dict[str, Object], dict[str, Object]]:
+    """Return the workloads that such events are of, and the newest event of each, by UID.
+
+    Kinds of which there is no such event are not read. An event of another namespace counts for nothing: whoever writes it there may name
+    any UID.
+    """
+    kinds = _kinds(_about(event) for some in events.values() for event in some)
+    found = [one for kind in kinds for one in kube.list(facts.CREATORS[kind], kind)]
+    creators = {one["metadata"]["uid"]: one for one in found if one["metadata"].get("uid") in events}
+    refused = {uid: event for uid, one in creators.items() for event in events[uid] if key_of(event)[0] == key_of(one)[0]}
+    return {uid: creators[uid] for uid in refused}, refused
+
+
+def _done(kube: Kube, pods: t.Iterable[Object]) -> frozenset[str]:
+    """Return the UIDs of Jobs that need no pods any more; they are read only where a pod of one was refused, or failed with a reason."""
+    failed = (pod["metadata"] for pod in pods if pod["status"].get("phase") == "Failed" and pod["status"].get("reason"))
+    if not any(owner.get("kind") == "Job" for metadata in failed for owner in metadata.get("ownerReferences") or []):
+        return frozenset()
+    jobs = [job for job in kube.list(facts.CREATORS["Job"], "Job") if job["metadata"].get("uid")]
+    found, _unread = each(jobs, key_name, lambda job: (job["metadata"]["uid"], pods_of(job).wanted))
+    return frozenset(uid for uid, wanted in found if not wanted)
 
 
 def _kinds(items: t.Iterable[Object]) -> list[str]:

@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import ENDED, container_statuses, event_time
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
@@ -34,19 +34,20 @@ def not_written_back(pod: Object, cluster: Cluster, now: datetime.datetime) -> A
     there = cluster.host.get(key_name(pod))
     status = (there or {}).get("status") or {}
     since = status.get("startTime")
-    if status.get("phase", "Pending") == "Pending" or not since or "deletionTimestamp" in pod["metadata"]:
+    # One that is being deleted there may be that of an earlier pod of the same name.
+    ending = any("deletionTimestamp" in one["metadata"] for one in (pod, there) if one)
+    if status.get("phase", "Pending") == "Pending" or not since or ending:
         return None
-    error = _sync_error(pod, cluster)
+    error = _sync_error(pod, cluster, since)
     if not error and (now - moment(since)).total_seconds() < facts.WRITTEN_BACK:
         return None
     node = (there or {})["spec"].get("nodeName")
     advice = next(advice for pattern, advice in facts.WRITE_BACK_ADVICE if re.search(pattern, error))
     why = error or "no event says why"
-    return Answer(
-        "not_written_back",
-        f"It runs on node {node} of the host cluster since {since}; its state is not written back: {why}.",
-        advice,
-    )
+    runs = f"It runs on node {node} of the host cluster since {since}"
+    if status["phase"] in ENDED:
+        runs = f"It started on node {node} of the host cluster at {since} and has ended there ({line(status['phase'])})"
+    return Answer("not_written_back", f"{runs}; its state is not written back: {why}.", advice)
 
 
 def not_synced(pod: Object, cluster: Cluster) -> Answer | None:
@@ -63,9 +64,11 @@ def not_synced(pod: Object, cluster: Cluster) -> Answer | None:
     )
 
 
-def _sync_error(pod: Object, cluster: Cluster) -> str:
-    """Return what the syncer last failed with; empty where it did not, or gets over it by itself."""
-    error = line((cluster.newest(pod, (facts.SYNC_ERROR,)) or {}).get("message"))
+def _sync_error(pod: Object, cluster: Cluster, since: str = "") -> str:
+    """Return what the syncer last failed with, from a time on; empty where it did not, or gets over it by itself."""
+    event = cluster.newest(pod, (facts.SYNC_ERROR,)) or {}
+    # An older one is of what was overcome since, such as a quota. Times of events may have parts of seconds.
+    error = line(event.get("message")) if event_time(event)[: len(since) - 1] >= since[:-1] else ""
     return "" if re.search(facts.SYNC_PASSES, error) else error
 
 
@@ -168,10 +171,12 @@ class Ended(t.NamedTuple):
     refused: bool
 
 
-def refused_pods(pods: t.Iterable[Object]) -> tuple[list[tuple[Object, int]], list[Unread]]:
+def refused_pods(pods: t.Iterable[Object], done: t.Container[str] = ()) -> tuple[list[tuple[Object, int]], list[Unread]]:
     """Return the pods that a kubelet refused, of each workload the newest, with how many others there are; and pods that cannot be read.
 
-    A workload that has got a pod to run since then is left out.
+    A workload that has got a pod to run since then is left out, and one that needs no pods any more.
+
+    :arg done: UIDs of these.
     """
     read, unread = each(pods, lambda pod: f"pod {key_name(pod)}", _ended)
     newest: dict[Key, Ended] = {}
@@ -183,7 +188,8 @@ def refused_pods(pods: t.Iterable[Object]) -> tuple[list[tuple[Object, int]], li
             counted[one.workload] += 1
         elif one.phase == "Running":
             running[one.workload] = one.created
-    return [(one.pod, counted[key] - 1) for key, one in newest.items() if running.get(key, "") < one.created], unread
+    waiting = {key: one for key, one in newest.items() if running.get(key, "") < one.created and key[1] not in done}
+    return [(one.pod, counted[key] - 1) for key, one in waiting.items()], unread
 
 
 def _ended(pod: Object) -> Ended:
@@ -206,7 +212,7 @@ def refused(pod: Object, others: int, cluster: Cluster) -> Answer:
     """
     status, node = pod["status"], pod["spec"].get("nodeName")
     reason, said = line(status.get("reason")), line(status.get("message"))
-    more = f" So it did with {others} more pods of its workload." if others else ""
+    more = f" {others} more pods of its workload were refused, too." if others else ""
     message = f"Node {node} refused it: {reason} ({said}).{more}"
     sidecars = [one["name"] for one in pod["spec"].get("initContainers") or [] if one.get("restartPolicy") == "Always"]
     if sidecars and cluster.is_kais(pod) and re.match(facts.SHORT_OF, reason) and facts.SIDECARS.is_in(cluster.version):

@@ -412,7 +412,7 @@ def report(
     """
     read = functools.partial(_rows, cluster=cluster, now=now)
     rows, unread = each(chosen, lambda pod: f"pod {key_name(pod)}", read)
-    rejected, ended = node.refused_pods(chosen)
+    rejected, ended = node.refused_pods(chosen, cluster.done)
     named = {one.what for one in unread}
     unread += [one for one in ended if one.what not in named]
     refused, odd = each(
@@ -442,7 +442,7 @@ def _rows(pod: Object, cluster: Cluster, now: datetime.datetime) -> list[Object]
 def _creation_rows(workload: Object, cluster: Cluster, now: datetime.datetime) -> list[Object]:
     """Return the row of a workload that could not create a pod; none where it has all of its pods by now."""
     pods = workloads.pods_of(workload)
-    if pods.made >= pods.wanted:
+    if pods.made >= pods.wanted or "deletionTimestamp" in workload["metadata"]:
         return []
     kind, name = workloads.named(workload)
     pod = workloads.as_pod(workload)

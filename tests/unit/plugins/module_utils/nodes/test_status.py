@@ -174,6 +174,22 @@ def test_two_gpus_that_are_reserved_for_the_same_pods_are_an_overlap():
     assert told in ledger([node("n1", 4, "a")], pods, SHARING, [], {})["overlaps"]
 
 
+def test_two_gpus_with_many_groups_are_one_overlap_and_none_without_a_node():
+    pods = [reservation("g1"), reservation("g2")]
+    for pod in pods:
+        pod["metadata"]["labels"] |= {f"runai-gpu-group/{number}": str(number) for number in range(50)}
+    assert str(ledger([node("n1", 4, "a")], pods, SHARING, [], {})["overlaps"]).count("for the same pods") == 1
+    for pod in pods:
+        del pod["spec"]["nodeName"]
+    assert ledger([node("n1", 4, "a")], pods, SHARING, [], {})["overlaps"] == []
+
+
+@pytest.mark.parametrize(("text", "part"), [("0." + "9" * 300, 1.0), ("0." + "5" * 300, 0.5555555555555556), ("5e-00001", 0.5)])
+def test_a_part_counts_however_long_it_is_written(text, part):
+    pods = [reservation("g1"), sharing("s1", "tenant-a", "g1", gpu_fraction=text)]
+    assert ledger([node("n1", 2, "a")], pods, SHARING, [], {})["nodes"][0]["gpus"][0] == {"a": part}
+
+
 def test_a_gpu_that_two_tenants_share_is_an_overlap():
     pods = [
         reservation("g1"),

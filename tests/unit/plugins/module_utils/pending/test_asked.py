@@ -102,14 +102,13 @@ def test_other_pods_wait_for_other_reasons(objects):
 # --- parts of GPUs -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["NaN", "inf", "-0.5", "1_0", "2", "", "half"])
+# Of these, a webhook with the fault lets in the first alone.
+@pytest.mark.parametrize("text", ["NaN", "inf", "-0.5", "1_0", "2", "0", "0x1p10", "0x0p1", "", "half"])
 def test_a_fraction_that_is_none(text):
     row = only(*HEALTHY, pod(annotations={"gpu-fraction": text}))
     assert row["reason"] == "fraction"
-    assert (
-        f'Its annotation gpu-fraction is "{text}", which KAI Scheduler v0.13.1 cannot place (KAI #1798, mended in'
-        in row["message"]
-    )
+    told = f'Its annotation gpu-fraction is "{text}", which KAI Scheduler v0.13.1 cannot place'
+    assert row["message"].startswith(f"{told} (KAI #1798, mended in" if text == "NaN" else f"{told}.")
     assert row["advice"].startswith('Write gpu-fraction in its workload as a decimal between 0 and 1 in quotes, such as "0.5"')
 
 
@@ -124,9 +123,14 @@ def test_an_amount_of_memory_that_is_none():
     )
 
 
+@pytest.mark.parametrize("notes", [{"gpu-fraction": "0.5 "}, {"gpu-memory": " 8000"}])
+def test_blanks_are_named(notes):
+    assert '" with blanks around it, which KAI' in only(*HEALTHY, pod(annotations=notes))["message"]
+
+
 # The releases that take a power of two run it: half a GPU. Those that do not refuse the pod, see test_workloads.py.
 @pytest.mark.parametrize(
-    "notes", [{"gpu-fraction": "0x1p-1"}, {"gpu-fraction": "5e-1"}, {"gpu-fraction": "1"}, {"gpu-memory": "8000"}]
+    "notes", [{"gpu-fraction": "0x1p-1"}, {"gpu-fraction": "5e-00001"}, {"gpu-fraction": "1"}, {"gpu-memory": "8000"}]
 )
 def test_parts_that_kai_reads(notes):
     assert only(*HEALTHY, pod(annotations=notes))["reason"] == "unknown"

@@ -138,6 +138,7 @@ def test_workloads_are_read_of_kinds_only_that_could_not_create_a_pod():
     sets = [workload("ReplicaSet", name, {"replicas": 1}, {}, labels={}) for name in ("a", "b")]
     sets[1]["metadata"] |= {"namespace": "lab", "labels": {"app": "web"}}
     refused = [event("FailedCreate", QUOTA, name, kind="ReplicaSet") for name in ("a", "b")]
+    refused[1]["metadata"]["namespace"] = "lab"
     # Of another kind, such as a controller of somebody's own; and an event without an object.
     refused += [event("FailedCreate", "no", "c", kind="TrainJob"), event("FailedCreate", "no", "d") | {"involvedObject": None}]
     run, kube = run_with(*HEALTHY, *sets, *refused)
@@ -151,3 +152,31 @@ def test_workloads_are_read_of_kinds_only_that_could_not_create_a_pod():
 def test_the_host_cluster_is_read_where_an_option_names_it_only():
     run, _kube = run_with(*HEALTHY, pod(nodeName="n1"))
     assert [row["reason"] for row in pending(run, None)["pods"]] == ["starting"]
+
+
+@pytest.mark.parametrize(("reason", "kind"), [("FailedMount", "Pod"), ("FailedCreate", "ReplicaSet")])
+def test_what_another_namespace_says_of_a_uid_counts_for_nothing(reason, kind):
+    real, forged = event(reason, "theirs", kind=kind), event(reason, "forged", at="2026-11-22T13:00:00Z", kind=kind)
+    for where in (forged["metadata"], forged["involvedObject"]):
+        where["namespace"] = "other"
+    item = pod(nodeName="n1") if kind == "Pod" else workload(kind, "train-0", {"replicas": 1}, {})
+    (row,) = pending(run_with(*HEALTHY, item, real, forged)[0])["pods"]
+    assert ("theirs" in row["message"], "forged" in row["message"]) == (True, False)
+    assert "forged" not in str(pending(run_with(*HEALTHY, item, forged)[0]))
+
+
+def test_a_workload_that_is_being_deleted_needs_no_pods():
+    item = workload("ReplicaSet", "a", {"replicas": 1}, {}, deletionTimestamp="2026-11-22T12:06:00Z")
+    assert pending(run_with(*HEALTHY, item, event("FailedCreate", QUOTA, "a", kind="ReplicaSet"))[0])["pods"] == []
+
+
+@pytest.mark.parametrize("odd", [{"spec": None}, {"status": []}, {"spec": {"containers": [], "nodeName": ["n1"]}}])
+def test_a_pod_of_another_form_hides_no_other(odd):
+    result = pending(run_with(*HEALTHY, pod("odd") | odd, pod(status=unschedulable("no room")))[0])
+    assert [(row["name"], row["reason"]) for row in result["pods"]] == [("train-0", "no_node")]
+    assert [text.partition(":")[0] for text in result["unread"]] == ["pod team/odd cannot be read"]
+
+
+def test_an_event_of_another_form_hides_no_pod():
+    run, _kube = run_with(*HEALTHY, pod(status=unschedulable("no room")), event("Failed", "x") | {"series": "odd"})
+    assert [row["reason"] for row in pending(run)["pods"]] == ["no_node"]

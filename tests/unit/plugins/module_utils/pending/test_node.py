@@ -13,7 +13,17 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import li
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.lifecycle import read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import report
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.pending import CREATED, HEALTHY, event, node, pod, queue, scheduler
+from ansible_collections.kubegpu.tenancy.tests.unit.pending import (
+    CREATED,
+    HEALTHY,
+    event,
+    node,
+    pod,
+    queue,
+    scheduler,
+    unschedulable,
+    workload,
+)
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 NOW = datetime.datetime(2026, 11, 22, 12, 10, tzinfo=datetime.timezone.utc)
@@ -88,11 +98,20 @@ def test_of_a_workload_that_makes_one_after_the_other_the_newest_is_told():
     many = [of_deployment(f"web-{n}", n, rejected("OutOfcpu", SHORT)) for n in (1, 3, 2)]
     row = only(*HEALTHY, *many)
     assert row["name"] == "web-3"
-    assert row["message"].endswith(" So it did with 2 more pods of its workload.")
+    assert row["message"].endswith(" 2 more pods of its workload were refused, too.")
     older = of_deployment("web-0", 0, pod(status={"phase": "Running"}, nodeName="n1"))
     assert only(*HEALTHY, older, *many)["name"] == "web-3"
     newer = of_deployment("web-9", 9, pod(status={"phase": "Running"}, nodeName="n1"))
     assert rows(*HEALTHY, newer, *many) == []
+
+
+@pytest.mark.parametrize(("status", "told"), [({"conditions": [{"type": "Complete", "status": "True"}]}, 0), ({"active": 1}, 1)])
+def test_a_job_that_has_ended_since_needs_none_of_its_refused_pods(status, told):
+    job = workload("Job", "j", {}, status)
+    owner = {"controller": True, "kind": "Job", "name": "j", "uid": "uid-j"}
+    # Its pod that succeeded is not read.
+    made = rejected("OutOfcpu", "Pod was rejected: no", metadata={"ownerReferences": [owner]})
+    assert len(rows(*HEALTHY, job, made)) == told
 
 
 def test_pods_that_failed_by_themselves_were_not_refused():
@@ -205,6 +224,27 @@ def test_a_state_may_take_a_minute_to_be_written_back():
     assert row["reason"] == "starting"
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_what_has_ended_on_the_host_does_not_run(phase):
+    (row,) = both(*HEALTHY, pod(nodeName="n1"), host=[on_host(phase)])["pods"]
+    assert row["message"] == (
+        f"It started on node w1 of the host cluster at 2026-11-22T12:00:05Z and has ended there ({phase}); its state is not written back: "
+        "no event says why."
+    )
+
+
+def test_a_pod_that_is_being_deleted_on_the_host_may_be_an_earlier_one():
+    there = on_host()
+    there["metadata"]["deletionTimestamp"] = "2026-11-22T12:06:00Z"
+    assert [row["reason"] for row in both(*HEALTHY, pod(nodeName="n1"), host=[there])["pods"]] == ["starting"]
+
+
+@pytest.mark.parametrize(("at", "told"), [("2026-11-22T12:00:04Z", False), ("2026-11-22T12:00:05.123456Z", True)])
+def test_an_error_from_before_it_started_is_not_why_its_state_is_not_written_back(at, told):
+    (row,) = both(*HEALTHY, pod(nodeName="n1"), event("SyncError", RESIZE, at=at), host=[on_host()])["pods"]
+    assert (RESIZE in row["message"]) == told
+
+
 def test_a_host_cluster_that_cannot_be_read_is_said_and_the_tenant_is_judged_all_the_same():
     result = both(*HEALTHY, pod(nodeName="n1"), fails=True)
     assert [row["reason"] for row in result["pods"]] == ["starting"]
@@ -295,3 +335,14 @@ def test_without_a_scheduler_on_either_side():
     there = InMemoryApi([node("w1"), on_host("Pending", since=None)])
     result = lifecycle.pending(make_run(OPTIONS, InMemoryApi([node(), pod()])), lambda: there)
     assert [row["reason"] for row in result["pods"]] == ["no_scheduler"]
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_a_config_map_is_named_as_the_tenant_knows_it(optional):
+    there = on_host("Pending", since=None, node_name="")
+    there["spec"]["volumes"] = [{"name": "v", "configMap": {"name": "cm-x-team-x-web", "optional": optional}}]
+    there["status"] |= unschedulable("Missing required configmaps: [cm-x-team-x-web]")
+    (row,) = shared(pod(), host=[there])[0]["pods"]
+    assert row["reason"] == "config_map"
+    assert "ConfigMap cm, which does not exist in namespace team of its virtual cluster" in row["message"]
+    assert "ConfigMap cm in namespace team of its virtual cluster" in row["advice"]
