@@ -24,7 +24,8 @@ def parts_of(parts: t.Sequence[str], run: t.Collection[str], skip: t.Collection[
     :arg run: of --tags; ``skip``, of --skip-tags.
     :arg own: tags of whoever imports the playbook, which stand for all of it.
     """
-    if "tagged" in skip or set(own) & set(skip):
+    # What always runs, Ansible does not skip by either.
+    if set(skip) & {*_ALL, *own}:
         return []
     whole = bool(set(run) & {*_ALL, *own})
     return [part for part in parts if (whole or part in run) and part not in skip]

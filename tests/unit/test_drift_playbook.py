@@ -200,3 +200,15 @@ def test_a_pipeline_gets_one_status_for_what_could_not_be_told(tmp_path: Path, e
     command = [str(ROOT / "examples/ops-repo/ci/drift"), "--forks=20"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (expected, "drift.yml --check --forks=20\n")
+
+
+@pytest.mark.parametrize("skipped", ["always", "always,untagged", "all"])
+def test_whatever_tags_leave_of_it_nothing_is_changed_without_check_mode(site: Site, agrees: Server, skipped: str) -> None:
+    site.add("gpu1", agrees)
+    copy = site.folder / "gpu1/here/cluster.yml"
+    copy.write_text("old: 1")
+    said = site.run(f"--skip-tags={skipped}")
+    assert copy.read_text() == "old: 1", said
+    if skipped != "always,untagged":
+        assert site.code == 4, said
+        assert "Run it with --check" in said

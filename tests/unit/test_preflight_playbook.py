@@ -116,3 +116,12 @@ def test_a_cluster_that_lacks_nothing(site: Site) -> None:
         said = site.run(playbook="preflight")
     assert site.code == 0, said
     assert "Nothing is missing." in said
+
+
+@pytest.mark.parametrize("option", ["--tags=tenants", "--skip-tags=all"])
+def test_tags_that_would_leave_nothing_of_it_are_refused(site: Site, option: str) -> None:
+    with served(InMemoryApi([NODE, RUNTIME_CLASS])) as server:
+        site.add("dc1", server)
+        said = site.run(option, playbook="preflight")
+    assert site.code == 2, said
+    assert "It has none: run it without --tags and --skip-tags." in " ".join(said.split())

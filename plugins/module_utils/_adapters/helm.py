@@ -33,6 +33,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents 
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, moment, stamp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
@@ -129,7 +130,7 @@ def find_chart(source: str, name: str, version: str, upstream: Chart) -> Chart:
 
 
 def exact_chart(chart: Chart) -> Chart:
-    """Return a chart as its place has it, so that its version can be compared with a release's.
+    """Return a chart whose version is exact. A v before it stays: a tag of an OCI registry may begin with one.
 
     :raises TenancyError: where its version is a range, or its folder or file has another one.
     """
@@ -140,7 +141,7 @@ def exact_chart(chart: Chart) -> Chart:
         own = str(_metadata(os.path.expanduser(chart.ref), "chart").get("version", "")).removeprefix("v")
         if own != version:
             raise TenancyError(f"version: {chart.ref} is version {shown(own)}, not {version}.")
-    return dataclasses.replace(chart, version=version)
+    return chart
 
 
 def _metadata(path: str, option: str = "chart_source") -> dict[str, t.Any]:
@@ -153,7 +154,7 @@ def _metadata(path: str, option: str = "chart_source") -> dict[str, t.Any]:
             member = next(member for member in archive if member.name.count("/") == 1 and member.name.endswith("/Chart.yaml"))
             return dict(load_document(t.cast(t.IO[bytes], archive.extractfile(member)).read(LARGEST + 1)))
     except (OSError, tarfile.TarError, StopIteration, TypeError, ValueError) as exc:
-        raise TenancyError(f"{option}: {path} is no chart: {shown(exc) or 'it has no Chart.yaml'}.") from exc
+        raise TenancyError(without_password(f"{option}: {path} is no chart: {shown(exc) or 'it has no Chart.yaml'}.")) from exc
 
 
 # Helm unpacks the records of a release without a bound, and a tenant can write them in its own cluster. A chart such as KAI Scheduler's takes it

@@ -24,5 +24,5 @@ def read_kubeconfig(path: str) -> dict[str, t.Any] | None:
 
 
 def kubeconfig_exists(path: str) -> bool:
-    """Tell whether there is anything in a kubeconfig's place, readable or not."""
-    return os.path.lexists(os.path.expanduser(path))
+    """Tell whether there is anything in a kubeconfig's place, readable or not; of several files, which a colon separates, in that of one."""
+    return any(os.path.lexists(os.path.expanduser(file)) for file in (path, *path.split(os.pathsep)) if file)

@@ -26,6 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import Failure, classify, message_of, repeat
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, parse_json
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.current import chosen, program_of
@@ -80,6 +81,9 @@ PROXY_SCHEMES = ("http", "https")
 
 # With status 400, a container has written nothing yet (validateContainerLogStatus in k8s.io/kubernetes, pkg/kubelet/kubelet_pods.go).
 _NO_LOG_YET = re.compile(r"is waiting to start|is not available|is terminated|previous terminated container .* not found")
+
+# From the first brace to the last.
+_CONTENT = re.compile(r"\{.*\}", re.DOTALL)
 
 # What reading raises: a kubeconfig that lacks something, or holds what is no certificate or key; kinds of another form.
 _MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, ssl.SSLError, RecursionError)
@@ -187,7 +191,7 @@ def check_proxy(url: str | None) -> None:
     scheme = (url or "http://").partition("://")[0].lower()
     if scheme not in PROXY_SCHEMES:
         raise TenancyError(
-            f"The proxy {url} is of kind {scheme}, which is not supported. Name one that begins with http:// or https://.",
+            f"The proxy {without_password(str(url))} is of kind {scheme}, which is not supported. Name one that begins with http:// or https://.",
             status=None,
             permanent=True,
         )
@@ -250,7 +254,10 @@ class Kube:
             program, folder = program_of(user), os.path.dirname(os.path.expanduser(path)) if isinstance(path, str) else None
             client = repeat(what, lambda: _connected(module, bound, auth, program, folder or None), bound)
         except (*_MALFORMED, yaml.YAMLError) as exc:
-            reason = f"the kubeconfig is malformed, or its server is no API server: {type(exc).__name__} {exc}"
+            # What YAML's own text quotes may be a key.
+            mark = getattr(exc, "problem_mark", None)
+            text = f"no YAML{f' from line {mark.line + 1} on' if mark else ''}" if isinstance(exc, yaml.YAMLError) else shown(exc)
+            reason = f"the kubeconfig is malformed, or its server is no API server: {type(exc).__name__} {text}"
             raise Failure(reason, permanent=True).error(what) from exc
         return cls(client, deadline, proxy)
 
@@ -592,7 +599,8 @@ def _configuration(module: AnsibleK8SModule | None, auth: dict[str, t.Any], prog
         try:
             return core._create_configuration(core._create_auth_spec(module, **auth))
         except ConfigException as exc:
-            raise core.CoreException(f"Could not create API client: {exc}") from exc
+            # The client names a place in a kubeconfig by what stands there, keys included.
+            raise core.CoreException(f"Could not create API client: {_CONTENT.sub('{…}', str(exc))}") from exc
 
     if not program:
         return make()

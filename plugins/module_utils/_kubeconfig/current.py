@@ -137,6 +137,9 @@ def _held(entry_: Object, kind: str, contents: t.Mapping[File, str]) -> Object:
 
 def _token(content: str, path: str) -> str:
     try:
-        return base64.b64decode(content, validate=True).decode().strip()
+        token = base64.b64decode(content, validate=True).decode().strip()
     except (binascii.Error, UnicodeDecodeError):
         raise TenancyError(f"{path} holds no token, because it is no text.") from None
+    if not token:
+        raise TenancyError(f"{path} holds no token, but blanks only.")
+    return token

@@ -177,6 +177,10 @@ def overcommitted_quotas(queues: t.Mapping[str, Queue]) -> list[str]:
             above = limit != -1 and (total == -1 or total > limit)
             unused = f", and its limit, {to_users(resource, limit)}, keeps them from ever being used up" if above else ""
             problems.append(f"queues.{parent.name}.{resource}.quota: {sums}{unused}.")
+        elif own == -1 and -1 != parent.spec["resources"][resource]["limit"] < total:
+            least = to_users(resource, parent.spec["resources"][resource]["limit"])
+            sums = f"the quotas of its children sum up to {to_users(resource, total)}"
+            problems.append(f"queues.{parent.name}.{resource}.limit: {sums}, and {least} keeps them from ever being used up.")
     return problems
 
 

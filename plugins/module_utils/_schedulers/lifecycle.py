@@ -41,8 +41,10 @@ def have_scheduler(run: Run, name: str, chart: Chart, values: Values) -> Result:
     namespace = run.kube.get("v1", "Namespace", name)
     before = labels_of(namespace).get(LABEL) if namespace else None
     release = HelmRelease(run.kube, run.helm, name, name)
-    release.inspect()
-    changes = release.changes(chart.version, values)
+    live = release.inspect()
+    # Charts, and who asks for them, write a version with or without a v.
+    same = live is not None and live.chart_version.removeprefix("v") == chart.version.removeprefix("v")
+    changes = release.changes(live.chart_version if live and same else chart.version, values)
     made = _workloads(release.preview(chart, values), name) if changes else []
     if before != name:
         run.change(f"Namespace {name}", {"label": before} if namespace else None, {"label": name})

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Release, exact_chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.modules.chart_scheduler import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
@@ -91,6 +91,19 @@ def test_it_is_installed_as_it_was_predicted_and_only_once():
     assert cluster.call(version="v1.12.0")["changed"] is False
 
 
+@pytest.mark.parametrize("asked", ["1.12.0", "v1.12.0"])
+@pytest.mark.parametrize("installed", ["1.12.0", "v1.12.0"])
+def test_a_chart_may_write_its_version_with_a_v(asked, installed):
+    cluster = Cluster(namespace(**{LABEL: "volcano"}))
+    cluster.helm.record(Release("volcano", "volcano", "deployed", 1, "volcano", installed, {}))
+    assert cluster.call(version=asked)["changed"] is False
+
+
+def test_helm_gets_a_registrys_tag_as_it_is_written():
+    chart = exact_chart(Chart("oci://registry.example/volcano", "v1.12.0"))
+    assert chart.args() == ["oci://registry.example/volcano", "--version", "v1.12.0"]
+
+
 def test_another_version_or_other_values_are_an_upgrade():
     cluster = Cluster(namespace(team="a"))
     cluster.call()
@@ -151,3 +164,5 @@ def test_a_chart_here_has_the_version_that_is_asked_for(tmp_path):
     assert Cluster().call(chart=str(tmp_path), repository="", version="1.11.0")["changed"]
     with pytest.raises(TenancyError, match=r"^chart: /none is no chart"):
         Cluster().call(chart="/none", repository="")
+    with pytest.raises(TenancyError, match=r"^chart: https://h/v\.tgz is no chart: .*'https://h/v\.tgz'\.$"):
+        Cluster().call(chart="https://u:S3CRET@h/v.tgz", repository="")

@@ -24,6 +24,7 @@ HAS = "It has lab, cluster, tenants, verify, summary."
         (["deploy"], ["lab"], ["deploy"], ["cluster", "tenants", "verify", "summary"]),
         (["all"], ["deploy"], ["deploy"], []),
         (["all"], ["tagged"], [], []),
+        (["all"], ["all"], [], []),
         (["untagged"], [], [], []),
     ],
 )

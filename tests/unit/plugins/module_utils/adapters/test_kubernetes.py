@@ -663,6 +663,32 @@ def test_a_proxy_of_another_kind_is_refused_at_once(tls, url):
         assert error.details == {"status": None, "permanent": True}
 
 
+def test_no_message_shows_what_a_kubeconfig_keeps(tmp_path):
+    user = {"auth-provider": {"name": "oidc", "config": {"client-secret": "S3CRET"}}}
+    entries = {
+        "indented": {"users": [{"name": "x", "token": "S3CRET"}]},
+        "provider": {"users": [{"name": "x", "user": user}]},
+        "proxy": {"clusters": [{"name": "far", "cluster": {"server": "http://x", "proxy-url": "socks5://u:S3CRET@h:1"}}]},
+    }
+    whole = CONFIG | {"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "far", "user": "x"}}]}
+    texts = {name: yaml.safe_dump(whole | entry) for name, entry in entries.items()}
+    texts |= {f"text {mark}": f"users: [{{name: x, user: {{token: {mark}S3CRET}}}}]" for mark in "*!@"}
+    for name, text in texts.items():
+        (tmp_path / "config").write_text(text)
+        message = failure(Kube.connect, kubeconfig=str(tmp_path / "config")).message
+        assert "S3CRET" not in message, name
+        assert "kube-config" in message or "kubeconfig" in message or "The proxy socks5://h:1 is of kind socks5" in message, (
+            message
+        )
+
+
+def test_several_kubeconfigs_are_the_clients_to_merge(tmp_path):
+    one, gone = tmp_path / "one", tmp_path / "gone"
+    one.write_text("odd: [")
+    assert "does not exist" not in failure(Kube.connect, kubeconfig=f"{gone}:{one}").message
+    assert "does not exist" in failure(Kube.connect, kubeconfig=f"{gone}:{gone}").message
+
+
 @pytest.mark.parametrize("kubeconfig", [{"clusters": []}, {"clusters": 5, "current-context": "x", "contexts": [{"name": "x"}]}])
 def test_no_connection_is_tried_with_a_malformed_kubeconfig(kubeconfig):
     assert failure(Kube.connect, kubeconfig=kubeconfig).details == {"status": None, "permanent": True}

@@ -80,3 +80,10 @@ def test_a_program_is_found_from_any_folder(command, copied):
 def test_contexts_that_there_are_are_named():
     with pytest.raises(TenancyError, match=r"'x' is none of its contexts \(a, b\)"):
         alone(config(**{"current-context": "x"}), PATH)
+
+
+def test_a_file_of_blanks_holds_no_token():
+    given = alone(config(user={"tokenFile": "tok"}), PATH)
+    (file,) = files_of(given, PATH)
+    with pytest.raises(TenancyError, match=r"^/etc/site/tok holds no token, but blanks only\.$"):
+        with_contents(given, {file: "IAo="})

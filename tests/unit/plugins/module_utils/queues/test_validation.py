@@ -179,6 +179,12 @@ def test_quotas_that_a_limit_above_them_keeps_from_being_used_up_are_named():
     ]
     (within,) = overcommitted_quotas(parse([{"name": "r", "gpu": {"quota": 2, "limit": 6}, "children": children}]))
     assert within.endswith("its own is 2.")
+    # Also where the parent's own quota is unlimited, because none is written.
+    row = {"name": "r", "gpu": {"quota": 1}, "children": [{"name": "a", "cpu": {"quota": 8}}]}
+    assert overcommitted_quotas(parse([row | {"cpu": {"limit": 4}}])) == [
+        "queues.r.cpu.limit: the quotas of its children sum up to 8, and 4 keeps them from ever being used up."
+    ]
+    assert overcommitted_quotas(parse([row | {"cpu": {"limit": 8}}])) == []
 
 
 def test_queues_in_use_are_named_with_ten_pods_at_most():
