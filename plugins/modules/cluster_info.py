@@ -246,6 +246,12 @@ node_pools:
   returned: success
   type: dict
   sample: {gpu-1: a100}
+unread:
+  description: Why policies for pods or priority classes were not read, where the kubeconfig's user may not list them.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Looking up PriorityClass (scheduling.k8s.io/v1) failed: 403 Forbidden"]
 problems:
   description: What keeps O(tenants) from running, each with the variable that mends it.
   returned: success
@@ -262,7 +268,7 @@ notes:
 import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.facts import BOUNDED, SHARED
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import lacking, read
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import FORBIDDEN, lacking, read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Seen, report
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import notes, problems, without_rights
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import Host, check_names, judge
@@ -319,7 +325,7 @@ def _read(run: Run, problems: list[str]) -> Seen:
     try:
         return read(run.kube)
     except TenancyError as exc:
-        if exc.details.get("status") == 403:
+        if exc.details.get("status") == FORBIDDEN:
             refuse([*problems, exc.message])
         raise
 

@@ -11,9 +11,12 @@ import typing as t
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Object, Seen
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 if t.TYPE_CHECKING:
     from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+
+FORBIDDEN = 403
 
 _HOOKS = "admissionregistration.k8s.io/v1"
 _BETA = "admissionregistration.k8s.io/v1beta1"
@@ -21,6 +24,18 @@ _BETA = "admissionregistration.k8s.io/v1beta1"
 
 def read(kube: Kube) -> Seen:
     """Read a cluster, by a list of each kind."""
+    unread: list[str] = []
+
+    def allowed(listed: t.Callable[[], list[Object]]) -> list[Object]:
+        # What is only a note needs no further rights: a user who may look, and not more, can run drift.
+        try:
+            return listed()
+        except TenancyError as exc:
+            if exc.details.get("status") != FORBIDDEN:
+                raise
+            unread.append(exc.message)
+            return []
+
     return Seen(
         version=kube.version(),
         nodes=kube.list("v1", "Node"),
@@ -30,10 +45,11 @@ def read(kube: Kube) -> Seen:
         daemon_sets=kube.list("apps/v1", "DaemonSet"),
         cluster_policies=kube.list(*facts.CLUSTER_POLICY),
         webhooks=_all(kube, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
-        policies=_all(kube, "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"),
-        policy_bindings=_all(kube, "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding"),
-        priority_classes=kube.list("scheduling.k8s.io/v1", "PriorityClass"),
+        policies=allowed(lambda: _all(kube, "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")),
+        policy_bindings=allowed(lambda: _all(kube, "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding")),
+        priority_classes=allowed(lambda: kube.list("scheduling.k8s.io/v1", "PriorityClass")),
         security_contexts=kube.served(*facts.SECURITY_CONTEXTS),
+        unread=unread,
     )
 
 

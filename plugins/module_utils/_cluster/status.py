@@ -38,6 +38,7 @@ class Seen:
     :ivar cluster_policies: of NVIDIA's GPU operator.
     :ivar webhooks: MutatingWebhookConfigurations and ValidatingWebhookConfigurations; ``policies`` alike, with ``policy_bindings``.
     :ivar security_contexts: whether it serves OpenShift's SecurityContextConstraints.
+    :ivar unread: why policies or priority classes were not read, where the kubeconfig's user may not list them.
     """
 
     version: str
@@ -52,6 +53,7 @@ class Seen:
     policies: list[Object]
     policy_bindings: list[Object]
     priority_classes: list[Object]
+    unread: list[str]
 
 
 def report(seen: Seen) -> Object:
@@ -75,6 +77,7 @@ def report(seen: Seen) -> Object:
         "webhooks": sorted({name(item) for item in seen.webhooks if _judges_pods(item)}),
         "tenants_pods": _called_for_tenants_pods(seen),
         "default_priority": _default_priority(seen.priority_classes),
+        "unread": seen.unread,
         "node_pools": {name(node): labels_of(node)[facts.NODE_POOL] for node in seen.nodes if facts.NODE_POOL in labels_of(node)},
     }
 

@@ -83,6 +83,7 @@ def notes(cluster: Object, tenants: t.Iterable[Tenant], runtime_class: str) -> l
             f"The container runtimes of {', '.join(lacking)} name no handler {handler}, which RuntimeClass {runtime_class} asks for."
         )
     found += [*_admission(cluster["tenants_pods"]), *_scheduling(cluster)]
+    found += [f"What it would tell of tenants' pods is not known: {text}" for text in cluster["unread"]]
     if not runtime_class:
         found.append("Without a RuntimeClass, KAI Scheduler divides GPUs only where NVIDIA's runtime is the nodes' default one.")
     return found

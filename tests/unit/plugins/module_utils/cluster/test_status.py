@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import lacking, read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Seen, distribution, report
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import without_rights
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import WEBHOOKS
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import GPU_TAINT, Gke, daemon_set, node
@@ -15,7 +16,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
 
 
 def seen(version="v1.35.4", nodes=(), daemon_sets=(), webhooks=(), security_contexts=False):
-    return Seen(version, list(nodes), [], [], [], list(daemon_sets), [], list(webhooks), security_contexts, [], [], [])
+    return Seen(version, list(nodes), [], [], [], list(daemon_sets), [], list(webhooks), security_contexts, [], [], [], [])
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,7 @@ def test_all_that_is_told_of_a_cluster():
         "tenants_pods": [],
         "default_priority": None,
         "node_pools": {},
+        "unread": [],
     }
 
 
@@ -130,7 +132,7 @@ def binding(name="hold", kind="MutatingAdmissionPolicyBinding", api=HOOKS, **res
 
 
 def selected(*expressions, **labels):
-    found = [dict(zip(("key", "operator", "values"), expression, strict=False)) for expression in expressions]
+    found = [dict(zip(("key", "operator", "values"), expression)) for expression in expressions]
     return {"namespaceSelector": {"matchLabels": labels, "matchExpressions": found}}
 
 
@@ -236,3 +238,14 @@ def test_rights_that_are_missing_are_told_by_what_they_are_for():
     assert problem.startswith(
         "kubegpu_kubeconfig: its user may not patch nodes; create, delete clusterroles.rbac.authorization.k8s.io. "
     )
+
+
+@pytest.mark.parametrize("kind", ["PriorityClass", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"])
+def test_what_the_user_may_not_list_and_is_only_a_note_is_said_to_be_unread(kind):
+    class Limited(Gke):
+        def list(self, api_version, asked, *args, **more):
+            if asked == kind:
+                raise TenancyError(f"Looking up {asked} failed: 403 Forbidden", status=403)
+            return super().list(api_version, asked, *args, **more)
+
+    assert report(read(Limited(node("a", 4))))["unread"] == [f"Looking up {kind} failed: 403 Forbidden"]
