@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Version, dotted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import WORK_HAZARDS, Version, dotted
 
 # States of what is reported.
 PENDING, PAST_KAI, REFUSED = "pending", "past_kai", "refused"
@@ -42,17 +42,16 @@ class Fault(t.NamedTuple):
         return f"KAI {self.issue}, mended {before}from {last} on"
 
 
-# Read in the tags v0.7.0 to v0.17.0 of upstream, each by the code that mends it.
-# pkg/binder/common/volumes.go; the changelog of v0.14.7 names it as well, and that tag's code is as before.
+def _fault(issue: str) -> Fault:
+    """Return a fault by the rows of WORK_HAZARDS of its name; the minor version after the last of them never had it."""
+    mended = tuple(hazard.fixed for hazard in WORK_HAZARDS if hazard.name == issue)
+    major, minor, patch = mended[-1]
+    return Fault(issue, (*mended, (major, minor + 1, 0)) if patch else mended)
+
+
+SIDECARS, OPTIONAL, ZEROES, NOT_A_NUMBER = map(_fault, ("#1556", "#988", "#1120", "#1798"))
+# By the tags alone. WORK_HAZARDS has two more releases, of which only the branch was read.
 DOTS = Fault("#1729", ((0, 16, 5), (0, 17, 0)))
-# pkg/scheduler/api/pod_info/pod_info.go adds init containers that restart always.
-SIDECARS = Fault("#1556", ((0, 9, 20), (0, 12, 22), (0, 14, 6), (0, 15, 3), (0, 16, 0)))
-# pkg/scheduler/k8s_internal/predicates/config_maps.go
-OPTIONAL = Fault("#988", ((0, 13, 0),))
-# pkg/scheduler/api/resource_info/resource_info.go leaves out what is 0.
-ZEROES = Fault("#1120", ((0, 9, 16), (0, 12, 19), (0, 13, 1), (0, 14, 0)))
-# pkg/binder/plugins/gpusharing/gpu-request/gpu_request_validator.go: since then such a pod is refused.
-NOT_A_NUMBER = Fault("#1798", ((0, 12, 23), (0, 14, 7), (0, 16, 3), (0, 17, 0)))
 
 # pkg/apis/scheduling/v1alpha2/bindrequest_types.go
 BIND_REQUEST = ("scheduling.run.ai/v1alpha2", "BindRequest")
