@@ -70,7 +70,7 @@ class ActionModule(ActionBase):
         return quiet(result)
 
     def _tags(self, parts: list[str] | None, variables: dict[str, t.Any]) -> tuple[list[str], ...]:
-        """Return the playbook's parts, the tags of --tags and of --skip-tags, and those that stand for all of the playbook."""
+        """Return the playbook's parts, the tags of --tags, the tags of --skip-tags, and the tags that stand for the whole playbook."""
         given = [list(variables.get(name) or []) for name in ("ansible_run_tags", "ansible_skip_tags")]
         # The task is always run, and has other tags only by playbooks that import its own.
         return (parts or [], *given, [tag for tag in self._task.tags if tag != "always"])

@@ -17,8 +17,8 @@ description:
     only namespaces are removed that have their own name as its value, and a name that such a scheduler can have. Those of Kubernetes and of
     KAI Scheduler are left alone. More than ten at once are refused.
   - Helm uninstalls the release that has the name of its namespace, without the chart's hooks, and then the namespace is deleted.
-  - A namespace whose removal began in a run before is not waited for again, because whoever has the virtual cluster decides when its
-    finalizers end. A warning names it.
+  - A namespace whose removal began in a run before is not waited for again, because the administrator of the virtual cluster decides when
+    its finalizers end. A warning names it.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   keep:
@@ -57,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 schedulers:
-  description: Names of those that were removed, or would be in check mode.
+  description: Names of the schedulers that were removed, or would be in check mode.
   returned: success
   type: list
   elements: str

@@ -22,7 +22,7 @@ def parts_of(parts: t.Sequence[str], run: t.Collection[str], skip: t.Collection[
 
     :arg parts: the tags that the playbook has.
     :arg run: of --tags; ``skip``, of --skip-tags.
-    :arg own: tags of whoever imports the playbook, which stand for all of it.
+    :arg own: tags of the playbook that imports this one, which stand for all of it.
     """
     # What always runs, Ansible does not skip by either.
     if set(skip) & {*_ALL, *own}:

@@ -119,9 +119,9 @@ def missing_directories(directory: str) -> list[str]:
 
 
 def make_directories(path: str, mode: int = 0o755) -> list[str]:
-    """Create a directory with its parents, and return those that were created, outermost first.
+    """Create a directory with its parents, and return the created directories, outermost first.
 
-    :arg mode: of those that are created; directories that exist keep theirs.
+    :arg mode: of directories that are created; directories that exist keep theirs.
     """
     with reach(path) as folder:
         folder.require_trusted()

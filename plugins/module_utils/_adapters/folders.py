@@ -59,7 +59,7 @@ class Folder:
 
     :ivar path: where it is, for messages.
     :ivar missing: paths of the folders below it that were asked for and do not exist, outermost first.
-    :ivar made: paths of those that were made, outermost first.
+    :ivar made: paths of the folders that were made, outermost first.
     :ivar others: for root, paths of folders on the way, this one included, that belong to other users, each with its owner.
     """
 
@@ -202,7 +202,7 @@ class Folder:
         """Return a file, or None when there is none.
 
         :arg most: bytes.
-        :raises TenancyError: when it is no regular file, larger, or somebody else's than it has to be here.
+        :raises TenancyError: when it is no regular file, is larger, or belongs to a user who may not own a file here.
         """
         path = os.path.join(self.path, name)
         try:
@@ -302,7 +302,7 @@ def reach(path: str, make: int | None = None, links: bool = True) -> Folder:
     have put that there.
 
     :arg make: mode of the folders that are made where they are missing; None for none.
-    :arg links: False refuses a link in the last place, whoever made it.
+    :arg links: False refuses a link in the last place, no matter which user made it.
     :raises TenancyError: for a link of somebody else, and for a folder that others may write to.
     :raises OSError: when something else is in the way.
     """

@@ -50,7 +50,7 @@ HELM_ARG_SPEC: dict[str, t.Any] = {
 # A version as Helm takes one without searching (semver.org); others are ranges.
 _EXACT = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?", re.ASCII)
 
-# Seconds for helm where the change's time is up, and those that it has beyond the timeout that is its own.
+# Seconds that helm has once the change's time is up, and that it has beyond the timeout of its own.
 LEAST_SECONDS = 60.0
 
 

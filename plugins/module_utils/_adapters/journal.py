@@ -49,7 +49,7 @@ class Entry:
     :ivar original: the bytes before the first change; None when there was no file.
     :ivar mode: its mode then; ``uid`` and ``gid``, its owner.
     :ivar left: the bytes that the journal wrote, newest last; two while a change is under way.
-    :ivar directories: those that were created to hold the file, outermost first.
+    :ivar directories: the directories that were created to hold the file, outermost first.
     """
 
     original: bytes | None

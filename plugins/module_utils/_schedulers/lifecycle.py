@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Install a scheduler in a virtual cluster by its chart, and remove those that are not wanted any more."""
+"""Install a scheduler in a virtual cluster by its chart, and remove schedulers that are not wanted any more."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ def _runs(kube: Kube, workloads: t.Iterable[tuple[str, str, str]]) -> tuple[bool
 
 
 def remove_former(run: Run, keep: t.Collection[str]) -> Result:
-    """Remove the schedulers of a virtual cluster but for those that are wanted, and wait until their namespaces are gone.
+    """Remove the schedulers of a virtual cluster that are not wanted, and wait until their namespaces are gone.
 
-    :arg keep: names of those that are wanted.
-    :returns: the names of those that are removed.
+    :arg keep: names of the schedulers that are wanted.
+    :returns: the names of the removed schedulers.
     :raises TenancyError: where there are more than can be, or one is not gone when the time of the run is up.
     """
     namespaces = run.kube.list("v1", "Namespace", None, LABEL)

@@ -23,9 +23,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts 
 class Found:
     """Namespaces with the label of a scheduler, by their names.
 
-    :ivar former: those that can be this collection's, and are not wanted.
-    :ivar ending: those of them whose removal began before.
-    :ivar foreign: those that cannot be this collection's.
+    :ivar former: namespaces that can be this collection's, and whose scheduler is not wanted.
+    :ivar ending: former ones whose removal began before.
+    :ivar foreign: namespaces that cannot be this collection's.
     """
 
     former: list[str]

@@ -46,7 +46,7 @@ class Found(t.NamedTuple):
 
 
 class Configurations(t.NamedTuple):
-    """The whole configuration of each virtual cluster, by "namespace/name", and those that could not be read."""
+    """The whole configuration of each virtual cluster, by "namespace/name", and the ones that could not be read."""
 
     read: dict[str, Values]
     unread: list[Unread]

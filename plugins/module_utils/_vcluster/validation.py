@@ -267,7 +267,7 @@ def check_network(network: t.Mapping[str, t.Any], trust: str, values: Values) ->
 def _service_problems(service: t.Mapping[str, t.Any], before: t.Container[str], path: str) -> t.Iterator[str]:
     """List what is wrong with a service of the host cluster.
 
-    :arg before: names of those that stand before it.
+    :arg before: names of the services that stand before it.
     """
     if service["name"] in before:
         yield f"{path}.name: {named(service['name'])} stands here twice."
