@@ -16,10 +16,6 @@ options:
       - Namespace of the pods. It is made for the probe, and emptied and deleted in any case.
       - One that exists is refused, unless an earlier probe left it.
     type: str
-  image:
-    description:
-      - Image of the pods.
-    type: str
   tolerations:
     description:
       - Tolerations of the pods.
@@ -36,4 +32,13 @@ attributes:
     support: none
   idempotent:
     details: Nothing that counts as a change is left in the cluster.
+"""
+
+    # Of probes whose pods all have one image.
+    IMAGE = r"""
+options:
+  image:
+    description:
+      - Image of the pods.
+    type: str
 """

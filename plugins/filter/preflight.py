@@ -37,6 +37,25 @@ def preflight(found: Data) -> list[str]:
     return [line for title, lines in blocks.items() if lines for line in ("", title, *lines)][1:]
 
 
+def with_pulls(found: Data, listed: Data, pulled: Data) -> Data:
+    """Return what was found of a cluster, with what could not be pulled among its problems, and what was not tried among its notes.
+
+    :arg found: the result of module cluster_info, or of a task that was skipped.
+    :arg listed: the result of module artifacts_info, and ``pulled`` that of module image_probe; empty or skipped where they did not run.
+    """
+    results = pulled.get("results", [])
+    told = {
+        verdict: [f"{result['name']}: {result['reason']}" for result in results if result["verdict"] == verdict]
+        for verdict in ("failed", "not_tried")
+    }
+    # Of a module that fails as a whole, there is a message only.
+    whole = [
+        result["msg"] for result, part in ((listed, "images"), (pulled, "results")) if part not in result and "msg" in result
+    ]
+    problems = [*found.get("problems", []), *whole, *told["failed"]]
+    return found | {"problems": problems, "notes": [*found.get("notes", []), *told["not_tried"]]}
+
+
 def _split(problem: str) -> tuple[str, str]:
     """Return what a problem is about, and the problem."""
     about = _ABOUT.fullmatch(problem)
@@ -99,4 +118,4 @@ class FilterModule:
     """The collection's filter."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"preflight": preflight}
+        return {"preflight": preflight, "with_pulls": with_pulls}

@@ -47,6 +47,7 @@ options:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._probe
+  - kubegpu.tenancy._probe.image
   - kubegpu.tenancy._attributes
 seealso:
   - module: kubegpu.tenancy.device_plugin

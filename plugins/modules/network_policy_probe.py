@@ -37,6 +37,7 @@ options:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._probe
+  - kubegpu.tenancy._probe.image
   - kubegpu.tenancy._attributes
 attributes:
   check_mode:

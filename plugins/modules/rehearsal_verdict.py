@@ -16,7 +16,7 @@ description:
   - V(hold) where a measure is worse than O(thresholds) allow, in the median of the rounds, and worse in every round than in any of the
     baseline's.
   - V(promote) otherwise. RV(notes) lists what the trace did not exercise.
-  - Asks no cluster.
+  - Asks no cluster. In check mode it checks its options but for the rounds, and gives no verdict, so that what is wrong shows before hours of rounds.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   trace:
@@ -112,31 +112,33 @@ EXAMPLES = r"""
 RETURN = r"""
 result:
   description: V(promote), V(hold) or V(reject).
-  returned: success
+  returned: success, not in check mode
   type: str
   sample: reject
 reasons:
   description: What it rests on, a sentence each.
-  returned: success
+  returned: success, not in check mode
   type: list
   elements: str
   sample:
     - "The candidate violates reserved (every GPU that pods share is reserved) in 1 of 3 rounds: burst-0-4-0 has part of a GPU of
       simulated-0-1 that is not reserved: others can get it, too (12 s)."
 notes:
-  description: What only the baseline violates, what was not measured, and what the trace did not exercise.
-  returned: success
+  description: >-
+    What only the baseline violates, what was not measured, what the trace did not exercise, and how the candidate groups pods in another way, which
+    no rehearsal plays.
+  returned: success, not in check mode
   type: list
   elements: str
   sample: ["Not exercised by the trace: pods that start together."]
 format:
   description: Version of the format of what is returned.
-  returned: success
+  returned: success, not in check mode
   type: int
   sample: 1
 at:
   description: When the verdict was made.
-  returned: success
+  returned: success, not in check mode
   type: str
   sample: "2026-11-23T10:00:00+00:00"
 change:
@@ -162,7 +164,7 @@ change:
     to: {version: v0.16.8, values: {global: {registry: digest 0b61d2f3a4957c8e, gpuSharing: true}}, queues: {}}
 comparisons:
   description: The measures.
-  returned: success
+  returned: success, not in check mode
   type: list
   elements: dict
   contains:
@@ -196,7 +198,7 @@ import datetime
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, wanted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, not_played, wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import FORMAT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse, parse_rounds, thresholds
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
@@ -223,12 +225,16 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
     """Judge the candidate; ``now`` is when."""
     params = run.params
     trace, allowed = parse(params["trace"]), thresholds(params["thresholds"])
+    change = Change(*(wanted(params[which], which, trace.queues) for which in ("from", "to")))
+    # Before they were played, there are none to judge.
+    if run.check_mode:
+        return {"changed": False, "change": change.data()}
     baseline = parse_rounds(params["baseline"], "baseline")
     candidate = [] if params["failure"] else parse_rounds(params["candidate"], "candidate")
-    change = Change(*(wanted(params[which], which, trace.queues) for which in ("from", "to")))
     at = (now or datetime.datetime.now(datetime.timezone.utc)).isoformat(timespec="seconds")
     made = {"changed": False, "format": FORMAT, "at": at, "change": change.data()}
-    return made | judge(trace, baseline, candidate, allowed, params["failure"]).data()
+    judged = judge(trace, baseline, candidate, allowed, params["failure"]).data()
+    return made | judged | {"notes": [*judged["notes"], *not_played(change)]}
 
 
 def main() -> None:

@@ -63,6 +63,7 @@ options:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._probe
+  - kubegpu.tenancy._probe.image
   - kubegpu.tenancy._kai_pods
   - kubegpu.tenancy._attributes
 seealso:

@@ -44,6 +44,7 @@ extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._network
   - kubegpu.tenancy._probe
+  - kubegpu.tenancy._probe.image
   - kubegpu.tenancy._attributes
 seealso:
   - module: kubegpu.tenancy.network_policy_probe

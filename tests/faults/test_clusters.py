@@ -152,6 +152,17 @@ def test_the_gpu_operators_labels(existing: Existing) -> None:
     existing.kube.patch("v1", "Node", WORKER, {"metadata": {"labels": dict.fromkeys(labels)}})
 
 
+def test_an_image_that_no_registry_has(existing: Existing) -> None:
+    """Found by preflight, by a pod that asks for it; the images that the cluster has are no problem."""
+    none = "127.0.0.1:5000/none:1"
+    existing.want(kubegpu_tenants=[tenant({"count": 1})], vcluster_tenant_probe_image=none)
+    said = existing.play("preflight")
+    assert existing.code == 2, said[-4000:]
+    assert f"{none}: ErrImagePull" in said
+    assert "problems: 1, shown above" in said
+    assert existing.kube.get("v1", "Namespace", "tenant-team-ml") is None
+
+
 class LoadBalancers(threading.Thread):
     """Give every Service of type LoadBalancer the address of a node, on which kube-proxy then answers for it."""
 

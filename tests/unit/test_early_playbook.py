@@ -24,3 +24,15 @@ def test_a_tenant_without_nodes_is_refused_on_a_cluster_that_was_not_made_here(t
         in said
     ), said
     assert (site.code != 0, server.changed) == (True, [])
+
+
+def test_a_release_without_support_that_does_not_run_is_refused_once(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    (tmp_path / "bin/helm").write_text("#!/bin/sh\necho v3.19.5\n")
+    old = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673"]}
+    with served(InMemoryApi([NODE, RUNTIME_CLASS, STORAGE])) as server:
+        site.add("gpu1", server, kubegpu_tenants=[{"name": "a", "trust": "high", "gpu_nodes": {"count": 1}, "scheduler": old}])
+        said = " ".join(site.run(playbook="site").split())
+    assert said.count("kubegpu_tenants[0] (a).scheduler.version: ") == 1, said
+    assert "1 problem in the desired state: see above." in said
+    assert (site.code != 0, server.changed) == (True, [])

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import Gke
-from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, Site
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, STORAGE, Site
 from ansible_collections.kubegpu.tenancy.tests.unit.served import served
 
 
@@ -116,6 +116,18 @@ def test_a_cluster_that_lacks_nothing(site: Site) -> None:
         said = site.run(playbook="preflight")
     assert site.code == 0, said
     assert "Nothing is missing." in said
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 2), (["--check"], 0)])
+def test_a_chart_that_cannot_be_pulled_is_a_problem(site: Site, options: list[str], code: int) -> None:
+    helm = '#!/bin/sh\n[ "$1" = version ] && { echo v3.19.5; exit; }\necho "Error: no such host" >&2; exit 1\n'
+    (site.folder / "bin/helm").write_text(helm)
+    with served(InMemoryApi([NODE, RUNTIME_CLASS, STORAGE])) as server:
+        site.add("dc1", server, kubegpu_tenants=[{"name": "web", "trust": "high"}])
+        said = site.run(*options, playbook="preflight")
+        assert server.changed == []
+    assert site.code == code, said
+    assert ("no such host" in " ".join(lines(said))) == (code == 2), said
 
 
 @pytest.mark.parametrize("option", ["--tags=tenants", "--skip-tags=all"])

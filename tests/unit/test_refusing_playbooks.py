@@ -78,6 +78,22 @@ def test_rounds_that_cannot_be_played_are_refused(site: Site, server: Server) ->
     assert (site.code, server.changed) == (2, [])
 
 
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"rehearsal_thresholds": {"bind_p96": {"ratio": 1}}}, "thresholds.bind_p96: is no measure."),
+        ({"rehearsal_candidate": {"version": "v0.16.8", "valuse": {}}}, "valuse"),
+    ],
+)
+def test_a_change_that_cannot_be_judged_is_refused_before_it_is_played(
+    site: Site, server: Server, variables: dict[str, object], said: str
+) -> None:
+    # Tags leave no part of a rehearsal out.
+    printed = rehearse(site, "--limit=rehearsal", "--tags=verify", rehearsal_keep=True, **variables)
+    assert said in printed, printed[-3000:]
+    assert (site.code, server.changed) == (2, [])
+
+
 def test_a_problem_of_the_desired_state_is_printed_once(site: Site, server: Server) -> None:
     site.hosts["gpu1"]["kubegpu_tenants"] = [ML, WEB | {"trust": "hihg", "queue": []}]
     for playbook, options in (("site", []), ("drift", ["--check"])):

@@ -449,12 +449,14 @@ class UpgradeNote:
     """Something to know of a change from one release to another.
 
     :ivar start: the releases it comes from, the second of the pair not included; ``end``, those it goes to, alike.
+    :ivar regroups: whether pods are grouped in another way, which a rehearsal does not play.
     """
 
     start: tuple[Version, Version]
     end: tuple[Version, Version]
     text: str
     source: str
+    regroups: bool = False
 
 
 UPGRADE_NOTES: tuple[UpgradeNote, ...] = (
@@ -485,18 +487,21 @@ UPGRADE_NOTES: tuple[UpgradeNote, ...] = (
         ((0, 15, 0), (0, 16, 0)),
         "pods of a JobSet start one by one, unless its annotation kai.scheduler/batch-min-member says how many start together",
         "pkg/podgrouper/podgrouper/plugins/jobset of 0.15",
+        regroups=True,
     ),
     UpgradeNote(
         (_EVER, (0, 16, 0)),
         ((0, 16, 0), _OPEN),
         "a JobSet has one pod group, with a part for each replica of each of its jobs, of which as many pods as its parallelism start together",
         "pkg/podgrouper/podgrouper/plugins/jobset of 0.16",
+        regroups=True,
     ),
     UpgradeNote(
         (_EVER, (0, 18, 0)),
         ((0, 18, 0), _OPEN),
         "a Deployment has one pod group, where each of its pods had one of its own",
         "#2109, release notes; no tag of 0.18 was read",
+        regroups=True,
     ),
     UpgradeNote(
         (_EVER, (0, 13, 0)),
@@ -667,12 +672,15 @@ def work_hazards_of(version: Version) -> tuple[WorkHazard, ...]:
     return tuple(hazard for hazard in WORK_HAZARDS if hazard.since <= version < hazard.fixed)
 
 
-def upgrade_notes(before: Version, after: Version) -> list[str]:
-    """Return what is known of a change from one version to another, with the source."""
+def upgrade_notes(before: Version, after: Version, regroups: bool = False) -> list[str]:
+    """Return what is known of a change from one version to another, with the source.
+
+    :arg regroups: only of how pods are grouped.
+    """
     return [
         f"{note.text} ({note.source})"
         for note in UPGRADE_NOTES
-        if note.start[0] <= before < note.start[1] and note.end[0] <= after < note.end[1]
+        if note.start[0] <= before < note.start[1] and note.end[0] <= after < note.end[1] and (note.regroups or not regroups)
     ]
 
 

@@ -44,7 +44,7 @@ def node_pool(pod: Object, cluster: Cluster) -> Answer | None:
     if not _knows_pools(cluster):
         return None
     pool = _pool(pod, cluster)
-    if pool not in cluster.pools:
+    if cluster.pools is not None and pool not in cluster.pools:
         message = f"It is for node pool {pool}, which no SchedulingShard of KAI Scheduler serves."
         if not pool:
             message = "It is for no node pool, and every SchedulingShard of KAI Scheduler serves one."

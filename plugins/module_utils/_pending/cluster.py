@@ -66,7 +66,8 @@ class Cluster:
     :ivar pods: all that have not succeeded; ``nodes``, all.
     :ivar groups: PodGroups; ``requests``, BindRequests by their pod; ``events``, those of each pod by its UID, oldest first.
     :ivar trouble: what KAI's scheduler logs; None where that was not read, or shows no error.
-    :ivar pools: the node pools that SchedulingShards of KAI serve; an empty text is that of nodes without a label.
+    :ivar pools: the node pools that SchedulingShards of KAI serve; an empty text is that of nodes without a label. None where
+        one of these could not be read.
     :ivar creators: workloads that could not create a pod, by the UID of each; ``refused``, the newest event of each that says so.
     :ivar done: UIDs of Jobs that need no pods any more.
     :ivar host: where this is a virtual cluster and its host cluster was read, the pods there by "namespace/name" of this one.
@@ -81,7 +82,7 @@ class Cluster:
     requests: dict[Key, Object]
     events: dict[str, list[Object]]
     trouble: Answer | None = None
-    pools: frozenset[str] = frozenset(("",))
+    pools: frozenset[str] | None = frozenset(("",))
     creators: dict[str, Object] = dataclasses.field(default_factory=dict)
     refused: dict[str, Object] = dataclasses.field(default_factory=dict)
     done: frozenset[str] = frozenset()

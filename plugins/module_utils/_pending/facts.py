@@ -49,9 +49,7 @@ def _fault(issue: str) -> Fault:
     return Fault(issue, (*mended, (major, minor + 1, 0)) if patch else mended)
 
 
-SIDECARS, OPTIONAL, ZEROES, NOT_A_NUMBER = map(_fault, ("#1556", "#988", "#1120", "#1798"))
-# By the tags alone. WORK_HAZARDS has two more releases, of which only the branch was read.
-DOTS = Fault("#1729", ((0, 16, 5), (0, 17, 0)))
+SIDECARS, OPTIONAL, ZEROES, NOT_A_NUMBER, DOTS = map(_fault, ("#1556", "#988", "#1120", "#1798", "#1729"))
 
 # pkg/apis/scheduling/v1alpha2/bindrequest_types.go
 BIND_REQUEST = ("scheduling.run.ai/v1alpha2", "BindRequest")

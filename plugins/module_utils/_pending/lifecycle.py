@@ -88,7 +88,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
         queues=from_live(queues),
         requests=dict(requests),
         events=_by_object(kube.list("v1", "Event", field_selector="involvedObject.kind=Pod")),
-        pools=frozenset(pools if shards else ("",)),
+        pools=None if odd_shards else frozenset(pools if shards else ("",)),
         creators=creators,
         refused=refused,
         done=_done(kube, pods),

@@ -19,6 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets im
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change as Difference
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge, differences
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import upgrade_notes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, without_migration
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
@@ -90,6 +91,12 @@ def wanted(given: t.Any, path: str, queues: t.Sequence[Data]) -> Configuration:
     values = deep_merge(chart_values(known, sharing), found.get("values", {}))
     rows = {name: written(queue) for name, queue in tree.items()}
     return Configuration(known.version, digested(without_migration(values)), rows)
+
+
+def not_played(change: Change) -> list[str]:
+    """Return how pods are grouped in another way after a change: a rehearsal plays the groups of its trace, whatever would make them."""
+    before, after = (release(one.version).number for one in (change.before, change.after))
+    return [f"Not played, as a trace brings its groups: {note}." for note in upgrade_notes(before, after, regroups=True)]
 
 
 def live(version: str, values: Values, queues: t.Iterable[Data]) -> Configuration:

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.filter.preflight import preflight
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.filter.preflight import preflight, with_pulls
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import report
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import Gke
@@ -46,3 +47,23 @@ def test_without_problems_and_notes_there_is_what_there_is():
 def test_what_others_wrote_is_one_line_without_control_characters():
     (line,) = [line for line in shown(["a\x1b[2J\nb: c"]) if "b: c" in line]
     assert line.isprintable()
+
+
+FOUND = {"problems": [], "notes": ["known"]}
+NOT_THERE = {"name": "a", "verdict": "failed", "reason": "not found"}
+PRIVATE = {"name": "b", "verdict": "not_tried", "reason": "401"}
+THERE = {"name": "c", "verdict": "passed", "reason": "on w1"}
+
+
+@pytest.mark.parametrize(
+    ("listed", "pulled", "problems", "notes"),
+    [
+        ({}, {}, [], []),
+        ({"skipped": True}, {"skipped": True}, [], []),
+        ({"images": []}, {"results": [NOT_THERE, PRIVATE, THERE], "msg": "1 of 3 checks failed"}, ["a: not found"], ["b: 401"]),
+        ({"msg": "helm pull failed"}, {"skipped": True}, ["helm pull failed"], []),
+        ({"images": []}, {"msg": "namespace: it exists"}, ["namespace: it exists"], []),
+    ],
+)
+def test_what_could_not_be_pulled_is_a_problem_and_what_was_not_tried_a_note(listed, pulled, problems, notes):
+    assert with_pulls(FOUND, listed, pulled) == {"problems": problems, "notes": ["known", *notes]}

@@ -274,6 +274,22 @@ WORSE = ROUND | {"measures": {"bind_p50": 9.0}}
 LOST = ROUND | {"violations": [{"invariant": "reserved", "at": 3.0, "message": "a"}]}
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("v0.14.1", "v0.15.0", ["pods of a JobSet start one by one"]),
+        ("v0.14.1", "v0.16.8", ["a JobSet has one pod group"]),
+        ("v0.16.8", "v0.18.0", ["a Deployment has one pod group"]),
+        ("v0.12.0", "v0.13.1", []),
+    ],
+)
+def test_a_verdict_says_what_is_grouped_in_another_way(before, after, said):
+    notes = verdict(ROUND, **{"from": {"version": before}, "to": {"version": after}})["notes"]
+    told = [note for note in notes if note.startswith("Not played, as a trace brings its groups: ")]
+    assert len(told) == len(said)
+    assert all(text in note for text, note in zip(said, told))
+
+
 def test_a_change_needs_a_verdict_that_promotes_it():
     passed = gate(cluster(), verdicts=[rehearsed()])
     assert passed["differences"][0] == "version"

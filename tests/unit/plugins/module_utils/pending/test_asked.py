@@ -58,6 +58,11 @@ def test_a_node_pool_that_no_shard_serves():
     assert only(*HEALTHY, shard(), pod(), in_pool("a100", group()))["reason"] == "node_pool"
 
 
+def test_a_shard_that_cannot_be_read_may_serve_any_pool():
+    odd = shard("a100") | {"spec": "odd"}
+    assert only(*HEALTHY, odd, pod(labels={"kai.scheduler/node-pool": "a100"}), in_pool("a100", node()))["reason"] != "node_pool"
+
+
 def test_a_node_pool_that_others_serve():
     row = only(*HEALTHY, shard("h200"), pod())
     assert row["message"] == "It is for no node pool, and every SchedulingShard of KAI Scheduler serves one."

@@ -78,7 +78,7 @@ def test_a_dot_in_the_name_of_a_workload_that_shares_a_gpu():
     assert row["advice"].startswith("Give the workload a name without dots, or change to a release")
     assert row["message"].startswith(
         "0 of its 1 pods exist, because KAI Scheduler v0.13.1 names a volume of pods that share a GPU after their workload, "
-        "and the name of a volume has no dots (KAI #1729, mended in v0.16.5 and from v0.17.0 on). The last event of ReplicaSet "
+        "and the name of a volume has no dots (KAI #1729, mended in v0.12.24, v0.14.8, v0.16.5 and from v0.17.0 on). The last event of ReplicaSet "
         'llm.v2-6d8c9c7b5d is: Error creating: Pod "llm.v2-6d8c9c7b5d-x2x7b" is invalid'
     )
 
