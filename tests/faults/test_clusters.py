@@ -8,6 +8,7 @@ In this order, because the last shape is not undone.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -27,6 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.fac
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import CONFIGURE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, ROOT, Cluster, Lab, changed
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import kubeconfig_of_people
 
 Object = dict[str, Any]
 WORKER = "kubegpu-worker"
@@ -72,12 +74,12 @@ class Existing(Cluster):
         self.environment = os.environ | {"PATH": f"{self.helm_binary.parent}:{os.environ['PATH']}"}
         self.code = 0
 
-    def want(self, **variables: Any) -> None:
+    def want(self, kubeconfig: Path | None = None, **variables: Any) -> None:
         host = {
             "ansible_connection": "local",
             "ansible_python_interpreter": "{{ ansible_playbook_python }}",
             "kubegpu_cluster_provider": "existing",
-            "kubegpu_kubeconfig": str(self.kubeconfig),
+            "kubegpu_kubeconfig": str(kubeconfig or self.kubeconfig),
             "kubegpu_charts": str(self.charts),
             "device_plugin_probe_image": "docker.io/library/busybox:1.37.0",
         }
@@ -161,6 +163,32 @@ def test_an_image_that_no_registry_has(existing: Existing) -> None:
     assert f"{none}: ErrImagePull" in said
     assert "problems: 1, shown above" in said
     assert existing.kube.get("v1", "Namespace", "tenant-team-ml") is None
+
+
+def test_a_kubeconfig_as_people_have_it(existing: Existing, tmp_path: Path) -> None:
+    """The life of a tenant on a cluster that its proxy alone reaches, by a program that gives the credentials."""
+    config = yaml.safe_load(existing.kubeconfig.read_text())
+    (cluster,), (user,) = ([item[kind] for item in config[f"{kind}s"]] for kind in ("cluster", "user"))
+    credential = {
+        f"client{key}Data": base64.b64decode(user[f"client-{key.lower()}-data"]).decode() for key in ("Certificate", "Key")
+    }
+    here = {"server": cluster["server"], "proxy-url": cluster.pop("proxy-url"), "certificate-authority": "ca.crt"}
+    path = kubeconfig_of_people(tmp_path / "people", here, credential)
+    (path.parent / "ca.crt").write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+    (tmp_path / "without").write_text(yaml.safe_dump(config))
+    with pytest.raises(TenancyError):
+        Kube.connect(kubeconfig=str(tmp_path / "without")).list("v1", "Node")
+    existing.want(path, kubegpu_tenants=[tenant({"count": 1})])
+    assert "Nothing is missing." in existing.play("preflight")
+    existing.site()
+    for book in ("verify", "drift", "info"):
+        said = existing.play(book)
+        assert existing.code == 0, said[-6000:]
+    assert "team-ml" in said
+    copy = FOLDER / "shapes/cluster.yml"
+    assert [item["name"] for item in yaml.safe_load(copy.read_text())["contexts"]] == ["dc1"]
+    assert Kube.connect(kubeconfig=str(copy)).list("v1", "Node")
+    existing.remove()
 
 
 class LoadBalancers(threading.Thread):

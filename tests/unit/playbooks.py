@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
 from ansible_collections.kubegpu.tenancy.tests.unit.served import Server
 
 ROOT = Path(__file__).parents[2]
@@ -75,3 +76,37 @@ class Site:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
         self.code = done.returncode
         return done.stdout + done.stderr
+
+
+LOGIN = """#!/bin/sh
+[ "$WHO $*" = "admin token --cluster dc1" ] || { echo "who are you" >&2; exit 7; }
+cat "$(dirname "$0")/credential.json"
+"""
+
+
+def kubeconfig_of_people(folder: Path, cluster: dict[str, str], credential: dict[str, str]) -> Path:
+    """Write a kubeconfig as providers give them: with a program for its credentials, and another context first; return its path.
+
+    :arg cluster: of the current context, ``dc1``.
+    :arg credential: what the program gives, as the status of an ExecCredential.
+    """
+    folder.mkdir(exist_ok=True)
+    api_version = "client.authentication.k8s.io/v1"
+    (folder / "credential.json").write_text(
+        json.dumps({"kind": "ExecCredential", "apiVersion": api_version, "status": credential})
+    )
+    (folder / "login").write_text(LOGIN)
+    (folder / "login").chmod(0o755)
+    program = {"apiVersion": api_version, "command": "./login", "args": ["token", "--cluster", "dc1"], "interactiveMode": "Never"}
+    program |= {"env": [{"name": "WHO", "value": "admin"}]}
+    clusters = {"another": {"server": "http://127.0.0.1:1"}, "dc1": cluster}
+    users = {"another": {"token": "of-another"}, "dc1": {"exec": program}}
+    config = {
+        "clusters": [{"name": name, "cluster": item} for name, item in clusters.items()],
+        "users": [{"name": name, "user": item} for name, item in users.items()],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in clusters],
+        "current-context": "dc1",
+    }
+    path = folder / "config"
+    path.write_text(yaml.safe_dump(config))
+    return path

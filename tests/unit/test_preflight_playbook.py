@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import Gke
-from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, STORAGE, Site
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, STORAGE, Site, kubeconfig_of_people
 from ansible_collections.kubegpu.tenancy.tests.unit.served import served
 
 
@@ -29,35 +29,16 @@ def test_a_kubeconfig_that_is_not_there_is_named_with_its_host(site: Site, playb
     assert "the file /etc/none.yml, which kubegpu_kubeconfig names, does not exist on gpu1." in said
 
 
-LOGIN = """#!/bin/sh
-[ "$WHO $*" = "admin token --cluster dc1" ] || { echo "who are you" >&2; exit 7; }
-echo '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "any"}}'
-"""
-
-
-def as_people_have_it(folder: Path, proxy: str) -> Path:
-    """Write a kubeconfig whose cluster is reached by its proxy only, with a program, and another context first; return its path."""
-    (folder / "bin").mkdir(parents=True)
-    (folder / "bin/login").write_text(LOGIN)
-    (folder / "bin/login").chmod(0o755)
-    program = {"apiVersion": "client.authentication.k8s.io/v1", "command": "./bin/login", "args": ["token", "--cluster", "dc1"]}
-    program |= {"env": [{"name": "WHO", "value": "admin"}], "interactiveMode": "Never"}
-    clusters = {"a": {"server": "http://127.0.0.1:1"}, "dc1": {"server": "http://cluster.invalid:6443", "proxy-url": proxy}}
-    users = {"a": {"token": "of-a"}, "dc1": {"exec": program}}
-    config = {
-        "clusters": [{"name": name, "cluster": cluster} for name, cluster in clusters.items()],
-        "users": [{"name": name, "user": user} for name, user in users.items()],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in clusters],
-        "current-context": "dc1",
-    }
-    path = folder / "config"
-    path.write_text(yaml.safe_dump(config))
-    return path
+def of_people(site: Site, proxy: str) -> Path:
+    """Write a kubeconfig whose cluster is reached by its proxy only; return its path."""
+    return kubeconfig_of_people(
+        site.folder / "people", {"server": "http://cluster.invalid:6443", "proxy-url": proxy}, {"token": "any"}
+    )
 
 
 def test_every_call_of_a_run_goes_by_the_proxy_with_what_the_program_gives(site: Site) -> None:
     with served(InMemoryApi([NODE, RUNTIME_CLASS])) as server:
-        path = as_people_have_it(site.folder / "people", server.address)
+        path = of_people(site, server.address)
         site.add("dc1", server, kubegpu_kubeconfig=str(path), kubegpu_tenants=[])
         for playbook in ("preflight", "site"):
             said = site.run(playbook=playbook)
@@ -66,13 +47,13 @@ def test_every_call_of_a_run_goes_by_the_proxy_with_what_the_program_gives(site:
     # The program is there on this controller, by its whole path.
     copy = yaml.safe_load((site.folder / "dc1/here/cluster.yml").read_text())
     assert [item["name"] for kind in ("clusters", "users", "contexts") for item in copy[kind]] == ["dc1"] * 3
-    assert copy["users"][0]["user"]["exec"]["command"] == f"{path.parent}/bin/login"
+    assert copy["users"][0]["user"]["exec"]["command"] == f"{path.parent}/login"
     assert "is not there on the controller" not in said
 
 
 def test_a_program_that_fails_is_named_by_the_run(site: Site) -> None:
     with served(InMemoryApi([NODE, RUNTIME_CLASS])) as server:
-        path = as_people_have_it(site.folder / "people", server.address)
+        path = of_people(site, server.address)
         path.write_text(path.read_text().replace("value: admin", "value: nobody"))
         site.add("dc1", server, kubegpu_kubeconfig=str(path), kubegpu_tenants=[])
         said = site.run(playbook="preflight")
