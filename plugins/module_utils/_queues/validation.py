@@ -116,7 +116,9 @@ def _resource(resource: str, given: t.Any, path: str, problems: list[str]) -> Ob
                 amounts[field] = _amount("" if key == "over_quota_weight" else resource, given[key])
         except ValueError as exc:
             problems.append(f"{path}.{key}: {shown(exc)}")
-    if "quota" in given and amounts["limit"] != -1 and not 0 <= amounts["quota"] <= amounts["limit"]:
+    # A default that is written is no other one.
+    promised = amounts["quota"] != DEFAULTS[resource]["quota"]
+    if promised and amounts["limit"] != -1 and not 0 <= amounts["quota"] <= amounts["limit"]:
         quota, limit = (to_users(resource, amounts[key]) for key in ("quota", "limit"))
         problems.append(f"{path}.limit: {limit} is below the quota, {quota}, which could never be used up.")
     return amounts

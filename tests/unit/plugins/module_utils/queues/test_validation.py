@@ -168,6 +168,8 @@ def test_cpu_and_memory_that_nobody_divides_keep_no_pod_waiting():
         {"name": "r", "gpu": {"quota": 4}, "cpu": {"quota": 8}},
         {"name": "c", "parent": "r", "cpu": {"limit": 2}},
     ]
+    written_out = [{"name": "r", "cpu": {"quota": "unlimited", "limit": 2}}]
+    assert parse(written_out) == parse([{"name": "r", "cpu": {"limit": 2}}])
     (problem,) = overcommitted_quotas(parse([tree[0] | {"children": [{"name": "c", "cpu": {"quota": 9}}]}]))
     assert problem.startswith("queues.r.cpu.quota: the quotas of its children sum up to 9")
 
