@@ -16,8 +16,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text impor
 Object = dict[str, t.Any]
 
 # Why a container waits whose image cannot be had (k8s.io/kubernetes pkg/kubelet/images/types.go, and pkg/kubelet/kubelet_pods.go).
-_NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageInspectError", "RegistryUnavailable")
-_NOT_PULLED += ("SignatureValidationFailed",)
+_NOT_PULLED = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+)
 _BEFORE = ("ContainerCreating", "PodInitializing")
 # What registries answer to a request without credentials. Docker Hub says the same of images that it lacks.
 _UNAUTHORIZED = re.compile(r"\b40[13]\b|authoriz|authenticat|access denied", re.IGNORECASE)
