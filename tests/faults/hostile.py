@@ -64,6 +64,8 @@ UNPACKED = 200 * 2**20
 # Pods that wait, more than anybody reads by hand, and less than the quota of the profiles that have one.
 CROWD = 100
 CHAIN = 1_500
+# Seconds within which all nodes know of endpoints.
+NODES_KNOW = 5
 NAMESPACES = 30
 
 
@@ -578,6 +580,10 @@ def serve_lies(attacker: Hostile) -> None:
         endpoints=[{"addresses": [attacker.liar.address]}],
         ports=ports,
     )
+    # The API server keeps its first connection, also where the Service led it to the tenant's control plane: until its endpoints are on the host
+    # cluster, and the nodes know of them.
+    attacker.synced("Endpoints", "liar")
+    time.sleep(NODES_KNOW)
     for version in GROUPS:
         name = f"{version}.scheduling.run.ai"
         spec = {
