@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
 
 WORKERS = [{"gpus": [0, 1]}]
@@ -129,6 +132,38 @@ def test_a_reset_makes_a_tenant_anew(life: Lab) -> None:
     row = next(line for line in said.splitlines() if line.strip().startswith("team-ml ") and "2 of 2" in line)
     assert " running " in row
     assert "web " not in said.rpartition("TASK [Show the summary]")[2].partition("PLAY RECAP")[0]
+
+
+def test_a_state_that_is_not_written_back_is_told_from_both_sides(life: Lab) -> None:
+    """A tenant's own policy refuses the state of a pod, which runs on the host cluster and waits for its tenant."""
+    tenant = Kube.connect(kubeconfig=str(FOLDER / life.name / "tenants" / "team-ml.yml"))
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods/status"]}
+    spec: dict[str, Any] = {"matchConstraints": {"resourceRules": [rule]}}
+    spec |= {"validations": [{"expression": "object.metadata.name != 'stuck'", "message": "no state for stuck"}]}
+    binding = {"policyName": "stuck", "validationActions": ["Deny"]}
+    container = {"name": "work", "image": "docker.io/library/busybox:1.37.0", "command": ["sleep", "600"]}
+    pod = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+    made = [
+        ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", None, spec),
+        ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", None, binding),
+        ("v1", "Pod", "default", pod),
+    ]
+
+    def told() -> tuple[bool | None, str]:
+        said = " ".join(life.play("info", variables(ML, WEB), "--tags=pending", "--extra-vars=kubegpu_only=team-ml").split())
+        runs = re.search(
+            r"default/stuck\b.* It runs on node [\w-]+ of the host cluster since .*; its state is not written back: ", said
+        )
+        return (True if runs else None), said[-3000:]
+
+    try:
+        for api, kind, namespace, of_kind in made:
+            metadata = {"name": "stuck"} | ({"namespace": namespace} if namespace else {})
+            tenant.create({"apiVersion": api, "kind": kind, "metadata": metadata, "spec": of_kind})
+        wait_for("what is said of the pod", told, 180)
+    finally:
+        for api, kind, namespace, _spec in made:
+            tenant.delete(api, kind, "stuck", namespace)
 
 
 def test_a_temporary_tenant_comes_stays_and_expires(life: Lab) -> None:
