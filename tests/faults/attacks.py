@@ -107,7 +107,11 @@ class Attacker:
         words = ("violates PodSecurity", "forbidden", "not found", "does not exist", "is not allowed", "exceeded quota")
         events = self.kube.list("v1", "Event", "default")
         messages = [str(event.get("message", "")) for event in events if event["involvedObject"].get("name") == name]
-        return next((message for message in messages if any(word in message for word in words)), "")
+        # What does not find the object itself came too early.
+        return next(
+            (message for message in messages if any(word in message for word in words) and f'"{name}" not found' not in message),
+            "",
+        )
 
     def on_host(self, kind: str, name: str) -> dict[str, Any]:
         """Return what the host cluster has of an object of the tenant's namespace default."""
