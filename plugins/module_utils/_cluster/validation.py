@@ -176,9 +176,11 @@ def _taints(cluster: Object, tenant: Tenant, values: Values) -> str:
     if not nodes or not all(untolerated):
         return ""
     taints = list(dict.fromkeys(taint for node in untolerated for taint in node))
+    # Without blanks, where Ansible would break the line.
+    tolerations_wanted = json.dumps(list(map(_toleration, taints)), separators=(",", ":"))
     return (
         f"kubegpu_tolerations: all nodes with GPUs that {tenant.name} may get are tainted: {', '.join(taints)}. Write "
-        f"kubegpu_tolerations: {json.dumps(list(map(_toleration, taints)))}."
+        f"kubegpu_tolerations: {tolerations_wanted}."
     )
 
 

@@ -55,7 +55,7 @@ def test_all_that_is_missing_is_said_at_once_with_the_line_that_mends_it():
     found = problems_of(without=[("storage.k8s.io/v1", "StorageClass", "standard-rwo")])
     assert [line.partition(":")[0] for line in found] == ["kubegpu_storage_class", "kubegpu_runtime_class", "kubegpu_tolerations"]
     assert found[1].endswith("There is none. Where pods get their GPUs without one, write kubegpu_runtime_class: ''.")
-    line = 'kubegpu_tolerations: [{"key": "nvidia.com/gpu", "effect": "NoSchedule", "operator": "Equal", "value": "present"}].'
+    line = 'kubegpu_tolerations: [{"key":"nvidia.com/gpu","effect":"NoSchedule","operator":"Equal","value":"present"}].'
     assert found[2].endswith(line)
 
 
