@@ -9,8 +9,8 @@ import re
 import textwrap
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.filter.text_table import text_table
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown
+from ..module_utils._common.text import LONGEST_LINE, shown
+from .text_table import text_table
 
 Data = dict[str, t.Any]
 

@@ -267,18 +267,18 @@ notes:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.facts import BOUNDED, SHARED
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import FORBIDDEN, lacking, read
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Seen, report
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import notes, problems, without_rights
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import Host, check_names, judge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import namespace_of
+from ..module_utils._cluster.facts import BOUNDED, SHARED
+from ..module_utils._cluster.lifecycle import FORBIDDEN, lacking, read
+from ..module_utils._cluster.status import Seen, report
+from ..module_utils._cluster.validation import notes, problems, without_rights
+from ..module_utils._combinations.validation import Host, check_names, judge
+from ..module_utils._common.errors import TenancyError, refuse
+from ..module_utils._common.run import Result, Run
+from ..module_utils._desired.model import Tenant
+from ..module_utils._desired.validation import tenants_from
+from ..module_utils._kernel.module import run_module
+from ..module_utils._nodes.facts import RUNTIME_CLASS
+from ..module_utils._vcluster.facts import namespace_of
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict", "default": []},

@@ -168,11 +168,11 @@ unread:
   sample: []
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.lifecycle import pending
+from ..module_utils._adapters.kubernetes import Kube
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kai.facts import SCHEDULER_NAME
+from ..module_utils._kernel.module import run_module
+from ..module_utils._pending.lifecycle import pending
 
 ARGUMENT_SPEC = {
     "namespaces": {"type": "list", "elements": "str", "default": []},

@@ -169,13 +169,13 @@ problems:
   elements: str
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.lifecycle import reconcile_queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kai.facts import SCHEDULER_NAME
+from ..module_utils._kai.validation import release as find_release
+from ..module_utils._kernel.module import run_module
+from ..module_utils._queues.lifecycle import reconcile_queues
+from ..module_utils._queues.validation import parse
+from ..module_utils._queues.values import leaves
 
 ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": ["present", "exact", "absent"], "default": "present"},

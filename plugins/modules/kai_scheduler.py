@@ -177,16 +177,16 @@ last_seen:
 import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, find_chart
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CHART, CRD, KUEUE_TOPOLOGIES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import Installation, absent
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import check_hazard_names
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, ignored_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ..module_utils._adapters.helm import Chart, find_chart
+from ..module_utils._common.ownership import is_owned
+from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import deep_merge
+from ..module_utils._kai.facts import CHART, CRD, KUEUE_TOPOLOGIES
+from ..module_utils._kai.lifecycle import Installation, absent
+from ..module_utils._kai.validation import check_hazard_names
+from ..module_utils._kai.validation import release as find_release
+from ..module_utils._kai.values import chart_values, ignored_values
+from ..module_utils._kernel.module import run_module
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

@@ -155,17 +155,17 @@ last_probe:
 
 import datetime
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, work_hazards_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import asked_of, helm_release, read_parts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import hazards_on, touching
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import RECORD, REPORT_KEY
+from ..module_utils._common.documents import parse_json
+from ..module_utils._common.parties import attempt
+from ..module_utils._common.run import Result, Run
+from ..module_utils._common.text import legible
+from ..module_utils._kai import status
+from ..module_utils._kai.facts import NAMESPACE, work_hazards_of
+from ..module_utils._kai.lifecycle import asked_of, helm_release, read_parts
+from ..module_utils._kai.validation import hazards_on, touching
+from ..module_utils._kai.validation import release as find_release
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe_kai.facts import RECORD, REPORT_KEY
 
 ARGUMENT_SPEC = {"helm_binary": {"type": "str", "default": "helm"}}
 

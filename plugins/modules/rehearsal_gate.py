@@ -107,20 +107,13 @@ steps:
 import dataclasses
 import datetime
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import helm_release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import (
-    Change,
-    Gate,
-    kept,
-    live,
-    parse_verdict,
-    wanted,
-)
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kai.lifecycle import helm_release
+from ..module_utils._kai.validation import release
+from ..module_utils._kernel.module import run_module
+from ..module_utils._queues.facts import API_VERSION, KIND
+from ..module_utils._rehearsal.change import Change, Gate, kept, live, parse_verdict, wanted
 
 ARGUMENT_SPEC = {
     "version": {"type": "str", "required": True},

@@ -116,13 +116,13 @@ scheduler:
 
 import datetime
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import helm_release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import hazards_on, release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import shares_gpus
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kai.facts import SCHEDULER_NAME
+from ..module_utils._kai.lifecycle import helm_release
+from ..module_utils._kai.validation import hazards_on, release
+from ..module_utils._kai.values import shares_gpus
+from ..module_utils._kernel.module import run_module
+from ..module_utils._rehearsal.lifecycle import record
 
 ARGUMENT_SPEC = {
     "seconds": {"type": "int", "default": 0},

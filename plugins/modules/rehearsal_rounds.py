@@ -108,11 +108,11 @@ seconds:
   sample: 131.0
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import play
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kai.facts import SCHEDULER_NAME
+from ..module_utils._kernel.module import run_module
+from ..module_utils._rehearsal.lifecycle import play
+from ..module_utils._rehearsal.validation import parse
 
 ARGUMENT_SPEC = {
     "trace": {"type": "dict", "required": True},

@@ -196,12 +196,12 @@ comparisons:
 
 import datetime
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, not_played, wanted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import FORMAT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse, parse_rounds, thresholds
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.host_module import run_host_module
+from ..module_utils._rehearsal.change import Change, not_played, wanted
+from ..module_utils._rehearsal.facts import FORMAT
+from ..module_utils._rehearsal.validation import parse, parse_rounds, thresholds
+from ..module_utils._rehearsal.verdict import judge
 
 SCHEDULER = {
     "version": {"type": "str", "required": True},

@@ -69,10 +69,10 @@ at:
 import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
+from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import stamp
+from ..module_utils._kernel.module import run_module
+from ..module_utils._tenant.lifecycle import record
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "name": {"type": "str", "required": True},

@@ -206,32 +206,26 @@ import datetime
 import os.path
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask_list
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted, overview
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, NOT_READ, VERIFY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
-    compare_queues,
-    leads_there,
-    queues_of,
-    read_all,
-    shared_scheduler,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Live, due, temporary
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from ..module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
+from ..module_utils._adapters.kubernetes import ask_list
+from ..module_utils._common.ownership import annotations_of, labels_of
+from ..module_utils._common.parallel import concurrently
+from ..module_utils._common.parties import attempt
+from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import stamp
+from ..module_utils._desired.model import Tenant
+from ..module_utils._desired.validation import tenants_from
+from ..module_utils._kernel.module import run_module
+from ..module_utils._nodes.facts import GPU_RESOURCE
+from ..module_utils._nodes.lifecycle import nodes_to_give
+from ..module_utils._probe_kai.facts import POD_GROUP
+from ..module_utils._queues.facts import API_VERSION, KIND
+from ..module_utils._queues.status import counted, overview
+from ..module_utils._tenant.facts import CHANGE, NOT_READ, VERIFY
+from ..module_utils._tenant.lifecycle import compare_queues, leads_there, queues_of, read_all, shared_scheduler
+from ..module_utils._tenant.status import Live, due, temporary
+from ..module_utils._tenant.values import wanted
+from ..module_utils._vcluster import facts as vc
 
 # Seconds for each list of a virtual cluster: its administrator decides how slowly it answers, and others wait.
 _PATIENCE = 10

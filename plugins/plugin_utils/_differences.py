@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown as printed
+from ..module_utils._common.ownership import MANAGER
+from ..module_utils._common.text import shown as printed
 
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]

@@ -9,16 +9,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown as printed
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import (
-    REGISTERED,
-    changed,
-    difference,
-    in_words,
-    rows,
-)
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import reports, shown_blueprint
+from ..module_utils._common.text import LONGEST_LINE
+from ..module_utils._common.text import shown as printed
+from ._differences import REGISTERED, changed, difference, in_words, rows
+from ._reports import reports, shown_blueprint
 
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]

@@ -13,22 +13,22 @@ from __future__ import annotations
 import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_supported
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import AMOUNTS, RESOURCES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import overview
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import sentence
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import NOT_REACHED, PASSED, Data, counted, named, to_do
+from ..module_utils._common.documents import parse_json
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.parties import attempt
+from ..module_utils._common.secrets import digest
+from ..module_utils._common.text import shown
+from ..module_utils._common.values import stamp
+from ..module_utils._kai.status import is_supported
+from ..module_utils._kai.validation import release
+from ..module_utils._nodes.facts import GPU_RESOURCE
+from ..module_utils._queues.facts import AMOUNTS, RESOURCES
+from ..module_utils._queues.status import overview
+from ..module_utils._queues.validation import parse
+from ..module_utils._queues.values import manifest
+from ..module_utils._tenant.facts import TIME
+from ._drift import sentence
+from ._reports import NOT_REACHED, PASSED, Data, counted, named, to_do
 
 FORMAT = 2
 

@@ -14,16 +14,16 @@ import itertools
 import math
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import shown_holders
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import UNLIMITED
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _junit
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import shown
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import place_of, sentence
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import SHARED, parties
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._page import Markup, document, element, listing, parts_bar, table
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import PASSED, Data, counted, named, shown_blueprint
+from ..module_utils._common.values import stamp
+from ..module_utils._nodes.status import shown_holders
+from ..module_utils._queues.facts import UNLIMITED
+from ..module_utils._tenant.facts import TIME
+from . import _junit
+from ._differences import shown
+from ._drift import place_of, sentence
+from ._evidence import SHARED, parties
+from ._page import Markup, document, element, listing, parts_bar, table
+from ._reports import PASSED, Data, counted, named, shown_blueprint
 
 # Colours of tenants, which come round again where there are more.
 HUES = 6

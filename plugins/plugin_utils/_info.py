@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _reports, _summary
+from ..module_utils._common.text import legible
+from . import _reports, _summary
 
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import EVERY_POD
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import repairs
+from ..module_utils._common.text import legible
+from ..module_utils._desired.facts import SHARED_SCHEDULER
+from ..module_utils._kai.facts import EVERY_POD
+from ._differences import repairs
 
 Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]

@@ -11,21 +11,12 @@ import pathlib
 import shlex
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import drawn
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import NOT_READ
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import (
-    CHANGE,
-    NO_CLUSTER,
-    NOT_REACHED,
-    PASSED,
-    counted,
-    named,
-    shown_blueprint,
-    to_do,
-)
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._nodes.status import drawn
+from ..module_utils._queues.validation import parse
+from ..module_utils._queues.values import leaves
+from ..module_utils._tenant.facts import NOT_READ
+from ._reports import CHANGE, NO_CLUSTER, NOT_REACHED, PASSED, counted, named, shown_blueprint, to_do
 
 Data = dict[str, t.Any]
 

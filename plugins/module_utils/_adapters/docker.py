@@ -11,12 +11,12 @@ import json
 import os
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import CUT_SHORT, Programs, last_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import CLUSTER_LABEL, NETWORK, NVKIND_VARIABLES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import nvkind_error
+from .._common.documents import Unreadable, parse_json
+from .._common.errors import TenancyError
+from .._common.text import shown
+from .._kind.facts import CLUSTER_LABEL, NETWORK, NVKIND_VARIABLES
+from .._kind.status import nvkind_error
+from .programs import CUT_SHORT, Programs, last_lines
 
 # How to get a program that is missing.
 PROGRAMS = {

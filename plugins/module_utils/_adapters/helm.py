@@ -21,24 +21,16 @@ import tarfile
 import tempfile
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import CUT_SHORT, Runner, last_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import (
-    DEEPEST,
-    LARGEST,
-    Unreadable,
-    depth,
-    load_document,
-    load_documents,
-    parse_json,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, moment, stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import NOT_FOUND, UPGRADE_ARGUMENTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.validation import UNKNOWN_KEYS, error_message, violations
+from .._common.documents import DEEPEST, LARGEST, Unreadable, depth, load_document, load_documents, parse_json
+from .._common.errors import TenancyError, refuse
+from .._common.quantity import whole
+from .._common.secrets import without_password
+from .._common.text import shown
+from .._common.values import Values, moment, stamp
+from .._common.wait import Deadline
+from .._helm.facts import NOT_FOUND, UPGRADE_ARGUMENTS
+from .._helm.validation import UNKNOWN_KEYS, error_message, violations
+from .programs import CUT_SHORT, Runner, last_lines
 
 # Documented by the fragment kubegpu.tenancy._helm.
 HELM_ARG_SPEC: dict[str, t.Any] = {

@@ -15,12 +15,12 @@ import os
 import socket
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Programs
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import PROGRAMS, TOOLKIT_CONFIG
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu, parse_gpus, parse_minor
+from .._common.errors import TenancyError
+from .._common.quantity import whole
+from .._common.wait import Deadline, wait_for
+from .._kind.facts import PROGRAMS, TOOLKIT_CONFIG
+from .._kind.status import Gpu, parse_gpus, parse_minor
+from .programs import Programs
 
 # See linux/capability.h.
 CAP_SYS_RESOURCE = 24

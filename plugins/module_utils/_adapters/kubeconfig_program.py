@@ -12,9 +12,9 @@ import os
 import subprocess
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import last_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .._common.documents import Unreadable, parse_json
+from .._common.text import shown
+from .programs import last_lines
 
 Object = dict[str, t.Any]
 

@@ -19,19 +19,20 @@ import threading
 import typing as t
 import urllib.parse
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.answers import Answer, Oversized, Pool, within
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_program import SECONDS, complaint, overdue
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import Most, Object, Pages, checked, parsed
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import Failure, classify, message_of, repeat
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.current import chosen, program_of
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as core
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
+
+from .._common.documents import LARGEST, parse_json
+from .._common.errors import TenancyError
+from .._common.secrets import without_password
+from .._common.text import shown
+from .._common.wait import Deadline
+from .._kubeconfig.current import chosen, program_of
+from .answers import Answer, Oversized, Pool, within
+from .kubeconfig import kubeconfig_exists, read_kubeconfig
+from .kubeconfig_program import SECONDS, complaint, overdue
+from .objects import Most, Object, Pages, checked, parsed
+from .retry import Failure, classify, message_of, repeat
 
 try:
     import urllib3

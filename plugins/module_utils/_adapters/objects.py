@@ -14,10 +14,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, Unreadable, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .._common.documents import LARGEST, Unreadable, parse_json
+from .._common.errors import TenancyError
+from .._common.quantity import MOST
+from .._common.text import shown
 
 Object = dict[str, t.Any]
 

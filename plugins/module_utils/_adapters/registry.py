@@ -17,10 +17,10 @@ except ImportError:
     # The module says so: it comes with the client for Kubernetes.
     pass
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.answers import Answer, bounded, read
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .._common.documents import parse_json
+from .._common.errors import TenancyError
+from .._common.text import shown
+from .answers import Answer, bounded, read
 
 # Seconds for one answer, and its bytes: a token has a few thousand.
 TIMEOUT = 10.0

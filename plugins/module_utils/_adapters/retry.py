@@ -15,13 +15,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.answers import Oversized
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
+
+from .._common.documents import Unreadable, parse_json
+from .._common.errors import TenancyError
+from .._common.quantity import whole
+from .._common.text import shown
+from .._common.wait import Deadline
+from .answers import Oversized
 
 try:
     from kubernetes.client.exceptions import ApiException

@@ -10,8 +10,8 @@ Sources are files of kai-scheduler/KAI-Scheduler, the same from v0.12.0 to v0.17
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import ADMISSION, NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, GPU_GROUP_LABEL, MEMORY_NOTE
+from .._kai.facts import ADMISSION, NAMESPACE
+from .._nodes.facts import FRACTION_NOTE, GPU_GROUP_LABEL, MEMORY_NOTE
 
 API_VERSION = ADMISSION
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"

@@ -11,26 +11,16 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import (
-    ADMITS_ANNOTATION,
-    API_VERSION,
-    BINDING,
-    POLICY,
-    SINCE,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import (
-    policy_name,
-    record_policies,
-    record_policy_name,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, last_write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
+from .._common.errors import TenancyError
+from .._common.ownership import annotations_of, is_owned, last_write
+from .._common.quantity import whole
+from .._common.values import merge_patch
+from .facts import ADMITS_ANNOTATION, API_VERSION, BINDING, POLICY, SINCE
+from .plan import policy_name, record_policies, record_policy_name
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Run
 
 Object = dict[str, t.Any]
 

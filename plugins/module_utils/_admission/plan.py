@@ -16,7 +16,12 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import (
+from .._common.ownership import MARKER_LABEL, OWNED_LABELS
+from .._kai.facts import SCHEDULER_NAME
+from .._nodes.facts import GPU_GROUP_LABEL
+from .._queues.facts import QUEUE_LABEL
+from .._vcluster.facts import TENANT_LABEL
+from .facts import (
     ADMITS_ANNOTATION,
     API_VERSION,
     BINDING,
@@ -32,11 +37,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts i
     SHARING_NOTES,
     VISIBLE_DEVICES,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL, OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 
 Object = dict[str, t.Any]
 

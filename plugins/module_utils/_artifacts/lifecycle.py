@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.plan import Installation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.values import (
-    Reference,
-    images_named,
-    merged,
-    syncer_images,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import parse_manifests
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CHART as VCLUSTER
+from .._common.errors import TenancyError
+from .._common.parallel import concurrently
+from .._kai.values import parse_manifests
+from .._vcluster.facts import CHART as VCLUSTER
+from .plan import Installation
+from .values import Reference, images_named, merged, syncer_images
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm
+    from .._adapters.helm import Chart, Helm
 
 Record = dict[str, t.Any]
 

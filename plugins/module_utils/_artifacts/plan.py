@@ -10,25 +10,25 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.facts import PROGRAMS, Program
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import DRA_KIND, PROVIDERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import chart_values as plugin_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import uses_dra
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values as kai_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import migrates_topologies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.plan import IMAGE as SIMULATOR
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vcluster
+from .._common.schema import Problems
+from .._common.values import Values, deep_merge
+from .._desired.validation import tenants_from
+from .._desired.values import vcluster_values
+from .._device_plugin.facts import DRA_KIND, PROVIDERS
+from .._device_plugin.values import chart_values as plugin_values
+from .._device_plugin.values import uses_dra
+from .._kai import facts as kai
+from .._kai.validation import release
+from .._kai.values import chart_values as kai_values
+from .._kai.values import migrates_topologies
+from .._metrics.validation import reader
+from .._probe.plan import IMAGE
+from .._rehearsal.plan import IMAGE as SIMULATOR
+from .._vcluster import facts as vcluster
+from .facts import PROGRAMS, Program
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Scheduler, Tenant
+    from .._desired.model import Scheduler, Tenant
 
 Data = t.Mapping[str, t.Any]
 # Who needs something that is no tenant's.

@@ -13,27 +13,17 @@ import re
 import typing as t
 import urllib.parse
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.facts import (
-    DEFAULT_REGISTRY,
-    DEFAULT_REGISTRY_API,
-    SANDBOX_PARTS,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import HOOK
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CONFIG_PARTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import config_spec, image_named, is_config
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import holds_api
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
-    CONFIG_SECRET,
-    COREDNS,
-    COREDNS_REPOSITORY,
-    NEWEST_KUBERNETES,
-    parse_version,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import has_dns, value_at
+from .._common.documents import load_document
+from .._common.ownership import annotations_of
+from .._common.quantity import whole
+from .._common.values import Values
+from .._helm.facts import HOOK
+from .._kai.facts import CONFIG_PARTS
+from .._kai.values import config_spec, image_named, is_config
+from .._kind.plan import holds_api
+from .._vcluster.facts import CONFIG_SECRET, COREDNS, COREDNS_REPOSITORY, NEWEST_KUBERNETES, parse_version
+from .._vcluster.values import has_dns, value_at
+from .facts import DEFAULT_REGISTRY, DEFAULT_REGISTRY_API, SANDBOX_PARTS
 
 Object = dict[str, t.Any]
 # Images, and whether an installation starts each of them, or only something that may happen later does.

@@ -12,7 +12,7 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import KAI, SHARED_SCHEDULER, TEMPORARY, TENANTS
+from .._desired.facts import KAI, SHARED_SCHEDULER, TEMPORARY, TENANTS
 
 Data = dict[str, t.Any]
 

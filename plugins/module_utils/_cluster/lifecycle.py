@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Object, Seen
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from .._common.errors import TenancyError
+from . import facts
+from .status import Object, Seen
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 FORBIDDEN = 403
 

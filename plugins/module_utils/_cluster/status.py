@@ -10,19 +10,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    OWNED_LABELS,
-    annotations_of,
-    is_owned,
-    labels_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_kai_webhook
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL, namespace_of
+from .._common.ownership import OWNED_LABELS, annotations_of, is_owned, labels_of
+from .._common.pods import is_ready
+from .._kai.status import is_kai_webhook
+from .._nodes.facts import DEDICATED_TAINT
+from .._nodes.status import offered
+from .._probe.status import untolerated
+from .._vcluster.facts import TENANT_LABEL, namespace_of
+from . import facts
 
 Object = dict[str, t.Any]
 

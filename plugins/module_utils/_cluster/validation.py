@@ -10,19 +10,15 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import LOAD_BALANCER
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import tolerates
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
-    backing_store,
-    has_network_policies,
-    value_at,
-)
+from .._desired.facts import LOAD_BALANCER
+from .._desired.values import vcluster_values
+from .._probe.status import tolerates
+from .._vcluster.values import backing_store, has_network_policies, value_at
+from . import facts
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import GpuNodes, Tenant
+    from .._common.values import Values
+    from .._desired.model import GpuNodes, Tenant
 
 Object = dict[str, t.Any]
 

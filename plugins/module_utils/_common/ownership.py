@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
+from .text import shown
+from .values import Write
 
 Object = dict[str, t.Any]
 

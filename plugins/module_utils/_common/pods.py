@@ -10,12 +10,12 @@ from __future__ import annotations
 import decimal
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import bounded, quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .ownership import Object
+from .quantity import bounded, quantity
+from .text import shown
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 # Reasons of a container that is on its way, or has done its work.
 _HARMLESS = (None, "Completed", "PodInitializing", "ContainerCreating")

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+from .errors import TenancyError
+from .values import Change, Write
+from .wait import Deadline
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.helm import Helm
+    from .._adapters.kubernetes import Kube
 
 Params = t.Mapping[str, t.Any]
 Result = dict[str, t.Any]

@@ -14,10 +14,10 @@ import dataclasses
 import itertools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import DEEPEST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .documents import DEEPEST
+from .errors import TenancyError, did_you_mean, refuse
+from .quantity import MOST
+from .text import shown
 
 T = t.TypeVar("T")
 Data = dict[str, t.Any]

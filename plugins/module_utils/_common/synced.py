@@ -13,12 +13,7 @@ from __future__ import annotations
 import hashlib
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MARKER_LABEL,
-    annotations_of,
-    is_synced,
-    labels_of,
-)
+from .ownership import MARKER_LABEL, annotations_of, is_synced, labels_of
 
 Object = dict[str, t.Any]
 

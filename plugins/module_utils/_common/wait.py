@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown, shown_lines
+from .errors import TenancyError
+from .text import shown, shown_lines
 
 T = t.TypeVar("T")
 

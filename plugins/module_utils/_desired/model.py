@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION, HOST_SCHEDULER_LABEL
+from .._common.values import deep_merge
+from .._nodes.facts import RUNTIME_CLASS
+from .._nodes.status import node_selector
+from .._vcluster.facts import DEFAULT_VERSION, HOST_SCHEDULER_LABEL
+from . import facts
 
 Data = dict[str, t.Any]
 

@@ -16,61 +16,34 @@ import datetime
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policy_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.values import Blueprint, applied
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import ACCEPT, Host, judge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import check_names as check_combinations
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all, did_you_mean
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.forms import (
-    is_key,
-    is_label_value,
-    is_object,
-    label_problems,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, named, plain, said
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import marker
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import (
-    METRICS,
-    SHARED_SCHEDULER,
-    TEMPORARY,
-    TENANTS,
-    WORKERS,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import (
-    Cluster,
-    Data,
-    GpuNodes,
-    Platform,
-    Scheduler,
-    Tenant,
-    VCluster,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import (
-    platform_values,
-    scheduler_values,
-    vcluster_values,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import PROVIDERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Asked, Hazard
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, shares_gpus
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import tolerates_others
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import NAME as SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import RESERVED, RESERVED_PREFIX, is_reserved
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
-    LEAST_QUOTA,
-    cluster_role_name,
-    namespace_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.reach import check_reach
+from .._admission.plan import policy_name
+from .._blueprint.values import Blueprint, applied
+from .._combinations.validation import ACCEPT, Host, judge
+from .._combinations.validation import check_names as check_combinations
+from .._common.errors import TenancyError, check_all, did_you_mean
+from .._common.forms import is_key, is_label_value, is_object, label_problems
+from .._common.quantity import whole
+from .._common.schema import Problems, named, plain, said
+from .._common.synced import marker
+from .._common.values import deep_merge
+from .._device_plugin.facts import PROVIDERS
+from .._kai import validation as kai
+from .._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
+from .._kai.facts import Asked, Hazard
+from .._kai.values import chart_values, shares_gpus
+from .._kind.validation import check_name as check_cluster_name
+from .._metrics.validation import reader
+from .._nodes.validation import tolerates_others
+from .._queues import validation as queues
+from .._schedulers.facts import NAME as SCHEDULER_NAME
+from .._schedulers.facts import RESERVED, RESERVED_PREFIX, is_reserved
+from .._vcluster import validation as vc
+from .._vcluster.facts import LEAST_QUOTA, cluster_role_name, namespace_of
+from .._vcluster.reach import check_reach
+from . import facts
+from .facts import METRICS, SHARED_SCHEDULER, TEMPORARY, TENANTS, WORKERS
+from .model import Cluster, Data, GpuNodes, Platform, Scheduler, Tenant, VCluster
+from .values import platform_values, scheduler_values, vcluster_values
 
 # A Service needs a letter first. vCluster and this collection build longer names and labels from a tenant's name, which are cut at 63
 # characters: up to 40 they stay legal. Where two of them come to be the same, _check_names refuses both tenants.

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import INGRESS, NODE_PORT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import runtime_class_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values, toleration_text
+from .._common.values import deep_merge
+from .._kai.values import runtime_class_values
+from .._nodes.status import node_selector
+from .._vcluster.values import tenant_values, toleration_text
+from .facts import INGRESS, NODE_PORT
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Data, Platform, Tenant
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Release
+    from .._common.values import Values
+    from .._kai.facts import Release
+    from .model import Data, Platform, Tenant
 
 
 def vcluster_values(tenant: Tenant) -> Values:

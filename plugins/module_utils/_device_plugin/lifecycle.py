@@ -10,33 +10,23 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, Object, is_owned, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
-    DRA_KIND,
-    NODE_API,
-    PROVIDERS,
-    RUNTIME_CLASS,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.plan import Plan, Relabel, plan, relabels
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import (
-    holders,
-    judge_offer,
-    rivals,
-    still_offered,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import has_configs, replicas_of, uses_dra
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import DCGM
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import check_reader, have
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import dcgm_objects
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
+from .._common.errors import TenancyError, refuse
+from .._common.ownership import OWNED_LABELS, Object, is_owned, labels_of
+from .._common.pods import pods_gone
+from .._common.run import Result, Run
+from .._common.wait import wait_for
+from .._helm.lifecycle import HelmRelease
+from .._metrics.facts import DCGM
+from .._metrics.lifecycle import check_reader, have
+from .._metrics.plan import dcgm_objects
+from .._nodes.status import offered
+from .facts import DRA_KIND, NODE_API, PROVIDERS, RUNTIME_CLASS
+from .plan import Plan, Relabel, plan, relabels
+from .status import holders, judge_offer, rivals, still_offered
+from .values import has_configs, replicas_of, uses_dra
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
+    from .._adapters.helm import Chart
 
 FindChart = t.Callable[[str], "Chart"]
 

@@ -11,23 +11,13 @@ import dataclasses
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    Object,
-    annotations_of,
-    labels_of,
-    last_write,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, Write, deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
-    CONFIG_LABEL,
-    MPS_LABEL,
-    PRESENT_LABEL,
-    PROVIDERS,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.validation import validated
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import Group, chart_values, uses_dra
+from .._common.documents import parse_json
+from .._common.errors import refuse
+from .._common.ownership import Object, annotations_of, labels_of, last_write
+from .._common.values import Change, Values, Write, deep_merge
+from .facts import CONFIG_LABEL, MPS_LABEL, PRESENT_LABEL, PROVIDERS
+from .validation import validated
+from .values import Group, chart_values, uses_dra
 
 Labels = dict[str, str]
 

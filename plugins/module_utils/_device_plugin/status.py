@@ -10,17 +10,12 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
-    DRA_DRIVER,
-    GPU_NODE,
-    PROVIDERS,
-    Provider,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
+from .._common.ownership import Object, labels_of
+from .._common.pods import is_ready, pod_problems
+from .._common.quantity import devices
+from .._nodes.facts import GPU_RESOURCE
+from .._nodes.status import held, offered
+from .facts import DRA_DRIVER, GPU_NODE, PROVIDERS, Provider
 
 
 def is_gpu_node(labels: t.Mapping[str, str]) -> bool:

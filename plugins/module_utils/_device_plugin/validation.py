@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Data, Problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.versions import number, within
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
+from .._common.errors import refuse
+from .._common.ownership import Object, labels_of
+from .._common.quantity import whole
+from .._common.schema import Data, Problems
+from .._common.values import Values
+from .._common.versions import number, within
+from .._metrics.validation import reader
+from .._nodes.facts import GPU_UUID
+from .facts import (
     DEFAULT,
     LIMITS,
     MANY_REPLICAS,
@@ -28,10 +30,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.fac
     TIME_SLICING_WARNING,
     Provider,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import is_gpu_node
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import Group, at, uses_dra
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_UUID
+from .status import is_gpu_node
+from .values import Group, at, uses_dra
 
 Labels = dict[str, str]
 

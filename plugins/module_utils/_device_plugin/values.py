@@ -11,17 +11,11 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
-    CONFIG_LABEL,
-    DEFAULT,
-    STRATEGIES,
-    TOLERATIONS,
-    Provider,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import SERVICE_MONITORS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
+from .._common.quantity import whole
+from .._common.values import Values
+from .._metrics.facts import SERVICE_MONITORS
+from .._nodes.facts import GPU_RESOURCE
+from .facts import CONFIG_LABEL, DEFAULT, STRATEGIES, TOLERATIONS, Provider
 
 
 @dataclasses.dataclass(frozen=True)

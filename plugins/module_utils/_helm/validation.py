@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import did_you_mean
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from .._common.errors import did_you_mean
+from .._common.values import Values
 
 # What helm 3.18 and later, and helm 4, print of values that a chart's schema refuses, each with a JSON pointer.
 _VIOLATION = re.compile(r"^ *- at '((?:[^'\\]|\\.)*)': (.+)$", re.MULTILINE)

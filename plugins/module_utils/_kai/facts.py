@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from .._common.ownership import OWNED_LABELS
 
 Object = dict[str, t.Any]
 Version = tuple[int, int, int]

@@ -13,42 +13,29 @@ import functools
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, last_write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import reason
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problems, pods_gone
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Step
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts, stand_in, status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.removal import Removal
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import (
-    hazards_on,
-    parse_installed,
-    refuse_deeper_queues,
-    refuse_hazards,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import (
-    config_in,
-    images_in,
-    migrates_topologies,
-    objects_in,
-    parse_manifests,
-    pulling_pod,
-    shares_gpus,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, levels, readable
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
+from .._common.documents import parse_json
+from .._common.errors import TenancyError
+from .._common.ownership import OWNED_LABELS, annotations_of, last_write
+from .._common.parallel import concurrently
+from .._common.parties import reason
+from .._common.pods import pod_problems, pods_gone
+from .._common.run import Step
+from .._common.values import merge_patch
+from .._common.wait import wait_for, when_webhook_answers
+from .._helm.lifecycle import HelmRelease
+from .._queues.facts import API_VERSION, KIND
+from .._queues.values import from_live, levels, readable
+from .._vcluster.facts import TENANT_LABEL
+from . import facts, stand_in, status
+from .removal import Removal
+from .validation import hazards_on, parse_installed, refuse_deeper_queues, refuse_hazards
+from .values import config_in, images_in, migrates_topologies, objects_in, parse_manifests, pulling_pod, shares_gpus
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+    from .._adapters.helm import Chart
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Result, Run
+    from .._common.values import Values
 
 Object = dict[str, t.Any]
 

@@ -11,15 +11,15 @@ import functools
 import itertools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts, status
+from .._common.ownership import is_owned
+from .._common.parallel import concurrently
+from .._common.pods import pods_gone
+from .._common.wait import Deadline, wait_for
+from . import facts, status
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
+    from .._adapters.kubernetes import Kube
+    from .._helm.lifecycle import HelmRelease
 
 Object = dict[str, t.Any]
 

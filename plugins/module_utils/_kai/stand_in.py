@@ -14,16 +14,16 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import ADMISSION_SERVER, NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import unavailable
+from .._common.errors import TenancyError
+from .._common.ownership import OWNED_LABELS, labels_of
+from .._common.pods import is_ready, pod_state
+from .._common.wait import wait_for
+from .facts import ADMISSION_SERVER, NAMESPACE
+from .status import unavailable
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Run
 
 Object = dict[str, t.Any]
 

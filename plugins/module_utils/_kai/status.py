@@ -12,15 +12,10 @@ import datetime
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
-    container_statuses,
-    image_tag,
-    is_ready,
-    pod_state,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+from .._common.ownership import annotations_of, is_owned
+from .._common.pods import container_statuses, image_tag, is_ready, pod_state
+from .._common.quantity import whole
+from .facts import (
     ACCEPTED_ANNOTATION,
     BUILT_IN,
     CONDITIONS,
@@ -36,7 +31,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     Object,
     Release,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import image_named
+from .values import image_named
 
 # --- is it available? ----------------------------------------------------------------------------------------------
 

@@ -12,9 +12,11 @@ import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+from .._common.errors import TenancyError, did_you_mean, refuse
+from .._common.quantity import whole
+from .._nodes.facts import RUNTIME_CLASS
+from .._queues.values import from_live, levels
+from .facts import (
     END_OF_SUPPORT,
     HAZARD_NAMES,
     LINES,
@@ -30,9 +32,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     facts_of,
     hazards_of,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_supported
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, levels
+from .status import is_supported
 
 
 def parse_version(version: str) -> Version:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_documents
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import HOOK
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+from .._common.documents import load_documents
+from .._common.errors import TenancyError
+from .._common.ownership import OWNED_LABELS, annotations_of
+from .._common.values import Values, deep_merge
+from .._helm.facts import HOOK
+from .._nodes.facts import RUNTIME_CLASS
+from .._probe.plan import pod_spec
+from .facts import (
     CONFIG,
     CONFIG_PARTS,
     NAMESPACE,
@@ -26,8 +28,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     Object,
     Release,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
 
 _TOPOLOGY_MIGRATION = "topologyMigration.enabled"
 

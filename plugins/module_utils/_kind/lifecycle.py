@@ -13,20 +13,20 @@ import math
 import os
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan, status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import NETWORK
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import NETWORK_MARKER, check_mirrors, check_name
+from .._common.documents import parse_json
+from .._common.errors import TenancyError
+from .._common.parallel import concurrently
+from .._common.wait import Deadline, wait_for
+from . import plan, status
+from .facts import NETWORK
+from .validation import NETWORK_MARKER, check_mirrors, check_name
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker import Docker
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import Files
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.host import Host
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change
+    from .._adapters.docker import Docker
+    from .._adapters.files import Files
+    from .._adapters.host import Host
+    from .._common.run import Result, Run
+    from .._common.values import Change
 
 STATE = "/var/lib/kubegpu"
 KUBECONFIGS = "/etc/kubegpu"

@@ -13,8 +13,8 @@ import json
 import typing as t
 import urllib.parse
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import (
+from .._common.errors import refuse
+from .facts import (
     CDI_SPEC,
     CERTS,
     CONFIGURE,
@@ -29,7 +29,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import
     TAINT,
     TOOLKIT_CONFIG,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu, Inside, LiveNode
+from .status import Gpu, Inside, LiveNode
 
 Object = dict[str, t.Any]
 

@@ -12,9 +12,9 @@ import datetime
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import (
+from .._common.errors import TenancyError
+from .._common.quantity import whole
+from .facts import (
     CDI_SPEC,
     CERTS,
     CONFIGURE,

@@ -16,9 +16,9 @@ import binascii
 import posixpath
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.plan import ENTRIES, entry
+from .._common.errors import TenancyError
+from .._common.text import shown
+from .plan import ENTRIES, entry
 
 Object = dict[str, t.Any]
 

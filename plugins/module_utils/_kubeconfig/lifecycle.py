@@ -11,20 +11,20 @@ import datetime
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import plan, values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import Ask, ControlPlane, expired
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import READY_PATH, namespace_of
+from .._common import verbatim
+from .._common.errors import TenancyError, check_all
+from .._common.ownership import is_owned
+from .._common.run import Result
+from .._common.wait import wait_for
+from .._vcluster import validation
+from .._vcluster.control_plane import Ask, ControlPlane, expired
+from .._vcluster.facts import READY_PATH, namespace_of
+from . import plan, values
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.kubeconfig_file import KubeconfigFile
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Run
 
 Object = dict[str, t.Any]
 

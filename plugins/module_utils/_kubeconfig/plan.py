@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .._common import verbatim
+from .._common.documents import Unreadable
+from .._common.errors import TenancyError
+from .._common.secrets import without_password
+from .._common.text import shown
 
 Object = dict[str, t.Any]
 

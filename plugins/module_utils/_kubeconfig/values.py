@@ -12,11 +12,11 @@ import datetime
 import math
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
+from .._common.documents import parse_json
+from .._common.errors import TenancyError
+from .._common.ownership import MANAGER, OWNED_LABELS
+from .._common.quantity import number
+from .._common.values import stamp
 
 try:
     from cryptography import x509

@@ -10,39 +10,17 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    OWNED_SELECTOR,
-    Object,
-    annotations_of,
-    is_owned,
-    labels_of,
-    last_write,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE as KAI_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
-    ANNOTATIONS,
-    KAI,
-    KINDS,
-    LABEL,
-    NETWORK_POLICY,
-    SERVICE,
-    SERVICE_MONITOR,
-    SERVICE_MONITORS,
-    SHARED,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import kai_objects, patch, shared_objects, shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
-    NETWORK_ANNOTATION,
-    TENANT_LABEL,
-    UNENFORCED,
-    namespace_of,
-)
+from .._common.errors import TenancyError
+from .._common.ownership import OWNED_SELECTOR, Object, annotations_of, is_owned, labels_of, last_write
+from .._common.values import Write
+from .._kai.facts import NAMESPACE as KAI_NAMESPACE
+from .._vcluster.facts import NETWORK_ANNOTATION, TENANT_LABEL, UNENFORCED, namespace_of
+from .facts import ANNOTATIONS, KAI, KINDS, LABEL, NETWORK_POLICY, SERVICE, SERVICE_MONITOR, SERVICE_MONITORS, SHARED
+from .plan import kai_objects, patch, shared_objects, shown
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Run
 
 Metrics = t.Mapping[str, t.Any]
 

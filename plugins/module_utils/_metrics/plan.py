@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    OWNED_LABELS,
-    Object,
-    annotations_of,
-    labels_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
+from .._common.ownership import OWNED_LABELS, Object, annotations_of, labels_of
+from .._common.synced import SYNCED_FROM_LABEL
+from .._common.values import merge_patch
+from .._kai.facts import NAMESPACE
+from .._vcluster.facts import TENANT_LABEL
+from .facts import (
     ANNOTATIONS,
     DCGM,
     DCGM_LABELS,
@@ -37,7 +33,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts imp
     SERVICE_MONITOR,
     SHARED,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 
 # The pods of a tenant's own KAI Scheduler, as the syncer labels them on the host cluster.
 _KAI_PODS = {SYNCED_FROM_LABEL: NAMESPACE}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.forms import is_namespace, label_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Data, Problems, said
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import ANNOTATIONS, READER
+from .._common.forms import is_namespace, label_problems
+from .._common.schema import Data, Problems, said
+from .facts import ANNOTATIONS, READER
 
 
 def reader(given: t.Any, path: str, problems: Problems) -> Data:

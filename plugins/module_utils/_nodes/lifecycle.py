@@ -10,37 +10,23 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import last_write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import reason
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEVICE_PLUGINS_FOLDER
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
-    assign,
-    by_node,
-    ownership,
-    plain,
-    relabel,
-    retaint,
-    without,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import (
-    Assigned,
-    assigned,
-    has_devices,
-    owners,
-    readers,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CONFIG_SECRET
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim
+from .._common.errors import TenancyError
+from .._common.ownership import last_write
+from .._common.parallel import concurrently
+from .._common.parties import reason
+from .._common.run import Run
+from .._common.values import Write
+from .._desired.model import Tenant
+from .._vcluster.facts import CONFIG_SECRET
+from .._vcluster.inventory import configs
+from .._vcluster.values import claim
+from .facts import DEVICE_PLUGINS_FOLDER
+from .plan import assign, by_node, ownership, plain, relabel, retaint, without
+from .status import Assigned, assigned, has_devices, owners, readers
+from .validation import Claim
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 Data = dict[str, t.Any]
 

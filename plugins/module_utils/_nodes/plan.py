@@ -15,21 +15,15 @@ import collections
 import itertools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import quota_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
-    CONTROL_PLANE_LABEL,
-    DEDICATED_TAINT,
-    GPU_PRESENT_LABEL,
-    GPU_RESOURCE,
-    NODE_LABEL,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim, conflict
+from .._common.errors import TenancyError
+from .._common.quantity import devices
+from .._common.schema import Problems
+from .._desired.facts import TENANTS
+from .._desired.model import Tenant
+from .._desired.validation import quota_problems
+from .facts import CONTROL_PLANE_LABEL, DEDICATED_TAINT, GPU_PRESENT_LABEL, GPU_RESOURCE, NODE_LABEL
+from .status import owners
+from .validation import Claim, conflict
 
 Data = dict[str, t.Any]
 

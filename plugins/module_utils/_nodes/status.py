@@ -21,16 +21,18 @@ import itertools
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_synced, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import held_by, is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices as devices_in
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import go_number, plain, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+from .._common.documents import parse_json
+from .._common.ownership import annotations_of, is_synced, labels_of
+from .._common.parties import Unread, each
+from .._common.pods import held_by, is_ended
+from .._common.quantity import devices as devices_in
+from .._common.quantity import go_number, plain, whole
+from .._common.synced import synced_from, virtual_name
+from .._common.text import shown
+from .._kai.facts import RESERVATION_NAMESPACE
+from .._vcluster.facts import HOST_SCHEDULER_LABEL, TENANT_LABEL
+from .._vcluster.values import claim, selected, uses
+from .facts import (
     CHECKPOINT,
     DEVICE_PLUGINS_FOLDER,
     FRACTION_NOTE,
@@ -43,9 +45,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts impor
     RESERVATION_APP,
     RESERVED_GPU_NOTE,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import conflict
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL, TENANT_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim, selected, uses
+from .validation import conflict
 
 Object = dict[str, t.Any]
 # Where a GPU group is known, and its name: groups of a tenant's own KAI Scheduler are known in its namespace alone.

@@ -10,27 +10,14 @@ from __future__ import annotations
 import itertools
 import re
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MARKER_LABEL,
-    annotations_of,
-    is_synced,
-    labels_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import go_number, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, MEMORY_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
-    Answer,
-    Cluster,
-    Object,
-    key_of,
-    line,
-    pool_of,
-    scheduler_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
+from .._common.ownership import MARKER_LABEL, annotations_of, is_synced, labels_of
+from .._common.pods import is_ended
+from .._common.quantity import go_number, whole
+from .._common.synced import synced_from
+from .._nodes.facts import FRACTION_NOTE, MEMORY_NOTE
+from .._queues.facts import QUEUE_LABEL
+from . import facts
+from .cluster import Answer, Cluster, Object, key_of, line, pool_of, scheduler_of
 
 # Objects that are named in one sentence.
 _NAMED = 9

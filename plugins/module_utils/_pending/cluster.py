@@ -13,17 +13,17 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of, own
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SCHEDULERS, Version, dotted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduling_reasons
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, held, is_reservation, offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, children_of, leaves
+from .._common.ownership import annotations_of, labels_of, own
+from .._common.parties import each
+from .._common.quantity import whole
+from .._common.text import shown
+from .._kai.facts import NAMESPACE, SCHEDULERS, Version, dotted
+from .._kai.status import scheduling_reasons
+from .._nodes.status import gpu_groups, held, is_reservation, offered
+from .._probe_kai.facts import POD_GROUP_NOTE
+from .._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
+from .._queues.values import Queue, children_of, leaves
+from . import facts
 
 Object = dict[str, t.Any]
 # Namespace and name.

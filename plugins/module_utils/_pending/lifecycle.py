@@ -12,31 +12,24 @@ import dataclasses
 import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_synced
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, attempt, each, reason
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import event_time
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import virtual_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SHARD
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
-    Answer,
-    Cluster,
-    Key,
-    Object,
-    key_name,
-    key_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import last_error, report
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.workloads import pods_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, readable
+from .._common.errors import TenancyError
+from .._common.ownership import is_synced
+from .._common.parties import Unread, attempt, each, reason
+from .._common.pods import event_time
+from .._common.quantity import whole
+from .._common.synced import virtual_name
+from .._kai.facts import NAMESPACE, SHARD
+from .._probe_kai.facts import POD_GROUP
+from .._queues.facts import API_VERSION, KIND
+from .._queues.values import from_live, readable
+from . import facts
+from .cluster import Answer, Cluster, Key, Object, key_name, key_of
+from .status import last_error, report
+from .workloads import pods_of
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Result, Run
 
 # Pods that have succeeded are many, and none of them waits or holds anything.
 _PODS = "status.phase!=Succeeded"

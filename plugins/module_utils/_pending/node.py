@@ -12,19 +12,11 @@ import datetime
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import ENDED, container_statuses, event_time
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
-    Answer,
-    Cluster,
-    Key,
-    Object,
-    key_name,
-    key_of,
-    line,
-)
+from .._common.parties import Unread, each
+from .._common.pods import ENDED, container_statuses, event_time
+from .._common.values import moment
+from . import facts
+from .cluster import Answer, Cluster, Key, Object, key_name, key_of, line
 
 # --- between a virtual cluster and its host cluster ------------------------------------------------------------------
 

@@ -18,41 +18,21 @@ import math
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
-    container_statuses,
-    event_time,
-    is_ready,
-    pod_state,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE, dotted, facts_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
-    FRACTION_NOTE,
-    MEMORY_NOTE,
-    RESERVED_GPU_NOTE,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, held, is_reservation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import asked, facts, node, workloads
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
-    Answer,
-    Cluster,
-    Object,
-    Told,
-    conditions_of,
-    group_key,
-    key_name,
-    key_of,
-    line,
-    scheduler_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import OVER_LIMIT, POD_GROUP_NOTE, SUB_GROUP_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors
+from .._common.ownership import annotations_of, labels_of
+from .._common.parties import Unread, each
+from .._common.pods import container_statuses, event_time, is_ready, pod_state
+from .._common.quantity import quantity
+from .._common.text import LONGEST_LINE, shown
+from .._common.values import moment
+from .._kai.facts import RESERVATION_NAMESPACE, dotted, facts_of
+from .._kai.status import is_error, log_cause, plain_lines
+from .._nodes.facts import FRACTION_NOTE, MEMORY_NOTE, RESERVED_GPU_NOTE
+from .._nodes.status import gpus_of, held, is_reservation
+from .._probe_kai.facts import OVER_LIMIT, POD_GROUP_NOTE, SUB_GROUP_LABEL
+from .._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
+from .._queues.values import ancestors
+from . import asked, facts, node, workloads
+from .cluster import Answer, Cluster, Object, Told, conditions_of, group_key, key_name, key_of, line, scheduler_of
 
 # pkg/scheduler/api/unschedule_info.go, alike from v0.7.11 to v0.17.0.
 _LIMIT = re.compile(

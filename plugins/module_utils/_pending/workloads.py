@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import Answer, Cluster, Object, line
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.node import refusal_of
+from .._common.quantity import whole
+from .cluster import Answer, Cluster, Object, line
+from .node import refusal_of
 
 
 class Pods(t.NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from .._common.errors import TenancyError
 
 Object = dict[str, t.Any]
 

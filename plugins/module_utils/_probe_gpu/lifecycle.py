@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import NODE_NOTE, Object, Settings, manifest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.status import crowded_out, outcome, why_not
+from .._common.errors import TenancyError
+from .._common.wait import Deadline, wait_for
+from .._nodes.status import offered
+from .._probe.lifecycle import own_namespace
+from .._probe.status import record
+from .plan import NODE_NOTE, Object, Settings, manifest
+from .status import crowded_out, outcome, why_not
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 
 class Probe:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
+from .._nodes.facts import GPU_RESOURCE
+from .._probe.plan import pod_spec
 
 Object = dict[str, t.Any]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, GPU_UUID
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message, untolerated
+from .._common.pods import pod_state
+from .._nodes.facts import GPU_RESOURCE, GPU_UUID
+from .._nodes.status import held, offered
+from .._probe.status import termination_message, untolerated
 
 Object = dict[str, t.Any]
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_image.plan import IMAGE_NOTE, Object, Settings, manifest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_image.status import outcome
+from .._common.errors import TenancyError
+from .._common.wait import Deadline, wait_for
+from .._probe.lifecycle import own_namespace
+from .._probe.status import record
+from .plan import IMAGE_NOTE, Object, Settings, manifest
+from .status import outcome
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 
 def probe(kube: Kube, settings: Settings, deadline: Deadline) -> list[Object]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
+from .._probe.plan import pod_spec
 
 Object = dict[str, t.Any]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, is_ended, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .._common.pods import container_statuses, is_ended, pod_state
+from .._common.text import shown
 
 Object = dict[str, t.Any]
 

@@ -14,48 +14,24 @@ import json
 import math
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
-    NAMESPACE,
-    OPERATOR,
-    RESERVATION_NAMESPACE,
-    SCHEDULERS,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, RESERVED_GPU_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import with_labels
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai import status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
-    FAILED,
-    FINGERPRINT_KEY,
-    NOT_TRIED,
-    PASSED,
-    POD_GROUP,
-    RECORD,
-    REPORT_KEY,
-    SHARING,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (
-    NONE,
-    Capacity,
-    Check,
-    Settings,
-    allocated,
-    free_gpus,
-    gpu_memory,
-    plan,
-    result,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, leaves
+from .._common.errors import TenancyError
+from .._common.ownership import OWNED_LABELS, annotations_of
+from .._common.quantity import devices
+from .._common.values import stamp
+from .._common.wait import Deadline, when_webhook_answers
+from .._kai.facts import NAMESPACE, OPERATOR, RESERVATION_NAMESPACE, SCHEDULERS
+from .._nodes.facts import GPU_RESOURCE, RESERVED_GPU_NOTE
+from .._nodes.status import with_labels
+from .._probe.lifecycle import own_namespace
+from .._queues.facts import API_VERSION, KIND
+from .._queues.validation import parse
+from .._queues.values import from_live, leaves
+from . import status
+from .facts import FAILED, FINGERPRINT_KEY, NOT_TRIED, PASSED, POD_GROUP, RECORD, REPORT_KEY, SHARING
+from .plan import NONE, Capacity, Check, Settings, allocated, free_gpus, gpu_memory, plan, result
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from .._common.run import Result, Run
 
 Object = dict[str, t.Any]
 

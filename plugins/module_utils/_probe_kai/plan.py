@@ -18,30 +18,14 @@ import math
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
-    FRACTION_NOTE,
-    GPU_MEMORY_LABEL,
-    GPU_RESOURCE,
-    MEMORY_NOTE,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
-    BURST,
-    CHECKS,
-    FAILED,
-    GPU_MEMORY,
-    LOWEST_PRIORITY,
-    MEMORY_STEP,
-    NOT_TRIED,
-    POD_GROUP,
-    POD_GROUP_NOTE,
-    SHARING,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, ancestors
+from .._common.ownership import labels_of
+from .._common.quantity import quantity, whole
+from .._kai.facts import SCHEDULER_NAME
+from .._nodes.facts import FRACTION_NOTE, GPU_MEMORY_LABEL, GPU_RESOURCE, MEMORY_NOTE
+from .._nodes.status import held, offered
+from .._queues.facts import QUEUE_LABEL
+from .._queues.values import Queue, ancestors
+from .facts import BURST, CHECKS, FAILED, GPU_MEMORY, LOWEST_PRIORITY, MEMORY_STEP, NOT_TRIED, POD_GROUP, POD_GROUP_NOTE, SHARING
 
 Object = dict[str, t.Any]
 Amount = decimal.Decimal

@@ -14,20 +14,15 @@ import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
-    container_statuses,
-    event_time,
-    is_ended,
-    is_ready,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVED_GPU_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, held
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
+from .._common.documents import parse_json
+from .._common.ownership import annotations_of
+from .._common.pods import container_statuses, event_time, is_ended, is_ready
+from .._common.quantity import quantity
+from .._kai.facts import RESERVATION_NAMESPACE
+from .._kai.status import is_error, log_cause, plain_lines
+from .._nodes.facts import RESERVED_GPU_NOTE
+from .._nodes.status import gpu_groups, held
+from .facts import (
     ACCEPTED,
     BURST,
     CHECKS,
@@ -44,7 +39,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
     POD_GROUP_NOTE,
     REPORT_KEY,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import NONE, Amount, Check, Object, result
+from .plan import NONE, Amount, Check, Object, result
 
 # A verdict and its reason; without a verdict, what was observed so far.
 Verdict: t.TypeAlias = "tuple[str | None, str]"

@@ -9,27 +9,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import (
-    NAME,
-    PATHS,
-    POLICY,
-    POLICY_TIMEOUT,
-    TIMEOUT,
-    Object,
-    Settings,
-    client,
-    places,
-    policy,
-    server,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.status import reaching, results, server_address
+from .._common.errors import TenancyError
+from .._common.wait import Deadline, wait_for
+from .._probe.lifecycle import own_namespace
+from .._probe.plan import IMAGE
+from .plan import NAME, PATHS, POLICY, POLICY_TIMEOUT, TIMEOUT, Object, Settings, client, places, policy, server
+from .status import reaching, results, server_address
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 
 def probe(

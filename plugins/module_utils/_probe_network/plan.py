@@ -13,10 +13,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE, page_spec, pod_spec
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
+from .._common.errors import TenancyError
+from .._common.pods import is_ready
+from .._probe.plan import IMAGE, page_spec, pod_spec
+from .._probe.status import untolerated
 
 Object = dict[str, t.Any]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import PATHS, SERVER, Object, client_name
+from .._common.pods import is_ready, pod_state
+from .._probe.status import record
+from .plan import PATHS, SERVER, Object, client_name
 
 
 def server_address(pods: list[Object]) -> tuple[str | None, str]:

@@ -11,35 +11,26 @@ import dataclasses
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import with_labels
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, NOT_TRIED, PASSED, POD_GROUP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import (
-    CHECKS,
-    FIRST,
-    HOLD,
-    PARENT,
-    SECOND,
-    SHARD,
-    TOPOLOGY,
-    TOPOLOGY_NAME,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.plan import Room, Scenario, Step, room, scenario
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.status import difference
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
+from .._common.errors import TenancyError
+from .._common.ownership import is_owned
+from .._common.wait import Deadline, wait_for, when_webhook_answers
+from .._kai.facts import NAMESPACE
+from .._kai.status import scheduler_version
+from .._kai.validation import release
+from .._nodes.status import with_labels
+from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
+from .._probe.status import concluded
+from .._probe_kai.facts import FAILED, NOT_TRIED, PASSED, POD_GROUP
+from .._probe_kai.plan import Settings, result
+from .._queues.facts import API_VERSION, KIND
+from .._queues.validation import parse
+from .._queues.values import manifest
+from .facts import CHECKS, FIRST, HOLD, PARENT, SECOND, SHARD, TOPOLOGY, TOPOLOGY_NAME
+from .plan import Room, Scenario, Step, room, scenario
+from .status import difference
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from .._common.run import Result, Run
 
 Object = dict[str, t.Any]
 

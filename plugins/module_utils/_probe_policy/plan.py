@@ -14,25 +14,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, MEMORY_NOTE, RESERVED_GPU_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE, SUB_GROUP_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import STAY, Settings, make_pod
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import (
-    FIRST,
-    HIGH,
-    HOSTNAME,
-    LEAST_NOTE,
-    LOW,
-    MOST,
-    PARENT,
-    SECOND,
-    TOPOLOGY,
-    TOPOLOGY_NAME,
-    WEIGHTS,
-)
+from .._common.ownership import OWNED_LABELS, annotations_of
+from .._common.pods import is_ended
+from .._nodes.facts import FRACTION_NOTE, MEMORY_NOTE, RESERVED_GPU_NOTE
+from .._nodes.status import held, offered
+from .._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE, SUB_GROUP_LABEL
+from .._probe_kai.plan import STAY, Settings, make_pod
+from .facts import FIRST, HIGH, HOSTNAME, LEAST_NOTE, LOW, MOST, PARENT, SECOND, TOPOLOGY, TOPOLOGY_NAME, WEIGHTS
 
 Object = dict[str, t.Any]
 

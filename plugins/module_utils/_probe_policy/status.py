@@ -10,8 +10,8 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problem
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.plan import Step
+from .._common.pods import pod_problem
+from .plan import Step
 
 Object = dict[str, t.Any]
 

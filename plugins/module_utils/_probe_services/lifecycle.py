@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.plan import (
+from .._common.errors import TenancyError
+from .._common.ownership import is_owned
+from .._common.pods import is_ready, pod_state
+from .._common.wait import Deadline, wait_for
+from .._probe.lifecycle import CLEAN_UP, own_namespace
+from .._probe.status import record
+from .plan import (
     EGRESS,
     INGRESS,
     SERVER,
@@ -29,10 +29,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.pl
     host_client_name,
     server,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.status import address_of, outcome
+from .status import address_of, outcome
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 
 def probe(host: Kube, inside: Kube, settings: Settings, checks: t.Sequence[Check], deadline: Deadline) -> list[Object]:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE, pod_spec
+from .._common.ownership import OWNED_LABELS
+from .._probe.plan import IMAGE, pod_spec
 
 Object = dict[str, t.Any]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.plan import EGRESS, Check, Object
+from .._common.ownership import labels_of
+from .._common.pods import is_ready, pod_state
+from .._probe.status import termination_message
+from .plan import EGRESS, Check, Object
 
 
 def address_of(service: t.Mapping[str, t.Any], pods: t.Iterable[Object]) -> str:

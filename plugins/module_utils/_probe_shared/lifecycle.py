@@ -9,36 +9,24 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector, with_labels
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
-    ACCEPTED,
-    FAILED,
-    LOST_RESERVATION,
-    NOT_TRIED,
-    POD_GROUP,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import (
-    CHECKS,
-    NO_QUEUE,
-    Check,
-    make_check,
-    shortage,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.status import Seen, Verdict, judge, judge_refusal
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import namespace_of
+from .._common.errors import TenancyError
+from .._common.pods import pod_state
+from .._common.wait import Deadline, wait_for
+from .._nodes.status import node_selector, with_labels
+from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
+from .._probe.status import concluded
+from .._probe_kai.facts import ACCEPTED, FAILED, LOST_RESERVATION, NOT_TRIED, POD_GROUP
+from .._probe_kai.plan import Settings, result
+from .._queues.facts import API_VERSION, KIND
+from .._queues.validation import parse
+from .._queues.values import leaves
+from .._vcluster.facts import namespace_of
+from .plan import CHECKS, NO_QUEUE, Check, make_check, shortage
+from .status import Seen, Verdict, judge, judge_refusal
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Result, Run
 
 Object = dict[str, t.Any]
 

@@ -10,21 +10,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import VISIBLE_DEVICES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (
-    STAY,
-    Capacity,
-    Settings,
-    allocated,
-    free_gpus,
-    make_pod,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import GPU_QUOTA
+from .._admission.facts import VISIBLE_DEVICES
+from .._common.quantity import quantity
+from .._nodes.facts import FRACTION_NOTE
+from .._probe.plan import pod_spec
+from .._probe_kai.plan import STAY, Capacity, Settings, allocated, free_gpus, make_pod
+from .._queues.facts import QUEUE_LABEL
+from .._queues.values import from_live
+from .._vcluster.facts import GPU_QUOTA
 
 Object = dict[str, t.Any]
 

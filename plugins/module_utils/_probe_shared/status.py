@@ -11,13 +11,13 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, GPU_UUID, RESERVED_GPU_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, PASSED, POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import DEVICES, FRACTION, QUEUE, Check
+from .._common.ownership import annotations_of, labels_of
+from .._common.pods import pod_state
+from .._common.synced import synced_from, virtual_name
+from .._kai.facts import RESERVATION_NAMESPACE
+from .._nodes.facts import GPU_GROUP_LABEL, GPU_UUID, RESERVED_GPU_NOTE
+from .._probe_kai.facts import FAILED, PASSED, POD_GROUP_NOTE
+from .plan import DEVICES, FRACTION, QUEUE, Check
 
 Object = dict[str, t.Any]
 Verdict: t.TypeAlias = "tuple[str | None, str]"

@@ -10,15 +10,15 @@ from __future__ import annotations
 import secrets
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import PODS, own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import Object, Settings, manifests
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.status import foreign_schedulers, outcome
+from .._common.errors import TenancyError
+from .._common.wait import Deadline, wait_for
+from .._probe.lifecycle import PODS, own_namespace
+from .._probe.status import record
+from .plan import Object, Settings, manifests
+from .status import foreign_schedulers, outcome
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 CHECKS = ("page", "scheduler")
 # What pods come from in the probe's namespace.

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE, page_spec, pod_spec
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
+from .._probe.plan import IMAGE, page_spec, pod_spec
+from .._queues.facts import QUEUE_LABEL
 
 Object = dict[str, t.Any]
 

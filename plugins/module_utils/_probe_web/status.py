@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import NAME, SCHEDULER, Object
+from .._common.pods import is_ready, pod_state
+from .._probe.status import termination_message
+from .plan import NAME, SCHEDULER, Object
 
 
 def outcome(pods: list[Object], token: str) -> tuple[str | None, str]:

@@ -11,20 +11,17 @@ import functools
 import itertools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import Change, plan, pods_in_use
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import (
-    overcommitted_quotas,
-    refuse_queues_in_use,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue
+from .._common.errors import refuse
+from .._common.parallel import concurrently
+from .._common.wait import when_webhook_answers
+from .facts import API_VERSION, KIND
+from .plan import Change, plan, pods_in_use
+from .validation import overcommitted_quotas, refuse_queues_in_use
+from .values import Queue
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Run
 
 
 def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:

@@ -10,27 +10,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MANAGER,
-    OWNED_LABELS,
-    is_owned,
-    labels_of,
-    last_write,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL, Object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
-    Queue,
-    fields,
-    from_live,
-    levels,
-    manifest,
-    path_of,
-    spec_of,
-)
+from .._common.errors import TenancyError
+from .._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of, last_write
+from .._common.pods import is_ended
+from .._common.text import shown
+from .._common.values import Write
+from .facts import DEFAULT_QUEUE, QUEUE_LABEL, Object
+from .values import Queue, fields, from_live, levels, manifest, path_of, spec_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,19 +11,12 @@ import collections
 import decimal
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST, quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import AMOUNTS, RESOURCES, TEXTS, Object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
-    fields,
-    from_live,
-    levels,
-    readable,
-    spec_of,
-    used_to_users,
-)
+from .._common.ownership import is_owned
+from .._common.parties import Unread, each
+from .._common.quantity import MOST, quantity
+from .._common.text import shown
+from .facts import AMOUNTS, RESOURCES, TEXTS, Object
+from .values import fields, from_live, levels, readable, spec_of, used_to_users
 
 # Keys of the overview, and the status' names for them.
 _USES = {"allocated": "allocated", "allocated_non_preemptible": "allocatedNonPreemptible", "requested": "requested"}

@@ -10,28 +10,14 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import DEEPEST, depth
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import named, said
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import (
-    AMOUNTS,
-    DEFAULT_PRIORITY,
-    DEFAULTS,
-    KEYS,
-    RESOURCES,
-    TEXTS,
-    Object,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
-    Queue,
-    children_of,
-    leaves,
-    to_api,
-    to_users,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import levels as levels_of
+from .._common.documents import DEEPEST, depth
+from .._common.errors import TenancyError, refuse
+from .._common.quantity import MOST
+from .._common.schema import named, said
+from .._common.text import shown
+from .facts import AMOUNTS, DEFAULT_PRIORITY, DEFAULTS, KEYS, RESOURCES, TEXTS, Object
+from .values import Queue, children_of, leaves, to_api, to_users
+from .values import levels as levels_of
 
 # A queue's name is also the value of the label kai.scheduler/queue on pods, so it is as short as one.
 _NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -16,20 +16,10 @@ import decimal
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST, number, plain, quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import (
-    AMOUNTS,
-    API_VERSION,
-    DEFAULT_PRIORITY,
-    DEFAULTS,
-    KIND,
-    RESOURCES,
-    TEXTS,
-    UNLIMITED,
-    Object,
-)
+from .._common.ownership import OWNED_LABELS
+from .._common.parties import Unread, each
+from .._common.quantity import MOST, number, plain, quantity
+from .facts import AMOUNTS, API_VERSION, DEFAULT_PRIORITY, DEFAULTS, KIND, RESOURCES, TEXTS, UNLIMITED, Object
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)")
 # A number of JSON that is small has a power of ten: 0.00001 is 1e-05.

@@ -13,25 +13,18 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digested
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change as Difference
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge, differences
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import upgrade_notes
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, without_migration
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, written
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
-    CHANGE,
-    FORMAT,
-    HOLD,
-    PROMOTE,
-    SCHEDULER,
-    VERDICT,
-)
+from .._common.ownership import is_owned
+from .._common.schema import Problems, plain
+from .._common.secrets import digested
+from .._common.text import LONGEST_LINE, shown
+from .._common.values import Change as Difference
+from .._common.values import Values, deep_merge, differences
+from .._kai.facts import upgrade_notes
+from .._kai.validation import release
+from .._kai.values import chart_values, without_migration
+from .._queues.validation import parse
+from .._queues.values import from_live, written
+from .facts import CHANGE, FORMAT, HOLD, PROMOTE, SCHEDULER, VERDICT
 
 Data = dict[str, t.Any]
 

@@ -15,44 +15,31 @@ import math
 import typing as t
 import uuid
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MANAGER,
-    annotations_of,
-    is_owned,
-    labels_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE as KAI_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, plain_lines, without_names
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import empty_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import TOPOLOGY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, DEFAULT_QUEUES, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
-    EVICT_REASON,
-    KWOK_NAMESPACE,
-    NAMESPACE,
-    NAMESPACES,
-    PLAYER_NOTE,
-    RUNS_NOTE,
-    SIMULATED,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.metrics import PORT, Meter
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.recording import Recorder
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import ENDED, Round, Watch, by_submitted_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL
+from .._common.errors import TenancyError
+from .._common.ownership import MANAGER, annotations_of, is_owned, labels_of
+from .._common.parallel import concurrently
+from .._common.pods import is_ready, pod_problems
+from .._common.text import shown
+from .._common.wait import wait_for
+from .._kai.facts import NAMESPACE as KAI_NAMESPACE
+from .._kai.facts import SCHEDULERS
+from .._kai.status import is_error, plain_lines, without_names
+from .._nodes.facts import RESERVATION_APP
+from .._probe.lifecycle import empty_namespace
+from .._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
+from .._probe_policy.facts import TOPOLOGY
+from .._queues.facts import API_VERSION, DEFAULT_QUEUES, KIND
+from .._queues.validation import parse as parse_queues
+from .._vcluster.facts import HOST_SCHEDULER_LABEL
+from . import plan
+from .facts import EVICT_REASON, KWOK_NAMESPACE, NAMESPACE, NAMESPACES, PLAYER_NOTE, RUNS_NOTE, SIMULATED
+from .metrics import PORT, Meter
+from .model import Trace, Workload
+from .recording import Recorder
+from .status import ENDED, Round, Watch, by_submitted_name
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._common.run import Run
 
 Object = dict[str, t.Any]
 KINDS = (POD_GROUP, ("v1", "Pod"))

@@ -11,8 +11,8 @@ import collections
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Fields
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import FORMAT, NODES, WORKLOAD
+from .._common.schema import Fields
+from .facts import FORMAT, NODES, WORKLOAD
 
 Data = dict[str, t.Any]
 

@@ -11,8 +11,8 @@ import math
 import random
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Nodes, Trace, Workload, workload
+from .._common.errors import TenancyError, did_you_mean
+from .model import Nodes, Trace, Workload, workload
 
 Data = dict[str, t.Any]
 # Of fractions: with four, or with six of pods half as long, a quarter of the rounds or more showed no reservation that was lost (#1103).

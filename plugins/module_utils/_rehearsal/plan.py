@@ -16,28 +16,14 @@ import math
 import types
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
-    FRACTION_NOTE,
-    GPU_MEMORY_LABEL,
-    GPU_RESOURCE,
-    MEMORY_NOTE,
-    RESERVATION_APP,
-    RESERVED_GPU_NOTE,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import TOPOLOGY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
-    KWOK_NAMESPACE,
-    NAMESPACE,
-    POD_LABEL,
-    RUNS_NOTE,
-    SIMULATED,
-    WORKLOAD_LABEL,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL
+from .._common.ownership import OWNED_LABELS
+from .._nodes.facts import FRACTION_NOTE, GPU_MEMORY_LABEL, GPU_RESOURCE, MEMORY_NOTE, RESERVATION_APP, RESERVED_GPU_NOTE
+from .._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
+from .._probe_policy.facts import TOPOLOGY
+from .._queues.facts import QUEUE_LABEL
+from .._vcluster.facts import HOST_SCHEDULER_LABEL
+from .facts import KWOK_NAMESPACE, NAMESPACE, POD_LABEL, RUNS_NOTE, SIMULATED, WORKLOAD_LABEL
+from .model import Trace, Workload
 
 PRIORITY_CLASS = ("scheduling.k8s.io/v1", "PriorityClass")
 Object = dict[str, t.Any]

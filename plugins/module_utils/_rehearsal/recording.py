@@ -21,30 +21,19 @@ import math
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import held_by, is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number, plain, quantity, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
-    FRACTION_NOTE,
-    GPU_MEMORY_LABEL,
-    MEMORY_NOTE,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, offered, part_of_gpu
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
-    Queue,
-    children_of,
-    from_live,
-    leaves,
-    readable,
-    written,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import model
+from .._common.ownership import annotations_of, labels_of
+from .._common.parties import Unread, each
+from .._common.pods import held_by, is_ended
+from .._common.quantity import number, plain, quantity, whole
+from .._common.text import shown
+from .._common.values import moment
+from .._nodes.facts import FRACTION_NOTE, GPU_MEMORY_LABEL, MEMORY_NOTE
+from .._nodes.status import gpus_of, offered, part_of_gpu
+from .._probe_kai.facts import POD_GROUP_NOTE
+from .._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
+from .._queues.validation import parse
+from .._queues.values import Queue, children_of, from_live, leaves, readable, written
+from . import model
 
 Object = dict[str, t.Any]
 T = t.TypeVar("T")

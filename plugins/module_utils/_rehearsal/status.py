@@ -16,31 +16,16 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import plain
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduling_reasons
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
-    GPU_MEMORY_LABEL,
-    RESERVATION_APP,
-    RESERVED_GPU_NOTE,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, gpus_of, offered, part_of_gpu
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, ancestors, leaves
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
-    EXPLAINED,
-    GRACE,
-    KEPT,
-    ONE_OWNER,
-    PLACEMENT,
-    POD_LABEL,
-    RESERVED,
-    WHOLE_GROUPS,
-    WITHIN_LIMITS,
-    WORKLOAD_LABEL,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace
+from .._common.ownership import annotations_of, labels_of
+from .._common.quantity import plain
+from .._kai.status import scheduling_reasons
+from .._nodes.facts import GPU_MEMORY_LABEL, RESERVATION_APP, RESERVED_GPU_NOTE
+from .._nodes.status import gpu_groups, gpus_of, offered, part_of_gpu
+from .._probe.status import untolerated
+from .._probe_kai.facts import POD_GROUP_NOTE
+from .._queues.values import Queue, ancestors, leaves
+from .facts import EXPLAINED, GRACE, KEPT, ONE_OWNER, PLACEMENT, POD_LABEL, RESERVED, WHOLE_GROUPS, WITHIN_LIMITS, WORKLOAD_LABEL
+from .model import Trace
 
 Object = dict[str, t.Any]
 ENDED = ("Succeeded", "Failed")

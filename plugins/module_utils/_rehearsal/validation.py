@@ -11,20 +11,13 @@ import math
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import model
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
-    FORMAT,
-    NODES,
-    THRESHOLD,
-    THRESHOLDS,
-    TRACE,
-    WORKLOAD,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Sample, Violation
+from .._common.quantity import quantity
+from .._common.schema import Problems, plain
+from .._queues import validation as queues
+from .._queues.values import leaves
+from . import model
+from .facts import FORMAT, NODES, THRESHOLD, THRESHOLDS, TRACE, WORKLOAD
+from .status import Round, Sample, Violation
 
 Data = dict[str, t.Any]
 

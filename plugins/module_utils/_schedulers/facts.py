@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
-    NAMESPACE,
-    RESERVATION_NAMESPACE,
-    SCALE_ADJUST_NAMESPACE,
-)
+from .._kai.facts import NAMESPACE, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE
 
 # Label of the namespace of such a scheduler, with its name, which is also that of the namespace and of the Helm release.
 LABEL = "kubegpu.tenancy/scheduler"

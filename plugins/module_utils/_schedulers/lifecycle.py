@@ -10,21 +10,21 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, load_documents
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of, last_write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import LABEL, NAME, WORKLOADS, is_reserved
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.status import judge, told, unready
+from .._common.documents import Unreadable, load_documents
+from .._common.errors import TenancyError
+from .._common.ownership import Object, labels_of, last_write
+from .._common.pods import pod_problems
+from .._common.text import shown
+from .._common.wait import wait_for
+from .._helm.lifecycle import HelmRelease
+from .facts import LABEL, NAME, WORKLOADS, is_reserved
+from .status import judge, told, unready
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+    from .._adapters.helm import Chart
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Result, Run
+    from .._common.values import Values
 
 _WHY = "its virtual cluster is to have another scheduler, or none"
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import LABEL, MOST, NAME, is_reserved
+from .._common.errors import TenancyError
+from .._common.ownership import Object, labels_of
+from .._common.text import shown
+from .facts import LABEL, MOST, NAME, is_reserved
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import NOT_SYNCED
+from .._common.ownership import NOT_SYNCED
 
 # ConfigMap in the tenant's namespace: what was verified, and what that rests on.
 RECORD = "kubegpu-verified"

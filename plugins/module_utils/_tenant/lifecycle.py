@@ -11,35 +11,29 @@ import dataclasses
 import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import API_VERSION as ADMISSION
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import BINDING, POLICY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MARKER_LABEL,
-    OWNED_LABELS,
-    OWNED_SELECTOR,
-    annotations_of,
-    is_owned,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.current import chosen
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant import facts, status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Due, Live, Verified
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from .._admission.facts import API_VERSION as ADMISSION
+from .._admission.facts import BINDING, POLICY
+from .._common.errors import TenancyError
+from .._common.ownership import MARKER_LABEL, OWNED_LABELS, OWNED_SELECTOR, annotations_of, is_owned
+from .._common.parties import attempt
+from .._common.synced import SYNCED_FROM_LABEL
+from .._common.text import shown
+from .._desired.model import Tenant
+from .._kai import facts as kai
+from .._kai.status import scheduler_version
+from .._kubeconfig.current import chosen
+from .._metrics.lifecycle import find_all
+from .._probe_kai.facts import POD_GROUP
+from .._queues.facts import API_VERSION
+from .._queues.plan import plan
+from .._queues.status import counted
+from .._queues.validation import parse
+from .._vcluster import facts as vc
+from . import facts, status
+from .status import Due, Live, Verified
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 Object = dict[str, t.Any]
 Ask = t.Callable[[Object, str], list[Object]]

@@ -17,20 +17,20 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of, own
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, image_tag, is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import shown as shown_object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, TIME, VERIFY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import control_plane_pods, is_paused, judge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import expiry
+from .._common.documents import parse_json
+from .._common.ownership import annotations_of, labels_of, own
+from .._common.pods import container_statuses, image_tag, is_ended
+from .._common.synced import synced_from
+from .._common.text import shown
+from .._common.values import stamp
+from .._desired.model import Tenant
+from .._kai import facts as kai
+from .._metrics.plan import shown as shown_object
+from .._nodes.status import owners
+from .._vcluster import facts as vc
+from .._vcluster.status import control_plane_pods, is_paused, judge
+from .._vcluster.values import expiry
+from .facts import CHANGE, RECORD, TIME, VERIFY
 
 Object = dict[str, t.Any]
 

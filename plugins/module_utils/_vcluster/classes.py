@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_SELECTOR, labels_of, last_write, own
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CLASSES, LISTED_BASIC, LISTED_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import classes_to_list, is_zero_trust
+from .._common.ownership import OWNED_SELECTOR, labels_of, last_write, own
+from .facts import CLASSES, LISTED_BASIC, LISTED_CLASS
+from .status import classes_to_list, is_zero_trust
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._common.run import Run
 
 Object = dict[str, t.Any]
 

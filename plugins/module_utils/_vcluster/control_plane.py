@@ -10,20 +10,15 @@ from __future__ import annotations
 import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
-    CONTROL_PLANE,
-    DNS_PATH,
-    KUBECONFIG_SECRET,
-    READY_PATH,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import failure_lines, judge
+from .._common.errors import TenancyError
+from .._common.ownership import MARKER_LABEL
+from .._kubeconfig import values as kubeconfig
+from .facts import CONTROL_PLANE, DNS_PATH, KUBECONFIG_SECRET, READY_PATH
+from .status import failure_lines, judge
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+    from .._adapters.kubernetes import Kube
+    from .._common.wait import Deadline
 
 Object = dict[str, t.Any]
 # One authenticated GET by a kubeconfig; raises TenancyError, with ``permanent`` where no waiting helps.

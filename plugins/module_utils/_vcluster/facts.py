@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import NOT_SYNCED
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
+from .._common.errors import TenancyError
+from .._common.ownership import NOT_SYNCED
+from .._common.quantity import whole
+from .._common.values import Values, deep_merge
 
 CHART = "vcluster"
 REPOSITORY = "https://charts.loft.sh"

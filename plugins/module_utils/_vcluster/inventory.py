@@ -14,20 +14,16 @@ import base64
 import collections
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import own
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
-    CONFIG_SECRET,
-    CONTROL_PLANE,
-    KUBECONFIG_SECRET,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import describe
+from .._common.documents import load_document
+from .._common.ownership import own
+from .._common.parties import Unread, each
+from .._common.values import Values
+from .._kubeconfig import values as kubeconfig
+from .facts import CONFIG_SECRET, CONTROL_PLANE, KUBECONFIG_SECRET
+from .status import describe
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 Object = dict[str, t.Any]
 # Namespace and name.

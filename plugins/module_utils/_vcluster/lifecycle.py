@@ -11,40 +11,23 @@ import datetime
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import (
-    have_policies,
-    have_record_policies,
-    remove_policies,
-    remove_record_policies,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MARKER_LABEL,
-    annotations_of,
-    is_owned,
-    labels_of,
-    last_write,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import marker
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.classes import ListedClasses
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import (
-    SETTLING,
-    Ask,
-    ControlPlane,
-    Readiness,
-    expired,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+from .._admission.lifecycle import have_policies, have_record_policies, remove_policies, remove_record_policies
+from .._admission.plan import policies
+from .._common.errors import TenancyError, check_all
+from .._common.ownership import MARKER_LABEL, annotations_of, is_owned, labels_of, last_write
+from .._common.pods import pods_gone
+from .._common.run import Result
+from .._common.synced import marker
+from .._common.values import Change
+from .._common.wait import wait_for
+from .._helm.lifecycle import HelmRelease
+from .._nodes.status import collisions
+from .._queues.validation import parse
+from .._queues.values import leaves
+from . import validation
+from .classes import ListedClasses
+from .control_plane import SETTLING, Ask, ControlPlane, Readiness, expired
+from .facts import (
     CILIUM,
     CONTROL_PLANE,
     CONTROL_PLANE_POLICY,
@@ -62,10 +45,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     minor_version,
     namespace_of,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.records import Records
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import is_paused, is_zero_trust, judge, lost_pods
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
+from .inventory import configs
+from .records import Records
+from .status import is_paused, is_zero_trust, judge, lost_pods
+from .values import (
     Wanted,
     has_dns,
     has_network_policies,
@@ -82,8 +65,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values i
 )
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.helm import Chart
+    from .._common.run import Run
 
 Object = dict[str, t.Any]
 # Finds the chart of a version, or raises TenancyError.

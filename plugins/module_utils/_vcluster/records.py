@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import enforces, have_record_policies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from .._admission.lifecycle import enforces, have_record_policies
+from .._common.errors import TenancyError
+from .._common.ownership import MARKER_LABEL
+from .._common.text import shown
+from .._common.wait import wait_for
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._common.run import Run
 
 Object = dict[str, t.Any]
 

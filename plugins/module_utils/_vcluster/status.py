@@ -11,19 +11,14 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of, own
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
-    container_statuses,
-    image_tag,
-    is_ended,
-    pod_state,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+from .._common.documents import parse_json
+from .._common.ownership import annotations_of, is_owned, labels_of, own
+from .._common.pods import container_statuses, image_tag, is_ended, pod_state
+from .._common.synced import synced_from, virtual_name
+from .._common.text import shown
+from .._common.values import Values
+from .._kai import facts as kai
+from .facts import (
     CHART,
     CRASH_LOOP_RESTARTS,
     LISTED_CLASS,
@@ -34,12 +29,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     TENANT_LABEL,
     TRUST_ANNOTATION,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
-    backing_store,
-    has_own_scheduler,
-    selected,
-    value_at,
-)
+from .values import backing_store, has_own_scheduler, selected, value_at
 
 Object = dict[str, t.Any]
 

@@ -13,12 +13,12 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices_or_none, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge, moment
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+from .._common.ownership import OWNED_LABELS, annotations_of, labels_of
+from .._common.quantity import devices_or_none, whole
+from .._common.values import Values, deep_merge, moment
+from .._nodes.facts import DEDICATED_TAINT
+from .._nodes.validation import Claim
+from .facts import (
     BOUNDED,
     DEFAULT_VERSION,
     EXPIRES_ANNOTATION,
@@ -34,7 +34,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
 )
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
+    from .._adapters.helm import Release
 
 Object = dict[str, t.Any]
 Params = t.Mapping[str, t.Any]
