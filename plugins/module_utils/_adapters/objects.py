@@ -18,8 +18,7 @@ from .._common.documents import LARGEST, Unreadable, parse_json
 from .._common.errors import TenancyError
 from .._common.quantity import MOST
 from .._common.text import shown
-
-Object = dict[str, t.Any]
+from .._common.values import JsonObject
 
 
 def _is_text(value: t.Any) -> bool:
@@ -64,7 +63,7 @@ _FORMS: dict[str, t.Callable[[t.Any], bool]] = {
 }
 
 
-def parsed(what: str, text: bytes | str, largest: int = LARGEST) -> Object:
+def parsed(what: str, text: bytes | str, largest: int = LARGEST) -> JsonObject:
     """Return the JSON object that a server answered.
 
     :arg what: names the call in the error, as in "Reading Pod web".
@@ -82,7 +81,7 @@ def parsed(what: str, text: bytes | str, largest: int = LARGEST) -> Object:
     return answer
 
 
-def checked(what: str, item: t.Any, api_version: str = "", kind: str = "") -> Object:
+def checked(what: str, item: t.Any, api_version: str = "", kind: str = "") -> JsonObject:
     """Return an object whose metadata has the form of the API; what is null there is left out.
 
     :arg api_version: of the kind that was asked for. The object gets it, and ``kind``, whatever it says itself.
@@ -166,7 +165,7 @@ class Pages:
             if more in self._seen:
                 raise self._unfinished("it names the same page again")
 
-    def _page(self, more: str) -> Object:
+    def _page(self, more: str) -> JsonObject:
         while True:
             try:
                 text = self._fetch(self._limit, more)

@@ -17,6 +17,7 @@ import json
 import typing as t
 
 from .._common.ownership import MARKER_LABEL, OWNED_LABELS
+from .._common.values import JsonObject
 from .._kai.facts import SCHEDULER_NAME
 from .._nodes.facts import GPU_GROUP_LABEL
 from .._queues.facts import QUEUE_LABEL
@@ -38,12 +39,10 @@ from .facts import (
     VISIBLE_DEVICES,
 )
 
-Object = dict[str, t.Any]
-
 
 def policies(
     tenant: str, trust: str | None, queues: t.Sequence[str] | None, shares_nodes: bool, gpu_sharing: bool
-) -> list[Object]:
+) -> list[JsonObject]:
     """Return the policies that a tenant needs, each with its binding; none where nothing is to be kept from it.
 
     :arg queues: names of the queues of the host cluster's KAI Scheduler that its pods may use; None where another one places them.
@@ -55,7 +54,7 @@ def policies(
     return device_policies(tenant) if trust == "partial" and shares_nodes and not gpu_sharing else []
 
 
-def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[Object]:
+def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[JsonObject]:
     """Return the policy of a tenant that shares the host cluster's KAI Scheduler, and its binding to the tenant's namespace.
 
     :arg queues: names of the queues that its pods may use.
@@ -65,13 +64,13 @@ def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> l
     return _policies(tenant, admits, _variables(), [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(by_kai=True)])
 
 
-def device_policies(tenant: str) -> list[Object]:
+def device_policies(tenant: str) -> list[JsonObject]:
     """Return the policy of a tenant that shares nodes with a scheduler of its own, and its binding to the tenant's namespace."""
     variables = {name: expression for name, expression in _variables().items() if name in ("created", "containers")}
     return _policies(tenant, "GPUs that are asked for", variables, _device_rules(by_kai=False))
 
 
-def record_policies(tenant: str) -> list[Object]:
+def record_policies(tenant: str) -> list[JsonObject]:
     """Return the policy that keeps a tenant's syncer from records of Helm in its namespace of the host cluster, and its binding.
 
     Helm finds the records of a release by their labels, whatever they are called (helm.sh/helm, pkg/storage/driver/secrets.go). It deletes
@@ -88,7 +87,7 @@ def record_policies(tenant: str) -> list[Object]:
     return _bound(record_policy_name(tenant), tenant, "no records of Helm by the tenant", chosen, match, {}, [rule])
 
 
-def _policies(tenant: str, admits: str, variables: dict[str, str], rules: list[tuple[str, str]]) -> list[Object]:
+def _policies(tenant: str, admits: str, variables: dict[str, str], rules: list[tuple[str, str]]) -> list[JsonObject]:
     """Return a policy for pods, and its binding.
 
     :arg rules: conditions that pods have to meet, and what those are told that do not.
@@ -102,12 +101,12 @@ def _policies(tenant: str, admits: str, variables: dict[str, str], rules: list[t
     return _bound(policy_name(tenant), tenant, admits, chosen, match, variables, rules)
 
 
-def _chosen(tenant: str) -> Object:
+def _chosen(tenant: str) -> JsonObject:
     # Whatever the API server would add is here, too, so that what is wanted can be compared with what there is.
     return {"namespaceSelector": {"matchLabels": {TENANT_LABEL: tenant}}, "objectSelector": {}, "matchPolicy": "Equivalent"}
 
 
-def _resources(*names: str) -> Object:
+def _resources(*names: str) -> JsonObject:
     return {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -121,11 +120,11 @@ def _bound(
     name: str,
     tenant: str,
     admits: str,
-    chosen: Object,
-    match: Object,
+    chosen: JsonObject,
+    match: JsonObject,
     variables: dict[str, str],
     rules: list[tuple[str, str]],
-) -> list[Object]:
+) -> list[JsonObject]:
     """Return a policy and its binding."""
     policy = (
         {"failurePolicy": "Fail"}

@@ -10,8 +10,9 @@ from __future__ import annotations
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.values import JsonObject
 from . import facts
-from .status import Object, Seen
+from .status import Seen
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
@@ -26,7 +27,7 @@ def read(kube: Kube) -> Seen:
     """Read a cluster, by a list of each kind."""
     unread: list[str] = []
 
-    def allowed(listed: t.Callable[[], list[Object]]) -> list[Object]:
+    def allowed(listed: t.Callable[[], list[JsonObject]]) -> list[JsonObject]:
         # What is only a note needs no further rights: a user who may look, and not more, can run drift.
         try:
             return listed()
@@ -53,7 +54,7 @@ def read(kube: Kube) -> Seen:
     )
 
 
-def _all(kube: Kube, *kinds: str) -> list[Object]:
+def _all(kube: Kube, *kinds: str) -> list[JsonObject]:
     # Mutating policies are a beta in many clusters, which somebody may have switched on.
     return [item for kind in kinds for item in kube.list(_HOOKS, kind) or kube.list(_BETA, kind)]
 

@@ -18,9 +18,9 @@ from .documents import DEEPEST
 from .errors import TenancyError, did_you_mean, refuse
 from .quantity import MOST
 from .text import shown
+from .values import JsonObject
 
 T = t.TypeVar("T")
-Data = dict[str, t.Any]
 # Where something stands: its key, and the place of what it stands in.
 _Place = t.Optional[tuple[t.Any, t.Any]]
 
@@ -86,7 +86,7 @@ class Problems(list[str]):
             self.add(path, f"must be {_TYPE_NAMES[kind]}, not {said(value)}{hint}.")
         return right
 
-    def mapping(self, value: t.Any, allowed: Fields, path: str) -> Data:
+    def mapping(self, value: t.Any, allowed: Fields, path: str) -> JsonObject:
         """Return the entries of a dictionary that are allowed and of the right type."""
         if not self.typed(value, dict, path):
             return {}

@@ -10,6 +10,8 @@ from __future__ import annotations
 import datetime
 import typing as t
 
+# What JSON or YAML has of an object, such as one of Kubernetes' API.
+JsonObject = dict[str, t.Any]
 Values = dict[str, t.Any]
 
 # What changes, from what, to what; None stands for absent.

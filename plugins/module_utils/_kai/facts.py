@@ -19,8 +19,8 @@ import dataclasses
 import typing as t
 
 from .._common.ownership import OWNED_LABELS
+from .._common.values import JsonObject
 
-Object = dict[str, t.Any]
 Version = tuple[int, int, int]
 
 CHART = RELEASE_NAME = "kai-scheduler"
@@ -575,7 +575,7 @@ ACCEPTED_ANNOTATION = "kubegpu.tenancy/accepted-hazards"
 EXPORT = ("kubegpu-kai-export", "kube-system")
 
 
-def foreign_crd(name: str) -> Object:
+def foreign_crd(name: str) -> JsonObject:
     """Return as much of another project's CRD as KAI needs to list its objects."""
     kind, version = FOREIGN_KINDS[name]
     plural, group = name.split(".", 1)

@@ -20,7 +20,7 @@ from .._common.parallel import concurrently
 from .._common.parties import reason
 from .._common.pods import pod_problems, pods_gone
 from .._common.run import Step
-from .._common.values import merge_patch
+from .._common.values import JsonObject, merge_patch
 from .._common.wait import wait_for, when_webhook_answers
 from .._helm.lifecycle import HelmRelease
 from .._queues.facts import API_VERSION, KIND
@@ -37,7 +37,6 @@ if t.TYPE_CHECKING:
     from .._common.run import Result, Run
     from .._common.values import Values
 
-Object = dict[str, t.Any]
 
 QUEUE = (API_VERSION, KIND)
 
@@ -83,7 +82,7 @@ class Installation:
         # Whether another release, or other values, take the place of what is installed.
         self.replaces = False
         # What the chart makes with these values; rendered where something changes.
-        self.manifests: list[Object] = []
+        self.manifests: list[JsonObject] = []
         # What a downgrade that was killed left for the next run.
         self.export = self.kube.get("v1", "Secret", *facts.EXPORT)
 
@@ -353,7 +352,7 @@ class Installation:
         ]
         concurrently(lambda name: self.kube.delete("apps/v1", "Deployment", name, facts.NAMESPACE), deployments)
 
-    def _hand_over(self, item: Object) -> None:
+    def _hand_over(self, item: JsonObject) -> None:
         """Have helm own an object that the former operator made and that this chart makes itself: it would refuse to touch it.
 
         A Deployment is deleted, for helm to make anew: what the operator set there could exclude what the chart sets.
@@ -380,7 +379,7 @@ class Installation:
         else:
             self.kube.patch(*facts.CONFIG, {"spec": merge_patch(live["spec"], config["spec"])})
 
-    def _scheduler_pods(self) -> list[Object]:
+    def _scheduler_pods(self) -> list[JsonObject]:
         return self.kube.list("v1", "Pod", facts.NAMESPACE, f"app={self.release.scheduler}")
 
     def _restart(self) -> None:
@@ -455,7 +454,7 @@ def absent(run: Run, purge: bool) -> Result:
     return run.result(notes=[])
 
 
-def _exported(secret: Object) -> list[Object]:
+def _exported(secret: JsonObject) -> list[JsonObject]:
     """Return the queues in the Secret that keeps them over a change of their CRD; others of its objects are none.
 
     :raises TenancyError: where it holds no list.

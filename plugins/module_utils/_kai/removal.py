@@ -14,14 +14,13 @@ import typing as t
 from .._common.ownership import is_owned
 from .._common.parallel import concurrently
 from .._common.pods import pods_gone
+from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from . import facts, status
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
     from .._helm.lifecycle import HelmRelease
-
-Object = dict[str, t.Any]
 
 
 class Leftover(t.NamedTuple):
@@ -101,7 +100,11 @@ class Removal:
         return [item for kind in facts.WEBHOOK_KINDS for item in self._list(facts.ADMISSION, kind, status.is_kai_webhook)]
 
     def _list(
-        self, api_version: str, kind: str, wanted: t.Callable[[Object], bool] = lambda _item: True, namespace: str | None = None
+        self,
+        api_version: str,
+        kind: str,
+        wanted: t.Callable[[JsonObject], bool] = lambda _item: True,
+        namespace: str | None = None,
     ) -> list[Leftover]:
         return [
             Leftover(api_version, kind, item["metadata"]["name"], "deletionTimestamp" in item["metadata"], namespace)

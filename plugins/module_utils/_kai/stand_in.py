@@ -17,6 +17,7 @@ import typing as t
 from .._common.errors import TenancyError
 from .._common.ownership import OWNED_LABELS, labels_of
 from .._common.pods import is_ready, pod_state
+from .._common.values import JsonObject
 from .._common.wait import wait_for
 from .facts import ADMISSION_SERVER, NAMESPACE
 from .status import unavailable
@@ -25,7 +26,6 @@ if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
     from .._common.run import Run
 
-Object = dict[str, t.Any]
 
 NAME = "kubegpu-admission"
 # By it the Service tells the copy from KAI's own pod.
@@ -79,7 +79,7 @@ def end(run: Run) -> None:
     wait_for("the end of the copy of the admission pod", lambda: (not exists(kube) or None, "it is there"), run.deadline)
 
 
-def _copy(server: Object) -> Object:
+def _copy(server: JsonObject) -> JsonObject:
     """Return a pod like those of the admission's Deployment, which is ready as soon as it answers."""
     template = server["spec"]["template"]
     containers = [

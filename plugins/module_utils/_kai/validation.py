@@ -14,6 +14,7 @@ import typing as t
 
 from .._common.errors import TenancyError, did_you_mean, refuse
 from .._common.quantity import whole
+from .._common.values import JsonObject
 from .._nodes.facts import RUNTIME_CLASS
 from .._queues.values import from_live, levels
 from .facts import (
@@ -25,7 +26,6 @@ from .facts import (
     RETRACTED,
     Asked,
     Hazard,
-    Object,
     Release,
     Version,
     dotted,
@@ -163,7 +163,7 @@ def check_runtime_class(release: Release, runtime_class: str, gpu_sharing: bool)
 # --- queues --------------------------------------------------------------------------------------------------------
 
 
-def refuse_deeper_queues(release: Release, queues: t.Iterable[Object]) -> None:
+def refuse_deeper_queues(release: Release, queues: t.Iterable[JsonObject]) -> None:
     """Refuse a release that would not schedule the work in queues of the cluster.
 
     :arg queues: Queue objects, as they are in the cluster.

@@ -12,22 +12,11 @@ import typing as t
 from .._common.documents import load_documents
 from .._common.errors import TenancyError
 from .._common.ownership import OWNED_LABELS, annotations_of
-from .._common.values import Values, deep_merge
+from .._common.values import JsonObject, Values, deep_merge
 from .._helm.facts import HOOK
 from .._nodes.facts import RUNTIME_CLASS
 from .._probe.plan import pod_spec
-from .facts import (
-    CONFIG,
-    CONFIG_PARTS,
-    NAMESPACE,
-    OPERATOR,
-    PART_IMAGES,
-    RENAMED,
-    REPOSITORY_VARIABLE,
-    TAG_VARIABLE,
-    Object,
-    Release,
-)
+from .facts import CONFIG, CONFIG_PARTS, NAMESPACE, OPERATOR, PART_IMAGES, RENAMED, REPOSITORY_VARIABLE, TAG_VARIABLE, Release
 
 _TOPOLOGY_MIGRATION = "topologyMigration.enabled"
 
@@ -78,12 +67,12 @@ def without_migration(values: Values) -> Values:
     return {key: value for key, value in values.items() if key != _TOPOLOGY_MIGRATION.partition(".")[0]}
 
 
-def parse_manifests(manifests: str) -> list[Object]:
+def parse_manifests(manifests: str) -> list[JsonObject]:
     """Return the objects in what helm renders, hooks among them."""
     return [item for item in load_documents(manifests) if isinstance(item, dict)]
 
 
-def config_in(manifests: t.Sequence[Object]) -> Object | None:
+def config_in(manifests: t.Sequence[JsonObject]) -> JsonObject | None:
     """Return the Config that a chart's hooks make, without what is only the hook's; None where no hook makes one.
 
     Up to v0.12.21 the Config is such a hook itself; later releases have a Job apply it from a ConfigMap.
@@ -97,7 +86,7 @@ def config_in(manifests: t.Sequence[Object]) -> Object | None:
     return None
 
 
-def config_spec(manifests: t.Sequence[Object]) -> Values:
+def config_spec(manifests: t.Sequence[JsonObject]) -> Values:
     """Return the spec of the Config that a chart makes, in whatever way, with the images that the operator takes where it names none."""
     config = config_in(manifests) or next((item for item in manifests if is_config(item)), None)
     if config is None:
@@ -120,17 +109,17 @@ def _with_whole_images(node: t.Any, defaults: Values) -> t.Any:
     }
 
 
-def is_config(item: Object) -> bool:
+def is_config(item: JsonObject) -> bool:
     """Tell whether an object is the Config on which the operator acts."""
     return (item.get("apiVersion"), item.get("kind")) == CONFIG[:2]
 
 
-def objects_in(manifests: t.Iterable[Object], kinds: t.Collection[str]) -> list[Object]:
+def objects_in(manifests: t.Iterable[JsonObject], kinds: t.Collection[str]) -> list[JsonObject]:
     """Return the objects of some kinds that helm makes of a chart's manifests itself, not by a hook."""
     return [item for item in manifests if item["kind"] in kinds and HOOK not in annotations_of(item)]
 
 
-def images_in(manifests: t.Sequence[Object], hooks: bool) -> list[str]:
+def images_in(manifests: t.Sequence[JsonObject], hooks: bool) -> list[str]:
     """Return the images without which nothing is scheduled: of the pods that helm makes of a chart's manifests, and of the operator's.
 
     :arg hooks: whether the chart's hooks run.
@@ -160,7 +149,7 @@ def image_named(image: Values) -> str:
     return f"{repository}/{name}:{tag}" if repository and name and tag else ""
 
 
-def pulling_pod(images: t.Sequence[str], values: Values) -> Object:
+def pulling_pod(images: t.Sequence[str], values: Values) -> JsonObject:
     """Return a pod that has a node pull images and does nothing with them.
 
     :arg values: of the chart, for nodes with the taints that its own pods tolerate.

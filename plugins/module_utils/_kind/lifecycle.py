@@ -16,6 +16,7 @@ import typing as t
 from .._common.documents import parse_json
 from .._common.errors import TenancyError
 from .._common.parallel import concurrently
+from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from . import plan, status
 from .facts import NETWORK
@@ -286,15 +287,15 @@ class Cluster:
 
         return wait_for(f"{node} to start", probe, self._deadline())
 
-    def _wait_until_ready(self, nodes: list[plan.Node], live: list[status.LiveNode]) -> list[status.Object]:
+    def _wait_until_ready(self, nodes: list[plan.Node], live: list[status.LiveNode]) -> list[JsonObject]:
         """Wait until all nodes are ready and have reported, and return the Node objects."""
         now = datetime.datetime.now(datetime.timezone.utc)
         started = {node.name: node.started for node in live if status.lately(node.started, now)}
 
-        def listed(*kinds: str) -> list[status.Object]:
+        def listed(*kinds: str) -> list[JsonObject]:
             return list(parse_json(self._docker.kubectl(nodes[0].name, "get", *kinds, "--output=json"))["items"])
 
-        def probe() -> tuple[list[status.Object] | None, str]:
+        def probe() -> tuple[list[JsonObject] | None, str]:
             try:
                 found = listed("nodes")
                 reasons = status.unready(found, [node.name for node in nodes])
@@ -345,6 +346,6 @@ class Cluster:
         self._files.make_directories(folder, 0o700 if owned else 0o755)
 
 
-def _listed(node: plan.Node) -> status.Object:
+def _listed(node: plan.Node) -> JsonObject:
     gpus = [{"index": gpu.index, "uuid": gpu.uuid} for gpu in node.gpus]
     return {"name": node.name, "role": node.role, "gpus": gpus}

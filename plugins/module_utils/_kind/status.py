@@ -14,6 +14,7 @@ import typing as t
 
 from .._common.errors import TenancyError
 from .._common.quantity import whole
+from .._common.values import JsonObject
 from .facts import (
     CDI_SPEC,
     CERTS,
@@ -28,8 +29,6 @@ from .facts import (
     ROLE_LABEL,
     TOOLKIT_CONFIG,
 )
-
-Object = dict[str, t.Any]
 
 # Characters of a moment that Docker and Kubernetes write alike: the former adds fractions of a second.
 SECONDS = len("2026-01-31T12:00:00")
@@ -120,7 +119,7 @@ def parse_minor(information: str) -> tuple[str, int] | None:
     return (uuid[1], whole(minor[1])) if uuid and minor else None
 
 
-def parse_nodes(inspected: list[Object]) -> list[LiveNode]:
+def parse_nodes(inspected: list[JsonObject]) -> list[LiveNode]:
     """Parse the containers that ``docker inspect`` prints."""
     return [
         LiveNode(
@@ -171,7 +170,7 @@ def check_gpus(node: str, gpus: list[Gpu], inside: Inside) -> None:
     )
 
 
-def unready(nodes: list[Object], wanted: t.Iterable[str]) -> list[str]:
+def unready(nodes: list[JsonObject], wanted: t.Iterable[str]) -> list[str]:
     """Return the reasons why the cluster is not ready, none when it is.
 
     :arg nodes: the Node objects of its API.
@@ -184,7 +183,7 @@ def unready(nodes: list[Object], wanted: t.Iterable[str]) -> list[str]:
             reasons.append(f"{name} has not joined")
             continue
         conditions = live[name].get("status", {}).get("conditions", [])
-        ready: Object = next((condition for condition in conditions if condition["type"] == "Ready"), {})
+        ready: JsonObject = next((condition for condition in conditions if condition["type"] == "Ready"), {})
         if ready.get("status") != "True":
             reasons.append(f"{name} is not ready: {ready.get('message', 'it has not reported yet')}")
     return reasons
@@ -195,7 +194,7 @@ def lately(started: str, now: datetime.datetime) -> bool:
     return bool(started) and now - datetime.datetime.fromisoformat(f"{started}+00:00") < UNREPORTED
 
 
-def unreported(pods: list[Object], started: t.Mapping[str, str]) -> list[str]:
+def unreported(pods: list[JsonObject], started: t.Mapping[str, str]) -> list[str]:
     """Return the nodes that were started after their pods' containers, as the API server shows these.
 
     Their kubelets have not reported yet. What is read of pods and nodes until then is how they were before.

@@ -18,12 +18,13 @@ from .._common.parties import Unread, attempt, each, reason
 from .._common.pods import event_time
 from .._common.quantity import whole
 from .._common.synced import virtual_name
+from .._common.values import JsonObject
 from .._kai.facts import NAMESPACE, SHARD
 from .._probe_kai.facts import POD_GROUP
 from .._queues.facts import API_VERSION, KIND
 from .._queues.values import from_live, readable
 from . import facts
-from .cluster import Answer, Cluster, Key, Object, key_name, key_of
+from .cluster import Answer, Cluster, Key, key_name, key_of
 from .status import last_error, report
 from .workloads import pods_of
 
@@ -89,7 +90,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     return cluster, [*odd_requests, *odd_queues, *odd_groups, *odd_shards, *odd_pods]
 
 
-def _pod(item: Object) -> Object:
+def _pod(item: JsonObject) -> JsonObject:
     """Return a pod, once what all others are counted with has its form.
 
     :raises ValueError: where it has not.
@@ -102,7 +103,7 @@ def _pod(item: Object) -> Object:
     return item
 
 
-def _served(item: Object) -> str:
+def _served(item: JsonObject) -> str:
     """Return the node pool that a SchedulingShard serves; empty for the nodes without a label.
 
     :raises Exception: where it has not the form of one.
@@ -110,7 +111,7 @@ def _served(item: Object) -> str:
     return str((item.get("spec") or {}).get("partitionLabelValue") or "")
 
 
-def _request(item: Object) -> tuple[Key, Object]:
+def _request(item: JsonObject) -> tuple[Key, JsonObject]:
     """Return a BindRequest by its pod.
 
     :raises Exception: where it has not the form of one.
@@ -122,7 +123,7 @@ def _request(item: Object) -> tuple[Key, Object]:
     }
 
 
-def _group(item: Object) -> tuple[Key, Object]:
+def _group(item: JsonObject) -> tuple[Key, JsonObject]:
     """Return a PodGroup by its name.
 
     :raises Exception: where it has not the form of one.
@@ -134,13 +135,13 @@ def _group(item: Object) -> tuple[Key, Object]:
     return key_of(item), item | {"spec": spec}
 
 
-def _refusals(kube: Kube) -> list[Object]:
+def _refusals(kube: Kube) -> list[JsonObject]:
     """Return the events of workloads that could not create a pod."""
     events = kube.list("v1", "Event", field_selector=f"reason={facts.FAILED_CREATE}")
     return [event for event in events if str(_about(event).get("kind")) in facts.CREATORS]
 
 
-def _creators(kube: Kube, events: t.Mapping[str, list[Object]]) -> tuple[dict[str, Object], dict[str, Object]]:
+def _creators(kube: Kube, events: t.Mapping[str, list[JsonObject]]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:
     """Return the workloads that such events are of, and the newest event of each, by UID.
 
     Kinds of which there is no such event are not read. An event of another namespace counts for nothing: whoever writes it there may name
@@ -153,7 +154,7 @@ def _creators(kube: Kube, events: t.Mapping[str, list[Object]]) -> tuple[dict[st
     return {uid: creators[uid] for uid in refused}, refused
 
 
-def _done(kube: Kube, pods: t.Iterable[Object]) -> frozenset[str]:
+def _done(kube: Kube, pods: t.Iterable[JsonObject]) -> frozenset[str]:
     """Return the UIDs of Jobs that need no pods any more; they are read only where a pod of one was refused, or failed with a reason."""
     failed = (pod["metadata"] for pod in pods if pod["status"].get("phase") == "Failed" and pod["status"].get("reason"))
     if not any(owner.get("kind") == "Job" for metadata in failed for owner in metadata.get("ownerReferences") or []):
@@ -163,7 +164,7 @@ def _done(kube: Kube, pods: t.Iterable[Object]) -> frozenset[str]:
     return frozenset(uid for uid, wanted in found if not wanted)
 
 
-def _kinds(items: t.Iterable[Object]) -> list[str]:
+def _kinds(items: t.Iterable[JsonObject]) -> list[str]:
     return sorted({str(item["kind"]) for item in items})
 
 
@@ -190,19 +191,19 @@ def _both(kube: Kube, params: t.Mapping[str, t.Any], connect_host: t.Callable[[]
     return dataclasses.replace(cluster, outer=outer if outer.schedulers else None), [*unread, *more], host_kube
 
 
-def _on_host(kube: Kube, namespace: str) -> tuple[Kube, list[Object]]:
+def _on_host(kube: Kube, namespace: str) -> tuple[Kube, list[JsonObject]]:
     """Return the API of a host cluster, and the pods that a syncer brought to a namespace: not those of a control plane."""
     return kube, list(filter(is_synced, kube.list("v1", "Pod", namespace)))
 
 
-def _by_object(events: list[Object]) -> dict[str, list[Object]]:
-    grouped: dict[str, list[Object]] = collections.defaultdict(list)
+def _by_object(events: list[JsonObject]) -> dict[str, list[JsonObject]]:
+    grouped: dict[str, list[JsonObject]] = collections.defaultdict(list)
     for event in sorted(events, key=event_time):
         grouped[str(_about(event).get("uid", ""))].append(event)
     return grouped
 
 
-def _about(event: Object) -> Object:
+def _about(event: JsonObject) -> JsonObject:
     """Return what an event says of the object that it is about; empty where that has another form."""
     about = event.get("involvedObject")
     return about if isinstance(about, dict) else {}

@@ -10,11 +10,12 @@ from __future__ import annotations
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from .._nodes.status import offered
 from .._probe.lifecycle import own_namespace
 from .._probe.status import record
-from .plan import NODE_NOTE, Object, Settings, manifest
+from .plan import NODE_NOTE, Settings, manifest
 from .status import crowded_out, outcome, why_not
 
 if t.TYPE_CHECKING:
@@ -29,9 +30,9 @@ class Probe:
         self._settings = settings
         self._deadline = deadline
         # By node.
-        self._records: dict[str, Object] = {}
+        self._records: dict[str, JsonObject] = {}
 
-    def run(self, check_mode: bool = False) -> list[Object]:
+    def run(self, check_mode: bool = False) -> list[JsonObject]:
         """Return the record of each node that offers GPUs; in check mode none is tried."""
         nodes = {node["metadata"]["name"]: node for node in self._kube.list("v1", "Node") if offered(node)}
         pods = self._kube.list("v1", "Pod")

@@ -10,20 +10,21 @@ from __future__ import annotations
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from .._probe.lifecycle import own_namespace
 from .._probe.status import record
-from .plan import IMAGE_NOTE, Object, Settings, manifest
+from .plan import IMAGE_NOTE, Settings, manifest
 from .status import outcome
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
 
 
-def probe(kube: Kube, settings: Settings, deadline: Deadline) -> list[Object]:
+def probe(kube: Kube, settings: Settings, deadline: Deadline) -> list[JsonObject]:
     """Pull all images at once, and return the record of each, in their order."""
     images = list(dict.fromkeys(settings.images))
-    records: dict[str, Object] = {}
+    records: dict[str, JsonObject] = {}
 
     def observe() -> tuple[bool | None, str]:
         pods = {pod["metadata"]["annotations"][IMAGE_NOTE]: pod for pod in kube.list("v1", "Pod", settings.namespace)}

@@ -17,7 +17,7 @@ import typing as t
 from .._common.errors import TenancyError
 from .._common.ownership import OWNED_LABELS, annotations_of
 from .._common.quantity import devices
-from .._common.values import stamp
+from .._common.values import JsonObject, stamp
 from .._common.wait import Deadline, when_webhook_answers
 from .._kai.facts import NAMESPACE, OPERATOR, RESERVATION_NAMESPACE, SCHEDULERS
 from .._nodes.facts import GPU_RESOURCE, RESERVED_GPU_NOTE
@@ -33,7 +33,6 @@ from .plan import NONE, Capacity, Check, Settings, allocated, free_gpus, gpu_mem
 if t.TYPE_CHECKING:
     from .._common.run import Result, Run
 
-Object = dict[str, t.Any]
 
 # Options of kai_probe that decide what its verdicts say.
 DECISIVE = (
@@ -96,7 +95,7 @@ class Trial:
 
     began: float
     deadline: Deadline
-    coming: list[Object]
+    coming: list[JsonObject]
     complete: float | None = None
 
     @property
@@ -135,7 +134,7 @@ class Probe:
         }
         self.others = set(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
 
-    def _nodes(self) -> list[Object]:
+    def _nodes(self) -> list[JsonObject]:
         """Return the nodes that the probe may use.
 
         :raises TenancyError: when none has the labels that are asked for.
@@ -284,11 +283,11 @@ class Probe:
         before = self.capacity.allocated.get(check.queue, NONE)
         seen.counts = status.counts(check, seen.pods, groups, queue, self.resource, before)
 
-    def _note_sharing(self, cluster: list[Object]) -> None:
+    def _note_sharing(self, cluster: list[JsonObject]) -> None:
         """Note which GPUs other pods share now: pods of a check may have been placed beside them."""
         self.others |= status.shared_gpus(pod for pod in cluster if pod["metadata"].get("namespace") != self.namespace)
 
-    def _read_logs(self, check: Check, pods: dict[str, Object]) -> None:
+    def _read_logs(self, check: Check, pods: dict[str, JsonObject]) -> None:
         for name in check.pod_names:
             phase = pods.get(name, {}).get("status", {}).get("phase")
             if phase == "Failed" or (phase in ("Running", "Succeeded") and check.gpus and not self.logs.get(name)):
@@ -308,7 +307,7 @@ class Probe:
         except TenancyError as exc:
             self._conclude(check, FAILED, exc.message)
 
-    def _create(self, item: Object, deadline: Deadline) -> None:
+    def _create(self, item: JsonObject, deadline: Deadline) -> None:
         create = functools.partial(self.kube.create, item)
         when_webhook_answers(f"{item['kind']} {item['metadata']['name']} to be admitted", create, deadline)
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from .._probe.lifecycle import own_namespace
 from .._probe.plan import IMAGE
-from .plan import NAME, PATHS, POLICY, POLICY_TIMEOUT, TIMEOUT, Object, Settings, client, places, policy, server
+from .plan import NAME, PATHS, POLICY, POLICY_TIMEOUT, TIMEOUT, Settings, client, places, policy, server
 from .status import reaching, results, server_address
 
 if t.TYPE_CHECKING:
@@ -26,8 +27,8 @@ def probe(
     image: str = IMAGE,
     deadline: Deadline | None = None,
     policy_timeout: float = POLICY_TIMEOUT,
-    tolerations: t.Iterable[Object] = (),
-) -> tuple[bool, list[Object]]:
+    tolerations: t.Iterable[JsonObject] = (),
+) -> tuple[bool, list[JsonObject]]:
     """Return whether network policies are enforced on all paths, and the record of each path.
 
     :arg namespace: made for the probe, and removed.
@@ -49,7 +50,7 @@ class _Probe:
         self._deadline = deadline
         self._nodes = places(kube.list("v1", "Node"), settings.tolerations)
 
-    def run(self) -> list[Object]:
+    def run(self) -> list[JsonObject]:
         with own_namespace(self._kube, self._namespace, self._deadline):
             self._start()
             self._require_time_for_the_policy()
@@ -107,5 +108,5 @@ class _Probe:
                 raise
         return cut_off
 
-    def _pods(self) -> list[Object]:
+    def _pods(self) -> list[JsonObject]:
         return self._kube.list("v1", "Pod", self._namespace)

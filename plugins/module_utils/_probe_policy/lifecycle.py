@@ -13,6 +13,7 @@ import typing as t
 
 from .._common.errors import TenancyError
 from .._common.ownership import is_owned
+from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for, when_webhook_answers
 from .._kai.facts import NAMESPACE
 from .._kai.status import scheduler_version
@@ -32,7 +33,6 @@ from .status import difference
 if t.TYPE_CHECKING:
     from .._common.run import Result, Run
 
-Object = dict[str, t.Any]
 
 INTERVAL = 0.5
 # What pods come from first.
@@ -55,7 +55,7 @@ class PolicyProbe:
         self.kube = run.kube
         self.settings = Settings.of(run.params)
 
-    def run_checks(self) -> list[Object]:
+    def run_checks(self) -> list[JsonObject]:
         """Return the results of all checks, in the order of CHECKS."""
         names = sorted(self.run.params["checks"], key=CHECKS.index)
         if self.run.check_mode:
@@ -64,7 +64,7 @@ class PolicyProbe:
         with own_namespace(self.kube, self.settings.namespace, self.run.deadline, KINDS, self.run.params["namespace_labels"]):
             return [self._check(name, self.run.deadline.share(1 / (len(names) - done))) for done, name in enumerate(names)]
 
-    def _check(self, name: str, deadline: Deadline) -> Object:
+    def _check(self, name: str, deadline: Deadline) -> JsonObject:
         """Run one check in its part of the time; what others do meanwhile decides whether it can be."""
         found = scenario(name, self._room(), self.settings)
         if isinstance(found, str):

@@ -11,6 +11,7 @@ import typing as t
 
 from .._common.errors import TenancyError
 from .._common.pods import pod_state
+from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from .._nodes.status import node_selector, with_labels
 from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
@@ -28,7 +29,6 @@ if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
     from .._common.run import Result, Run
 
-Object = dict[str, t.Any]
 
 INTERVAL = 0.5
 
@@ -53,7 +53,7 @@ class SharedProbe:
         self.home = namespace_of(self.tenant)
         self.settings = Settings.of(params)
 
-    def run_checks(self) -> list[Object]:
+    def run_checks(self) -> list[JsonObject]:
         """Return the results of the checks, in the order of CHECKS."""
         names = sorted(self.run.params["checks"], key=CHECKS.index)
         queue = next((queue.name for queue in leaves(parse(self.run.params["queues"]))), "")
@@ -70,7 +70,7 @@ class SharedProbe:
                 empty_namespace(inside, self.settings.namespace, self.run.deadline.extended(CLEAN_UP))
         return results
 
-    def _check(self, inside: Kube, check: Check, deadline: Deadline) -> Object:
+    def _check(self, inside: Kube, check: Check, deadline: Deadline) -> JsonObject:
         if reason := self._shortage(check):
             return result(check.name, check.queue, NOT_TRIED, reason)
         began, verdict = deadline.clock(), FAILED
@@ -91,7 +91,7 @@ class SharedProbe:
         quotas = host.list("v1", "ResourceQuota", self.home)
         return shortage(check, self.settings.gpu_resource, nodes, host.list("v1", "Pod"), host.list(API_VERSION, KIND), quotas)
 
-    def _start(self, inside: Kube, pod: Object, deadline: Deadline) -> None:
+    def _start(self, inside: Kube, pod: JsonObject, deadline: Deadline) -> None:
         """Create a pod and wait until it runs: binding another one at once can cost a shared GPU its reservation (#1103)."""
         name = pod["metadata"]["name"]
         inside.create(pod)

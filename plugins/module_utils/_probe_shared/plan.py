@@ -12,14 +12,13 @@ import typing as t
 
 from .._admission.facts import VISIBLE_DEVICES
 from .._common.quantity import quantity
+from .._common.values import JsonObject
 from .._nodes.facts import FRACTION_NOTE
 from .._probe.plan import pod_spec
 from .._probe_kai.plan import STAY, Capacity, Settings, allocated, free_gpus, make_pod
 from .._queues.facts import QUEUE_LABEL
 from .._queues.values import from_live
 from .._vcluster.facts import GPU_QUOTA
-
-Object = dict[str, t.Any]
 
 QUEUE, DEVICES, GPU, FRACTION = "queue", "devices", "gpu", "fraction"
 CHECKS = (QUEUE, DEVICES, GPU, FRACTION)
@@ -39,7 +38,7 @@ class Check:
 
     name: str
     queue: str
-    pods: tuple[Object, ...]
+    pods: tuple[JsonObject, ...]
     refused_for: str = ""
 
     @property
@@ -60,7 +59,7 @@ def make_check(name: str, queue: str, settings: Settings) -> Check:
     return Check(name, queue, tuple(halves))
 
 
-def _pod_that_names_all_devices(settings: Settings) -> Object:
+def _pod_that_names_all_devices(settings: Settings) -> JsonObject:
     """Return a pod that any tenant's default scheduler places, so that what it says of devices is all that can be refused."""
     spec = pod_spec(settings.image, STAY, env=[{"name": VISIBLE_DEVICES, "value": "all"}])
     metadata = {"name": "devices-1", "namespace": settings.namespace}
@@ -70,10 +69,10 @@ def _pod_that_names_all_devices(settings: Settings) -> Object:
 def shortage(
     check: Check,
     resource: str,
-    nodes: t.Sequence[Object],
-    pods: t.Sequence[Object],
-    queues: t.Sequence[Object],
-    quotas: t.Sequence[Object],
+    nodes: t.Sequence[JsonObject],
+    pods: t.Sequence[JsonObject],
+    queues: t.Sequence[JsonObject],
+    quotas: t.Sequence[JsonObject],
 ) -> str:
     """Return why a check cannot be tried; empty where it can.
 

@@ -11,10 +11,11 @@ import secrets
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from .._probe.lifecycle import PODS, own_namespace
 from .._probe.status import record
-from .plan import Object, Settings, manifests
+from .plan import Settings, manifests
 from .status import foreign_schedulers, outcome
 
 if t.TYPE_CHECKING:
@@ -25,7 +26,7 @@ CHECKS = ("page", "scheduler")
 KINDS = (("apps/v1", "Deployment"), *PODS)
 
 
-def probe(kube: Kube, settings: Settings, deadline: Deadline) -> list[Object]:
+def probe(kube: Kube, settings: Settings, deadline: Deadline) -> list[JsonObject]:
     """Serve a page, fetch it, and return the record of each of CHECKS."""
     token = secrets.token_hex(16)
 

@@ -10,10 +10,6 @@ Source: deployments/kai-scheduler/crds/scheduling.run.ai_queues.yaml of kai-sche
 
 from __future__ import annotations
 
-import typing as t
-
-Object = dict[str, t.Any]
-
 API_VERSION = "scheduling.run.ai/v2"
 KIND = "Queue"
 # Label of pods; its value is the name of a queue.

@@ -20,6 +20,7 @@ from .._common.ownership import MANAGER, annotations_of, is_owned, labels_of
 from .._common.parallel import concurrently
 from .._common.pods import is_ready, pod_problems
 from .._common.text import shown
+from .._common.values import JsonObject
 from .._common.wait import wait_for
 from .._kai.facts import NAMESPACE as KAI_NAMESPACE
 from .._kai.facts import SCHEDULERS
@@ -41,7 +42,6 @@ from .status import ENDED, Round, Watch, by_submitted_name
 if t.TYPE_CHECKING:
     from .._common.run import Run
 
-Object = dict[str, t.Any]
 KINDS = (POD_GROUP, ("v1", "Pod"))
 SHARED_KINDS = (TOPOLOGY, plan.PRIORITY_CLASS)
 
@@ -197,7 +197,7 @@ def _have_shared_objects(run: Run, trace: Trace) -> None:
             raise TenancyError(f"{kind} {name} exists and is not as in the trace. It is not a rehearsal's, and stays.")
 
 
-def _remove_shared_objects(run: Run, wanted: t.Mapping[tuple[str, str], Object]) -> None:
+def _remove_shared_objects(run: Run, wanted: t.Mapping[tuple[str, str], JsonObject]) -> None:
     """Remove what rehearsals made for workloads to refer to, unless it is as wanted: it cannot be changed."""
     for api_version, kind in SHARED_KINDS:
         for live in run.kube.list(api_version, kind, None, f"{SIMULATED}=true"):
@@ -210,7 +210,7 @@ class _Play:
     """One round."""
 
     def __init__(
-        self, run: Run, trace: Trace, scheduler: str, speed: float, nodes: list[Object], plays: t.Callable[[], bool]
+        self, run: Run, trace: Trace, scheduler: str, speed: float, nodes: list[JsonObject], plays: t.Callable[[], bool]
     ) -> None:
         self._run = run
         self._plays = plays
@@ -220,7 +220,7 @@ class _Play:
         self._together = trace.together
         self._due = collections.deque(sorted(trace.workloads, key=lambda item: item.arrives))
         # By the names under which they were submitted.
-        self._submitted: dict[str, Object] = {}
+        self._submitted: dict[str, JsonObject] = {}
         self._again: collections.Counter[str] = collections.Counter()
         self._watch = Watch(trace, parse_queues(trace.queues), nodes, scheduler)
         self._meter = Meter()
@@ -254,7 +254,7 @@ class _Play:
             if self._plays():
                 _clear(self._run)
 
-    def _measure(self, at: float, pods: t.Iterable[Object]) -> None:
+    def _measure(self, at: float, pods: t.Iterable[JsonObject]) -> None:
         """Read what KAI's scheduler reports of itself, if there is one that does."""
         for pod in pods:
             if pod["metadata"]["namespace"] == KAI_NAMESPACE and labels_of(pod).get("app") in SCHEDULERS and is_ready(pod):
@@ -264,11 +264,11 @@ class _Play:
                     # One reading of many, and a verdict says what was not measured.
                     self._run.warn(f"{exc.message}")
 
-    def _evictions(self) -> list[Object]:
+    def _evictions(self) -> list[JsonObject]:
         """Return the events by which KAI's scheduler says that it evicted a pod."""
         return [event for event in self._run.kube.list("v1", "Event", NAMESPACE) if event.get("reason") == EVICT_REASON]
 
-    def _log_errors(self, pods: t.Iterable[Object], seconds: float) -> float:
+    def _log_errors(self, pods: t.Iterable[JsonObject], seconds: float) -> float:
         """Return how many kinds of errors KAI Scheduler's own pods logged in the last seconds: retries repeat them."""
         names = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["namespace"] == KAI_NAMESPACE]
         logs = []
@@ -297,7 +297,7 @@ class _Play:
         concurrently(self._run.kube.create, pods)
         self._submitted |= {pod["metadata"]["name"]: pod for pod in pods}
 
-    def _bring_back(self, pods: t.Iterable[Object]) -> None:
+    def _bring_back(self, pods: t.Iterable[JsonObject]) -> None:
         """Create again what KAI Scheduler evicted, as the controllers of such pods would."""
         live = by_submitted_name(pods)
         evicted = self._submitted.keys() - live.keys()
@@ -315,10 +315,10 @@ class _Play:
         self._again.update(due)
         concurrently(self._run.kube.create, [plan.made_again(self._submitted[name], self._again[name]) for name in due])
 
-    def _delete(self, pod: Object) -> None:
+    def _delete(self, pod: JsonObject) -> None:
         self._run.kube.delete("v1", "Pod", pod["metadata"]["name"], NAMESPACE, grace_seconds=0)
 
-    def _all_ended(self, pods: t.Iterable[Object]) -> bool:
+    def _all_ended(self, pods: t.Iterable[JsonObject]) -> bool:
         """Tell whether nothing can change any more: every pod has ended, or runs without an end."""
         phases = {name: pod["status"].get("phase") for name, pod in by_submitted_name(pods).items()}
         return all(
@@ -357,7 +357,7 @@ def _check_queues(run: Run) -> None:
             )
 
 
-def _have(run: Run, item: Object) -> None:
+def _have(run: Run, item: JsonObject) -> None:
     name, namespace = item["metadata"]["name"], item["metadata"].get("namespace")
     live = run.kube.get(item["apiVersion"], item["kind"], name, namespace)
     if live is not None and _is_as(item, live):
@@ -366,7 +366,7 @@ def _have(run: Run, item: Object) -> None:
     run.take(f"apply {item['kind']} {name}", "it simulates nodes", lambda: run.kube.apply(item))
 
 
-def _is_as(wanted: Object, live: Object) -> bool:
+def _is_as(wanted: JsonObject, live: JsonObject) -> bool:
     """Tell whether a live object is as wanted, its metadata aside."""
     return all(_holds(live.get(key), value) for key, value in wanted.items() if key != "metadata")
 
@@ -380,7 +380,7 @@ def _holds(live: t.Any, wanted: t.Any) -> bool:
     return bool(live == wanted)
 
 
-def _shape(node: Object) -> Object:
+def _shape(node: JsonObject) -> JsonObject:
     """Return what makes a simulated node what it is; the taint of one that is not ready yet does not."""
     taints = [one for one in node["spec"].get("taints") or [] if not one["key"].startswith("node.kubernetes.io/")]
     labels = {key: value for key, value in node["metadata"]["labels"].items() if not key.startswith("beta.kubernetes.io/")}

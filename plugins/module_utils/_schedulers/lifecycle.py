@@ -12,9 +12,10 @@ import typing as t
 
 from .._common.documents import Unreadable, load_documents
 from .._common.errors import TenancyError
-from .._common.ownership import Object, labels_of, last_write
+from .._common.ownership import labels_of, last_write
 from .._common.pods import pod_problems
 from .._common.text import shown
+from .._common.values import JsonObject
 from .._common.wait import wait_for
 from .._helm.lifecycle import HelmRelease
 from .facts import LABEL, NAME, WORKLOADS, is_reserved
@@ -122,10 +123,10 @@ def _refuse_when_time_is_up(run: Run, name: str) -> None:
         )
 
 
-def _await_end(run: Run, namespaces: t.Sequence[Object]) -> None:
+def _await_end(run: Run, namespaces: t.Sequence[JsonObject]) -> None:
     """Wait until namespaces are gone; one that was made anew meanwhile is another one."""
 
-    def is_there(item: Object) -> bool:
+    def is_there(item: JsonObject) -> bool:
         live = run.kube.get("v1", "Namespace", item["metadata"]["name"])
         return live is not None and live["metadata"].get("uid") == item["metadata"].get("uid")
 

@@ -18,6 +18,7 @@ from .._common.ownership import MARKER_LABEL, OWNED_LABELS, OWNED_SELECTOR, anno
 from .._common.parties import attempt
 from .._common.synced import SYNCED_FROM_LABEL
 from .._common.text import shown
+from .._common.values import JsonObject
 from .._desired.model import Tenant
 from .._kai import facts as kai
 from .._kai.status import scheduler_version
@@ -35,8 +36,7 @@ from .status import Due, Live, Verified
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
 
-Object = dict[str, t.Any]
-Ask = t.Callable[[Object, str], list[Object]]
+Ask = t.Callable[[JsonObject, str], list[JsonObject]]
 
 QUEUES_PATH = f"/apis/{API_VERSION}/queues"
 POD_GROUPS_PATH = f"/apis/{POD_GROUP[0]}/podgroups"
@@ -70,7 +70,7 @@ def read_one(kube: Kube, name: str) -> Live:
     return read_all(kube).get(name, Live())
 
 
-def leads_there(config: Object | None, secret: Object | None) -> bool:
+def leads_there(config: JsonObject | None, secret: JsonObject | None) -> bool:
     """Tell whether a kubeconfig, by its current context, presents the credentials in a virtual cluster's Secret to the server they are for."""
     data = (secret or {}).get("data") or {}
     try:
@@ -85,7 +85,7 @@ def leads_there(config: Object | None, secret: Object | None) -> bool:
         return False
 
 
-def compare_queues(tenant: Tenant, config: Object, ask: Ask) -> tuple[Due, list[Object] | None]:
+def compare_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, list[JsonObject] | None]:
     """Compare the queues inside a tenant with those that are wanted, by a few requests to its virtual cluster.
 
     Its administrator decides what that answers: whatever it is, it is a reason of this tenant's.
@@ -117,7 +117,7 @@ def _some(names: t.Sequence[str]) -> str:
     return ", ".join(shown(name, 63) for name in names[:_MOST_REASONS]) + more
 
 
-def queues_of(tenant: Tenant, live: list[Object]) -> list[Object]:
+def queues_of(tenant: Tenant, live: list[JsonObject]) -> list[JsonObject]:
     """Return a tenant's own queues among those of the scheduler that it shares."""
     names = parse(list(tenant.queues))
     return [item for item in live if item["metadata"]["name"] in names]
@@ -127,7 +127,7 @@ def record(
     kube: Kube,
     name: str,
     wanted: str,
-    results: list[Object],
+    results: list[JsonObject],
     now: datetime.datetime,
     check_mode: bool = False,
     scheduler_version: str = "",

@@ -17,7 +17,7 @@ import typing as t
 from .._common.documents import load_document
 from .._common.ownership import own
 from .._common.parties import Unread, each
-from .._common.values import Values
+from .._common.values import JsonObject, Values
 from .._kubeconfig import values as kubeconfig
 from .facts import CONFIG_SECRET, CONTROL_PLANE, KUBECONFIG_SECRET
 from .status import describe
@@ -25,7 +25,6 @@ from .status import describe
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
 
-Object = dict[str, t.Any]
 # Namespace and name.
 Key = tuple[str, str]
 
@@ -37,7 +36,7 @@ class Found(t.NamedTuple):
     :ivar unread: what of them could not be read.
     """
 
-    records: list[Object]
+    records: list[JsonObject]
     unread: list[Unread]
 
 
@@ -58,7 +57,7 @@ def find(kube: Kube) -> Found:
     namespaces = {item["metadata"]["name"]: item for item in kube.list("v1", "Namespace")}
     pods, volumes = (_by_namespace(kube.list("v1", kind)) for kind in ("Pod", "PersistentVolumeClaim"))
 
-    def record(item: Object) -> tuple[Key, Object]:
+    def record(item: JsonObject) -> tuple[Key, JsonObject]:
         namespace, name = key = _key(item)
         found = describe(item, namespaces.get(namespace), configurations[key], pods[namespace], own(volumes[namespace]))
         user = kubeconfig.secret_user(secrets.get((namespace, f"{KUBECONFIG_SECRET}{name}"), {}))
@@ -76,12 +75,12 @@ def configs(kube: Kube) -> Configurations:
     return Configurations({"/".join(key): config for key, config in found.items()}, unread)
 
 
-def _secrets(kube: Kube) -> dict[Key, Object]:
+def _secrets(kube: Kube) -> dict[Key, JsonObject]:
     """Return configurations and kubeconfigs, which carry the same label."""
     return {_key(item): item for item in kube.list("v1", "Secret", None, CONTROL_PLANE)}
 
 
-def _read_configs(secrets: dict[Key, Object]) -> tuple[dict[Key, Values], list[Unread]]:
+def _read_configs(secrets: dict[Key, JsonObject]) -> tuple[dict[Key, Values], list[Unread]]:
     """Return the configurations among the Secrets, each read by itself."""
     named = [
         key for key, item in secrets.items() if key[1].startswith(CONFIG_SECRET) and "config.yaml" in (item.get("data") or {})
@@ -90,7 +89,7 @@ def _read_configs(secrets: dict[Key, Object]) -> tuple[dict[Key, Values], list[U
     return {(namespace, name.removeprefix(CONFIG_SECRET)): config for (namespace, name), config in found}, unread
 
 
-def _config(secret: Object) -> Values:
+def _config(secret: JsonObject) -> Values:
     """Return the configuration in a Secret.
 
     :raises ValueError: where it holds none.
@@ -101,12 +100,12 @@ def _config(secret: Object) -> Values:
     return config
 
 
-def _key(item: Object) -> Key:
+def _key(item: JsonObject) -> Key:
     return item["metadata"]["namespace"], item["metadata"]["name"]
 
 
-def _by_namespace(items: list[Object]) -> dict[str, list[Object]]:
-    grouped: dict[str, list[Object]] = collections.defaultdict(list)
+def _by_namespace(items: list[JsonObject]) -> dict[str, list[JsonObject]]:
+    grouped: dict[str, list[JsonObject]] = collections.defaultdict(list)
     for item in items:
         grouped[item["metadata"]["namespace"]].append(item)
     return grouped

@@ -18,7 +18,7 @@ from .._common.ownership import MARKER_LABEL, annotations_of, is_owned, labels_o
 from .._common.pods import pods_gone
 from .._common.run import Result
 from .._common.synced import marker
-from .._common.values import Change
+from .._common.values import Change, JsonObject
 from .._common.wait import wait_for
 from .._helm.lifecycle import HelmRelease
 from .._nodes.status import collisions
@@ -68,11 +68,10 @@ if t.TYPE_CHECKING:
     from .._adapters.helm import Chart
     from .._common.run import Run
 
-Object = dict[str, t.Any]
 # Finds the chart of a version, or raises TenancyError.
 FindChart = t.Callable[[str], "Chart"]
 # Probes, in a namespace of this name, whether the network enforces policies; returns that, and the record of each path.
-NetworkProbe = t.Callable[[str], tuple[bool, list[Object]]]
+NetworkProbe = t.Callable[[str], tuple[bool, list[JsonObject]]]
 
 RBAC = "rbac.authorization.k8s.io/v1"
 # What a difference of the host's Kubernetes is called in changes.
@@ -102,7 +101,7 @@ class VirtualCluster:
         # Whether this run starts the control plane, or starts it again.
         self.starts = False
 
-    def own_namespace(self) -> Object | None:
+    def own_namespace(self) -> JsonObject | None:
         """Read the namespace.
 
         :raises TenancyError: when it is not this tenant's.
@@ -181,7 +180,7 @@ class VirtualCluster:
         )
         return described
 
-    def _policies(self, asked: Wanted) -> list[Object]:
+    def _policies(self, asked: Wanted) -> list[JsonObject]:
         """Return the policies of the host's API server that keep the tenant's pods from GPUs of others; none where those are recorded."""
         params = self.run.params
         if asked.recorded:
@@ -203,7 +202,7 @@ class VirtualCluster:
         if release and release.status == "deployed":
             validation.check_store(release.values, asked.values)
 
-    def _changes(self, asked: Wanted, namespace: Object | None) -> list[Change]:
+    def _changes(self, asked: Wanted, namespace: JsonObject | None) -> list[Change]:
         """List what differs of the release, and the host's Kubernetes where the chart was rendered for another one, or nobody knows."""
         changes = self.release.changes(asked.version, asked.values)
         noted, host = annotations_of(namespace).get(RENDERED_ANNOTATION), self._host
@@ -233,7 +232,7 @@ class VirtualCluster:
                 overlaps=overlaps,
             )
 
-    def _network(self, asked: Wanted, namespace: Object | None, changed: bool) -> str | None:
+    def _network(self, asked: Wanted, namespace: JsonObject | None, changed: bool) -> str | None:
         """Find out whether the network enforces the policies that the values make.
 
         :returns: ENFORCED, UNENFORCED, or None where there are no policies, or where that is not known.
@@ -265,7 +264,7 @@ class VirtualCluster:
             )
         return ENFORCED if enforced else UNENFORCED
 
-    def _have_namespace(self, live: Object | None, asked: Wanted, network: str | None) -> None:
+    def _have_namespace(self, live: JsonObject | None, asked: Wanted, network: str | None) -> None:
         """Have the namespace, and on it what others know the tenant by."""
         metadata = namespace_metadata(asked, network)
         if live is None or _is_terminating(live):
@@ -289,7 +288,7 @@ class VirtualCluster:
                 lambda: self.kube.patch("v1", "Namespace", self.namespace, {"metadata": metadata}),
             )
 
-    def _create_namespace(self, live: Object | None, metadata: Object) -> None:
+    def _create_namespace(self, live: JsonObject | None, metadata: JsonObject) -> None:
         if live:
             self._wait_until_gone()
         self.kube.create(new_namespace(self.name, self.namespace, metadata))
@@ -355,7 +354,7 @@ class VirtualCluster:
             crashed = [item for item in pods if item["metadata"]["name"] == pod]
             self.run.take(f"restart pod {pod}", verdict.seen, lambda: self._delete(crashed))
 
-    def _wait_until_ready(self, asked: Wanted) -> Object:
+    def _wait_until_ready(self, asked: Wanted) -> JsonObject:
         settling = SETTLING if self.starts else 0.0
         dns = has_dns(asked.values)
         readiness = Readiness(self.plane, self.ask, self.run.deadline, dns, self.kube.proxy_url, settling)
@@ -405,10 +404,10 @@ class VirtualCluster:
 
         wait_for(f"the end of virtual cluster {self.name}", ended, self.run.deadline.share(1 / 4))
 
-    def _scale(self, workload: Object, patch: Object) -> None:
+    def _scale(self, workload: JsonObject, patch: JsonObject) -> None:
         self.kube.patch("apps/v1", workload["kind"], self.name, patch, self.namespace)
 
-    def _delete(self, pods: list[Object]) -> None:
+    def _delete(self, pods: list[JsonObject]) -> None:
         for pod in pods:
             if not _is_terminating(pod):
                 self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace)
@@ -471,7 +470,7 @@ class VirtualCluster:
                 self.kube.delete(api_version, kind, item["metadata"]["name"], self.namespace)
         self._wait_for_rest()
 
-    def _remove_namespace(self, namespace: Object) -> None:
+    def _remove_namespace(self, namespace: JsonObject) -> None:
         if not _is_terminating(namespace):
             # Nothing can be created in it from now on: the control plane makes no pod again.
             self.kube.delete("v1", "Namespace", self.namespace)
@@ -538,7 +537,7 @@ class VirtualCluster:
             self.kube.delete(api_version, kind, name)
 
 
-def _is_terminating(item: Object | None) -> bool:
+def _is_terminating(item: JsonObject | None) -> bool:
     return item is not None and "deletionTimestamp" in item["metadata"]
 
 
