@@ -272,7 +272,7 @@ from ..module_utils._cluster.lifecycle import FORBIDDEN, lacking, read
 from ..module_utils._cluster.status import Seen, report
 from ..module_utils._cluster.validation import notes, problems, without_rights
 from ..module_utils._combinations.validation import Host, check_names, judge
-from ..module_utils._common.errors import TenancyError, refuse
+from ..module_utils._common.errors import ApiError, TenancyError, refuse
 from ..module_utils._common.run import Result, Run
 from ..module_utils._desired.model import Tenant
 from ..module_utils._desired.validation import tenants_from
@@ -324,8 +324,8 @@ def _read(run: Run, problems: list[str]) -> Seen:
     """Read the cluster; where that is not allowed, everything that was found until then is told with it."""
     try:
         return read(run.kube)
-    except TenancyError as exc:
-        if exc.details.get("status") == FORBIDDEN:
+    except ApiError as exc:
+        if exc.status == FORBIDDEN:
             refuse([*problems, exc.message])
         raise
 

@@ -34,7 +34,7 @@ import yaml
 from ansible.module_utils import urls
 
 from ..module_utils._common.documents import load_document, load_documents
-from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.errors import CommandFailed, TenancyError
 from ._lab_recipe import Chart, File, Image, Program, Recipe, Rootfs
 
 HEARTBEAT = 30.0
@@ -378,7 +378,7 @@ class Builder:
         finally:
             log_path.unlink(missing_ok=True)
             Path(f"{log_path}.out").unlink(missing_ok=True)
-        raise TenancyError(
+        raise CommandFailed(
             f"{self._step}: {' '.join(command[:3])} ended with code {code}.{self._disk_hint(output)} Its last output: {output}",
             rc=code,
         )

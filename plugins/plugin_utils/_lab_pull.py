@@ -183,9 +183,7 @@ class Puller(Builder):
             yield
         except TenancyError as exc:
             server = self._at(upstream).partition("/")[0]
-            raise TenancyError(
-                f"{upstream} cannot be pulled from {server}. {exc.message.rstrip('.')}. {ALTERNATIVE}", **exc.details
-            ) from exc
+            raise exc.saying(f"{upstream} cannot be pulled from {server}. {exc.message.rstrip('.')}. {ALTERNATIVE}") from exc
 
 
 def published_digest(text: str, name: str) -> str:

@@ -12,7 +12,7 @@ import os
 import typing as t
 
 from .._common.documents import Unreadable, parse_json
-from .._common.errors import TenancyError
+from .._common.errors import CommandFailed, TenancyError
 from .._common.text import shown
 from .._kind.facts import CLUSTER_LABEL, NETWORK, NVKIND_VARIABLES
 from .._kind.status import nvkind_error
@@ -47,7 +47,7 @@ class Docker(Programs):
         if rc != 0:
             said, printed = last_lines(err), last_lines(out)
             message = said.strip() or printed.strip() or f"exit status {rc}"
-            raise TenancyError(f"{what} failed: {message}", rc=rc, stdout=printed, stderr=said)
+            raise CommandFailed(f"{what} failed: {message}", rc=rc, stdout=printed, stderr=said)
         return out
 
     def _listed(self, label: str) -> list[str]:
@@ -127,11 +127,11 @@ class Docker(Programs):
         }
         try:
             self._bounded("nvkind cluster create", timeout, args + _image(image), prefix=unset, **environment)
-        except TenancyError as exc:
-            if exc.details["rc"] in CUT_SHORT:
+        except CommandFailed as exc:
+            if exc.rc in CUT_SHORT:
                 raise
-            reason = nvkind_error(exc.details["stderr"]) or exc.message
-            raise TenancyError(f"nvkind cluster create ended with status {exc.details['rc']}: {reason}", **exc.details) from exc
+            reason = nvkind_error(exc.stderr) or exc.message
+            raise exc.saying(f"nvkind cluster create ended with status {exc.rc}: {reason}") from exc
 
     def _bounded(
         self,
@@ -145,11 +145,11 @@ class Docker(Programs):
         """Run a program for at most ``timeout`` seconds."""
         try:
             self._call(what, [*prefix, "timeout", "--kill-after=10", str(timeout), *args], data, **environment)
-        except TenancyError as exc:
-            if exc.details["rc"] not in CUT_SHORT:
+        except CommandFailed as exc:
+            if exc.rc not in CUT_SHORT:
                 raise
-            end = f"{'' if exc.details['rc'] == _LATE else 'was killed, or '}did not end within {timeout} s"
-            raise TenancyError(f"{what} {end}: {exc.message}", **exc.details) from exc
+            end = f"{'' if exc.rc == _LATE else 'was killed, or '}did not end within {timeout} s"
+            raise exc.saying(f"{what} {end}: {exc.message}") from exc
 
     def delete_cluster(self, name: str, kubeconfig: str) -> None:
         """Delete a cluster with kind, because nvkind has no such command."""

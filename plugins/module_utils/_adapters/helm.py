@@ -22,7 +22,7 @@ import tempfile
 import typing as t
 
 from .._common.documents import DEEPEST, LARGEST, Unreadable, depth, load_document, load_documents, parse_json
-from .._common.errors import TenancyError, refuse
+from .._common.errors import CommandFailed, TenancyError, refuse
 from .._common.quantity import whole
 from .._common.secrets import without_password
 from .._common.text import shown
@@ -200,7 +200,7 @@ class Helm:
         if rc != 0:
             said = last_lines(err)
             if _OUT_OF_MEMORY in err:
-                raise TenancyError(
+                raise CommandFailed(
                     f"helm {args[0]} needs more than {MEMORY // 1024} MiB of memory. A release's record in the cluster may be larger than any "
                     "chart makes it.",
                     rc=rc,
@@ -208,7 +208,7 @@ class Helm:
                 )
             ended = f" after {seconds} s" if bound and rc in CUT_SHORT else ""
             message = error_message(said) or last_lines(out).strip() or f"exit status {rc}"
-            raise TenancyError(f"helm {args[0]} failed{ended}: {message}", rc=rc, stderr=said)
+            raise CommandFailed(f"helm {args[0]} failed{ended}: {message}", rc=rc, stderr=said)
         return out
 
     def major(self) -> int:
@@ -287,9 +287,8 @@ class Helm:
         args = ["template", name, *chart.args(), "--namespace", namespace, *served, "--values", "-"]
         try:
             return self._helm(*args, data=json.dumps(values))
-        except TenancyError as exc:
-            stderr: str = exc.details["stderr"]
-            refuse(violations(stderr, self._defaults(chart) if UNKNOWN_KEYS in stderr else {}))
+        except CommandFailed as exc:
+            refuse(violations(exc.stderr, self._defaults(chart) if UNKNOWN_KEYS in exc.stderr else {}))
             raise
 
     def _defaults(self, chart: Chart) -> Values:
@@ -321,4 +320,4 @@ def _utc(time: str) -> str:
 
 
 def _is_not_found(error: TenancyError) -> bool:
-    return str(error.details.get("stderr")).rstrip().endswith(NOT_FOUND)
+    return isinstance(error, CommandFailed) and error.stderr.rstrip().endswith(NOT_FOUND)

@@ -15,7 +15,7 @@ import os
 import socket
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import CommandFailed, TenancyError
 from .._common.quantity import whole
 from .._common.wait import Deadline, wait_for
 from .._kind.facts import PROGRAMS, TOOLKIT_CONFIG
@@ -39,7 +39,7 @@ class Host(Programs):
             raise TenancyError("workers: asks for GPUs, but this host has no nvidia-smi: is NVIDIA's driver installed?")
         rc, out, err = self._run([binary, "-L"])
         if rc != 0:
-            raise TenancyError(f"nvidia-smi -L failed: {err.strip() or out.strip()}", rc=rc)
+            raise CommandFailed(f"nvidia-smi -L failed: {err.strip() or out.strip()}", rc=rc)
         minors = (parse_minor(_read(path)) for path in glob.glob("/proc/driver/nvidia/gpus/*/information"))
         return parse_gpus(out, dict(minor for minor in minors if minor))
 

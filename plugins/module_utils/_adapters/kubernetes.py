@@ -23,7 +23,7 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client 
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
 
 from .._common.documents import LARGEST, parse_json
-from .._common.errors import TenancyError
+from .._common.errors import ApiError, TenancyError
 from .._common.secrets import without_password
 from .._common.text import shown
 from .._common.values import JsonObject
@@ -192,9 +192,8 @@ def check_proxy(url: str | None) -> None:
     """
     scheme = (url or "http://").partition("://")[0].lower()
     if scheme not in PROXY_SCHEMES:
-        raise TenancyError(
+        raise ApiError(
             f"The proxy {without_password(str(url))} is of kind {scheme}, which is not supported. Name one that begins with http:// or https://.",
-            status=None,
             permanent=True,
         )
 
@@ -216,9 +215,8 @@ def _entries(kubeconfig: t.Any, context: str | None) -> tuple[JsonObject, JsonOb
 class Kube:
     """Verbs over one API server.
 
-    Every method raises TenancyError when the server cannot be reached or refuses; ``status`` in its details is the HTTP
-    status (None when there was no answer), ``permanent`` marks what no waiting mends. Calls that may be made twice are
-    repeated for a few seconds, see ``retry``. What could not be read is an error, never "nothing there".
+    Every method raises ApiError when the server cannot be reached or refuses. Calls that may be made twice are repeated for a few
+    seconds, see ``retry``. What could not be read is an error, never "nothing there".
 
     In check mode nothing may call the writing verbs: modules decide that, so that what they predict follows the same path.
     Threads may share it.
@@ -292,7 +290,7 @@ class Kube:
             try:
                 return self._discovered(what, wanted)
             except ResourceNotFoundError as exc:
-                raise TenancyError(f"{what} failed: the API group answers at times only.", status=None) from exc
+                raise ApiError(f"{what} failed: the API group answers at times only.") from exc
 
     def _discovered(self, what: str, wanted: JsonObject) -> t.Any:
         try:
@@ -304,8 +302,8 @@ class Kube:
     def _kinds(self, what: str, path: str) -> set[str]:
         try:
             answer = parsed(what, self._get(what, path))
-        except TenancyError as exc:
-            if exc.details.get("status") == 404:
+        except ApiError as exc:
+            if exc.status == 404:
                 return set()
             raise
         try:
@@ -320,7 +318,7 @@ class Kube:
     def _require(self, api_version: str, kind: str) -> t.Any:
         resource = self._resource(api_version, kind)
         if resource is None:
-            raise TenancyError(f"The API server has no {kind} in {api_version}: is its CRD installed?", status=404)
+            raise ApiError(f"The API server has no {kind} in {api_version}: is its CRD installed?", status=404)
         return resource
 
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> JsonObject | None:
@@ -330,8 +328,8 @@ class Kube:
             return None
         try:
             return self._object(f"Reading {kind} {name}", api_version, kind, resource.get, name=name, namespace=namespace)
-        except TenancyError as exc:
-            if exc.details.get("status") == 404:
+        except ApiError as exc:
+            if exc.status == 404:
                 return None
             raise
 
@@ -355,9 +353,9 @@ class Kube:
         pages = Pages(what, lambda limit, more: read(limit=limit, _continue=more or None), lambda: end - clock(), PAGE, LIST)
         try:
             items = pages.read()
-        except TenancyError as exc:
+        except ApiError as exc:
             # What the client discovered may be older than the removal of a CRD.
-            if exc.details.get("status") == 404:
+            if exc.status == 404:
                 return []
             raise
         return [checked(what, item, api_version, kind) for item in items]
@@ -384,8 +382,8 @@ class Kube:
                 namespace=metadata.get("namespace"),
                 field_manager=FIELD_MANAGER,
             )
-        except TenancyError as exc:
-            if name and exc.details.get("status") == 409 and exc.details.get("attempts"):
+        except ApiError as exc:
+            if name and exc.status == 409 and exc.attempts > 1:
                 existing = self.get(api_version, kind, name, metadata.get("namespace"))
                 managers = (entry.get("manager") for entry in (existing or {"metadata": {}})["metadata"].get("managedFields", []))
                 if existing and FIELD_MANAGER in managers:
@@ -448,10 +446,10 @@ class Kube:
             body["gracePeriodSeconds"] = grace_seconds
         try:
             self._text(f"Deleting {kind} {name}", resource.delete, name=name, namespace=namespace, body=body)
-        except TenancyError as exc:
-            if exc.details.get("status") == 404:
+        except ApiError as exc:
+            if exc.status == 404:
                 # An attempt before this one may have deleted it.
-                return "attempts" in exc.details
+                return exc.attempts > 1
             raise
         return True
 
@@ -489,8 +487,8 @@ class Kube:
         )
         try:
             return self._get(f"Reading the log of Pod {name}", f"/api/v1/namespaces/{namespace}/pods/{name}/log", query)
-        except TenancyError as exc:
-            if exc.details.get("status") == 400 and _NO_LOG_YET.search(exc.message):
+        except ApiError as exc:
+            if exc.status == 400 and _NO_LOG_YET.search(exc.message):
                 return ""
             raise
 

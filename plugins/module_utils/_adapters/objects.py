@@ -15,7 +15,7 @@ import dataclasses
 import typing as t
 
 from .._common.documents import LARGEST, Unreadable, parse_json
-from .._common.errors import TenancyError
+from .._common.errors import ApiError, TenancyError
 from .._common.quantity import MOST
 from .._common.text import shown
 from .._common.values import JsonObject
@@ -75,9 +75,7 @@ def parsed(what: str, text: bytes | str, largest: int = LARGEST) -> JsonObject:
     except Unreadable as exc:
         answer, why = None, shown(exc, 200)
     if not isinstance(answer, dict):
-        raise TenancyError(
-            f"{shown(what)} failed: the answer is no JSON object ({why}). Is this the address of an API server?", status=None
-        )
+        raise ApiError(f"{shown(what)} failed: the answer is no JSON object ({why}). Is this the address of an API server?")
     return answer
 
 
@@ -100,7 +98,7 @@ def checked(what: str, item: t.Any, api_version: str = "", kind: str = "") -> Js
 
 
 def _odd(what: str, why: str) -> TenancyError:
-    return TenancyError(f"{shown(what)} failed: the answer is not of the form of the API: {why}.", status=None)
+    return ApiError(f"{shown(what)} failed: the answer is not of the form of the API: {why}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,8 +143,8 @@ class Pages:
         """
         try:
             self._read_all()
-        except TenancyError as exc:
-            if exc.details.get("status") != 410:
+        except ApiError as exc:
+            if exc.status != 410:
                 raise
             self._items, self._seen, self._size = [], set(), 0
             self._read_all()
@@ -170,8 +168,8 @@ class Pages:
             try:
                 text = self._fetch(self._limit, more)
                 break
-            except TenancyError as exc:
-                if not exc.details.get("oversized") or self._limit == 1:
+            except ApiError as exc:
+                if not exc.oversized or self._limit == 1:
                     raise
                 self._limit = max(1, self._limit // 4)
                 self._refuse_endless()
@@ -193,4 +191,4 @@ class Pages:
 
     def _unfinished(self, why: str) -> TenancyError:
         read = f"{len(self._items)} objects on {len(self._seen)} pages ({self._size} bytes)"
-        return TenancyError(f"{shown(self._what)} failed: the list was not read to its end: {why}, after {read}.", status=None)
+        return ApiError(f"{shown(self._what)} failed: the list was not read to its end: {why}, after {read}.")

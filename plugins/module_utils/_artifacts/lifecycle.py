@@ -52,7 +52,7 @@ class Artifacts:
         try:
             manifests = parse_manifests(self._helm.template(item.release, item.namespace, chart, item.values, item.api_versions))
         except TenancyError as exc:
-            raise TenancyError(f"{item.user}: {item.chart} {item.version}: {exc.message}", **exc.details) from exc
+            raise exc.saying(f"{item.user}: {item.chart} {item.version}: {exc.message}") from exc
         found = [*images_named(manifests, item.hooks).items()]
         if item.chart == VCLUSTER:
             found += syncer_images(manifests, item.version).items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import ApiError
 from .._common.values import JsonObject
 from . import facts
 from .status import Seen
@@ -31,8 +31,8 @@ def read(kube: Kube) -> Seen:
         # What is only a note needs no further rights: a user who may look, and not more, can run drift.
         try:
             return listed()
-        except TenancyError as exc:
-            if exc.details.get("status") != FORBIDDEN:
+        except ApiError as exc:
+            if exc.status != FORBIDDEN:
                 raise
             unread.append(exc.message)
             return []

@@ -113,7 +113,7 @@ class Run:
         try:
             action()
         except TenancyError as exc:
-            raise TenancyError(f"Could not {what}: {exc.message}", **exc.details) from exc
+            raise exc.saying(f"Could not {what}: {exc.message}") from exc
         record["seconds"] = round(self.deadline.elapsed() - start, 1)
 
     def take_all(self, steps: t.Iterable[Step]) -> None:

@@ -15,7 +15,7 @@ import itertools
 import typing as t
 
 from .documents import DEEPEST
-from .errors import TenancyError, did_you_mean, refuse
+from .errors import Refused, TenancyError, did_you_mean, refuse
 from .quantity import MOST
 from .text import shown
 from .values import JsonObject
@@ -75,7 +75,7 @@ class Problems(list[str]):
             count = "1 problem" if len(self) == 1 else f"{len(self)} problems"
             told = [shown(problem, _LONGEST_PROBLEM) for problem in self[:_MOST_PROBLEMS]]
             more = [f"and {len(self) - _MOST_PROBLEMS} more"] if len(self) > _MOST_PROBLEMS else []
-            raise TenancyError("\n".join([f"{count} in {what}, nothing was changed:", *told, *more]), problems=told)
+            raise Refused("\n".join([f"{count} in {what}, nothing was changed:", *told, *more]), problems=told)
 
     def typed(self, value: t.Any, kind: type, path: str) -> bool:
         """Tell whether a value has a type; if not, add the problem."""

@@ -14,7 +14,7 @@ import json
 import typing as t
 
 from .._common.documents import parse_json
-from .._common.errors import TenancyError
+from .._common.errors import TenancyError, WaitTimeout
 from .._common.ownership import OWNED_LABELS, annotations_of, last_write
 from .._common.parallel import concurrently
 from .._common.parties import reason
@@ -177,10 +177,8 @@ class Installation:
             return missing
         try:
             wait_for(f"KAI Scheduler {self.release.version}", self._ready, self.run.deadline.share(1 / 3))
-        except TenancyError as exc:
-            if "last_seen" not in exc.details:
-                raise
-            return str(exc.details["last_seen"])
+        except WaitTimeout as exc:
+            return exc.last_seen
         return ""
 
     def _ready(self, ended: t.Collection[str] = ()) -> tuple[bool | None, str]:
@@ -247,7 +245,7 @@ class Installation:
             except TenancyError as exc:
                 failures = self._start_failures()
                 pods = f" Pods in {facts.NAMESPACE}: {'; '.join(failures)}." if failures else ""
-                raise TenancyError(f"{exc.message}{pods}", **exc.details) from exc
+                raise exc.saying(f"{exc.message}{pods}") from exc
 
         return Step(what, why, take)
 

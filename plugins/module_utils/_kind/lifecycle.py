@@ -194,9 +194,7 @@ class Cluster:
         stopped = [f"{node.name} is stopped" for node in live if not node.running]
         different = "; ".join(filter(None, [self._differences(live, nodes), *stopped])) if live else "it left no node"
         if different:
-            raise TenancyError(
-                f"{error.message}. The cluster is not whole: {different}. Run again to make it anew.", **error.details
-            )
+            raise error.saying(f"{error.message}. The cluster is not whole: {different}. Run again to make it anew.")
         self._engine_error = f"{error.message}."
 
     def _begin(self) -> None:
@@ -243,7 +241,7 @@ class Cluster:
                 set_it = functools.partial(self._docker.kubectl, nodes[0].name, *args)
                 self._change(what, "it is not set so", (what, "due", "done"), set_it)
         except TenancyError as exc:
-            raise TenancyError(f"{exc.message} {self._engine_error}".rstrip(), **exc.details) from exc
+            raise exc.saying(f"{exc.message} {self._engine_error}".rstrip()) from exc
         if self._engine_error:
             self._run.warn(f"{self._engine_error} All the same its nodes are ready, with the GPUs that were asked for.")
 

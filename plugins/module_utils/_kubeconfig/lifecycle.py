@@ -12,7 +12,7 @@ import functools
 import typing as t
 
 from .._common import verbatim
-from .._common.errors import TenancyError, check_all
+from .._common.errors import ApiError, TenancyError, check_all
 from .._common.ownership import is_owned
 from .._common.run import Result
 from .._common.values import JsonObject
@@ -223,7 +223,7 @@ class Access:
             try:
                 self.ask(config, path)
             except TenancyError as exc:
-                if exc.details.get("permanent") and not new_token:
+                if isinstance(exc, ApiError) and exc.permanent and not new_token:
                     raise
                 return None, exc.message
             return True, ""

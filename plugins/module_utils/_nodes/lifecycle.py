@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import ApiError, Refused
 from .._common.ownership import last_write
 from .._common.parallel import concurrently
 from .._common.parties import reason
@@ -100,10 +100,8 @@ def nodes_to_give(kube: Kube, tenants: t.Sequence[Tenant], only: t.Collection[st
     preview = Run({}, True, kube)
     try:
         give_nodes(preview, tenants, only)
-    except TenancyError as exc:
+    except Refused as exc:
         # What the API server did not answer is no problem with what is asked.
-        if "problems" not in exc.details:
-            raise
         return True, exc.problems
     return bool(preview.changes), []
 
@@ -159,8 +157,8 @@ class Assignment:
             body["spec"] = {"taints": after["taints"]}
         try:
             self.run.kube.patch("v1", "Node", before["name"], body)
-        except TenancyError as exc:
-            if exc.details.get("status") == 409:
+        except ApiError as exc:
+            if exc.status == 409:
                 return False
             raise
         return True
@@ -179,7 +177,7 @@ class Assignment:
             if self._patched(live, after):
                 return after
             self.run.deadline.sleep(PAUSE * attempt)
-        raise TenancyError(
+        raise ApiError(
             f"node {node['name']}: somebody else changed it {ATTEMPTS} times while its tenants were written to it. Run this again when "
             "nothing else changes its labels or taints.",
             status=409,
@@ -188,7 +186,7 @@ class Assignment:
     def _read_again(self, node: JsonObject) -> JsonObject:
         found = self.run.kube.get("v1", "Node", node["name"])
         if found is None:
-            raise TenancyError(f"node {node['name']}: it was removed from the cluster meanwhile. Run this again.", status=404)
+            raise ApiError(f"node {node['name']}: it was removed from the cluster meanwhile. Run this again.", status=404)
         return plain(found)
 
 
@@ -212,7 +210,7 @@ def _refuse_what_others_got(node: JsonObject, live: JsonObject, after: JsonObjec
     gets = set(owners(after["labels"])) - set(owners(live["labels"]))
     others = sorted(set(owners(live["labels"])) - set(owners(node["labels"])))
     if gets and others:
-        raise TenancyError(
+        raise ApiError(
             f"node {node['name']}: another run gave it to {', '.join(others)} meanwhile. Run this again: nodes are then assigned "
             "anew.",
             status=409,

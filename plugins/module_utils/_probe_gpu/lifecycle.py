@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import WaitTimeout
 from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from .._nodes.status import offered
@@ -50,9 +50,7 @@ class Probe:
             self._kube.create(manifest(self._settings, node))
         try:
             wait_for("the pods to list their GPUs", lambda: self._observe(nodes), self._deadline, interval=0.5)
-        except TenancyError as exc:
-            if "last_seen" not in exc.details:
-                raise
+        except WaitTimeout as exc:
             for node in nodes:
                 if node not in self._records:
                     self._note(node, "failed", exc.message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import TenancyError, WaitTimeout
 from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from .._probe.lifecycle import own_namespace
@@ -102,10 +102,9 @@ class _Probe:
 
         try:
             wait_for("the policy to take effect", observe, deadline, interval=0.5)
-        except TenancyError as exc:
-            # That it takes none is a result; any other error is not.
-            if "last_seen" not in exc.details:
-                raise
+        except WaitTimeout:
+            # That it takes none is a result.
+            pass
         return cut_off
 
     def _pods(self) -> list[JsonObject]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import TenancyError, WaitTimeout
 from .._common.ownership import is_owned
 from .._common.pods import is_ready, pod_state
 from .._common.values import JsonObject
@@ -111,9 +111,7 @@ class _Probe:
 
         try:
             wait_for("what the network lets through", ended, self._deadline, interval=0.5)
-        except TenancyError as exc:
-            if "last_seen" not in exc.details:
-                raise
+        except WaitTimeout as exc:
             for check in checks:
                 records.setdefault(check, record(check.name, "failed", exc.message, self._deadline.elapsed()))
         return [records[check] for check in checks]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import TenancyError, WaitTimeout
 from .._common.pods import pod_state
 from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
@@ -130,7 +130,7 @@ class SharedProbe:
         try:
             verdict, reason = wait_for("what both clusters show of the pods", decided, deadline, INTERVAL)
         except TenancyError as exc:
-            lost = "is reserved by no pod" in str(exc.details.get("last_seen"))
+            lost = isinstance(exc, WaitTimeout) and "is reserved by no pod" in exc.last_seen
             accepted = lost and LOST_RESERVATION in self.run.params["accept_hazards"]
             return (ACCEPTED if accepted else FAILED), f"{exc.message}{f' ({LOST_RESERVATION})' if lost else ''}"
         return str(verdict), reason

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import WaitTimeout
 from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from .._probe.lifecycle import PODS, own_namespace
@@ -39,9 +39,7 @@ def probe(kube: Kube, settings: Settings, deadline: Deadline) -> list[JsonObject
             kube.create(manifest)
         try:
             verdict, reason = wait_for("the web page", observe, deadline, interval=0.5)
-        except TenancyError as exc:
-            if "last_seen" not in exc.details:
-                raise
+        except WaitTimeout as exc:
             verdict, reason = "failed", exc.message
         foreign = foreign_schedulers(kube.list("v1", "Pod", settings.namespace), settings.scheduler_name)
         seconds = deadline.elapsed()

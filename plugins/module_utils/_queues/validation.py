@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from .._common.documents import DEEPEST, depth
-from .._common.errors import TenancyError, refuse
+from .._common.errors import Refused, refuse
 from .._common.quantity import MOST
 from .._common.schema import named, said
 from .._common.text import shown
@@ -31,7 +31,7 @@ def parse(data: t.Any, levels: int | None = None, version: str = "this release")
     :arg data: as users write it, of any type.
     :arg levels: how many levels the release schedules, exactly; None for any number.
     :arg version: of that release, for messages.
-    :raises TenancyError: with everything that is wrong, one line each, also as the list ``problems`` in its details.
+    :raises Refused: with everything that is wrong, one line each.
     """
     if depth(data) > DEEPEST:
         refuse([f"queues: are nested more than {DEEPEST} deep, or hold themselves."])
@@ -201,4 +201,4 @@ def refuse_queues_in_use(pods: t.Mapping[str, list[str]]) -> None:
     ]
     if problems:
         advice = "End them first, or remove the queues all the same with force."
-        raise TenancyError("\n".join([*problems, advice]), problems=problems)
+        raise Refused("\n".join([*problems, advice]), problems=problems)

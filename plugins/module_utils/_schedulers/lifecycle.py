@@ -11,7 +11,7 @@ import functools
 import typing as t
 
 from .._common.documents import Unreadable, load_documents
-from .._common.errors import TenancyError
+from .._common.errors import TenancyError, WaitTimeout
 from .._common.ownership import labels_of, last_write
 from .._common.pods import pod_problems
 from .._common.text import shown
@@ -136,6 +136,6 @@ def _await_end(run: Run, namespaces: t.Sequence[JsonObject]) -> None:
 
     try:
         wait_for("the end of the namespaces of former schedulers", gone, run.deadline)
-    except TenancyError as exc:
+    except WaitTimeout as exc:
         advice = "What is left in them, or their finalizers, keeps them: kubectl get namespace NAME -o yaml tells which."
-        raise TenancyError(f"{exc.message}. {advice}", **exc.details) from exc
+        raise exc.saying(f"{exc.message}. {advice}") from exc

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import ApiError, TenancyError, WaitTimeout
 from .._common.ownership import MARKER_LABEL
 from .._common.values import JsonObject
 from .._kubeconfig import values as kubeconfig
@@ -108,7 +108,7 @@ class Readiness:
         workload, pods = self.plane.workload(), self.plane.pods()
         verdict = judge(workload, pods)
         if verdict.crashed:
-            raise TenancyError(
+            raise WaitTimeout(
                 f"The control plane of virtual cluster {self.plane.name} crashes again and again. "
                 f"Its log ends with: {self.plane.log(*verdict.crashed)}",
                 last_seen=verdict.seen,
@@ -141,7 +141,7 @@ class Readiness:
             self.ask(config, READY_PATH)
             dns = self.ask(config, DNS_PATH) if self.dns else None
         except TenancyError as exc:
-            if exc.details.get("permanent") and self._has_lasted():
+            if isinstance(exc, ApiError) and exc.permanent and self._has_lasted():
                 raise
             return None, exc.message
         if dns and not dns.get("status", {}).get("availableReplicas"):

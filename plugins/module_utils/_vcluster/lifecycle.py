@@ -13,7 +13,7 @@ import typing as t
 
 from .._admission.lifecycle import have_policies, have_record_policies, remove_policies, remove_record_policies
 from .._admission.plan import policies
-from .._common.errors import TenancyError, check_all
+from .._common.errors import ApiError, Refused, TenancyError, WaitTimeout, check_all
 from .._common.ownership import MARKER_LABEL, annotations_of, is_owned, labels_of, last_write
 from .._common.pods import pods_gone
 from .._common.run import Result
@@ -495,9 +495,9 @@ class VirtualCluster:
             wait_for(f"the end of the pods in {self.namespace}", ended, self.run.deadline.share(1 / 8), interval=0.5)
             change = {"metadata": {"annotations": {PODS_ENDED_ANNOTATION: "true"}}}
             self.kube.patch("v1", "Namespace", self.namespace, change)
-        except TenancyError as exc:
+        except (WaitTimeout, ApiError) as exc:
             # Pods that do not end are what the wait for the namespace tells; and it may be gone already.
-            if "last_seen" not in exc.details and exc.details.get("status") != 404:
+            if isinstance(exc, ApiError) and exc.status != 404:
                 raise
 
     def _wait_until_gone(self) -> None:
@@ -550,4 +550,4 @@ def _leaf_names(tree: t.Any) -> list[str]:
         return [queue.name for queue in leaves(parse(tree))]
     except TenancyError as exc:
         problems = [f"host_{problem}" for problem in exc.problems]
-        raise TenancyError("\n".join(problems), problems=problems) from exc
+        raise Refused("\n".join(problems), problems) from exc

@@ -14,7 +14,7 @@ from __future__ import annotations
 import typing as t
 
 from .._admission.lifecycle import enforces, have_record_policies
-from .._common.errors import TenancyError
+from .._common.errors import ApiError, TenancyError
 from .._common.ownership import MARKER_LABEL
 from .._common.text import shown
 from .._common.values import JsonObject
@@ -89,8 +89,8 @@ class Records:
         metadata = {"name": _PROBE, "namespace": self._namespace, "labels": {"owner": "helm", MARKER_LABEL: "x"}}
         try:
             self._run.kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-        except TenancyError as exc:
-            if exc.details.get("status") in (403, 422):
+        except ApiError as exc:
+            if exc.status in (403, 422):
                 return True, ""
             raise
         self._run.kube.delete("v1", "ConfigMap", _PROBE, self._namespace)

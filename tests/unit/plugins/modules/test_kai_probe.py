@@ -7,7 +7,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, RESERVATION_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import CHECKS, POD_GROUP, SHARING
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
@@ -122,7 +122,7 @@ class Cluster(InMemoryApi):
         self._require("Reading the log of", "v1", "Pod", name, namespace)
         if namespace == NAMESPACE:
             if self.log is None:
-                raise TenancyError("GET log failed: connection refused", status=None)
+                raise ApiError("GET log failed: connection refused", status=None)
             return self.log
         return f"GPU 0: X (UUID: GPU-{next((gpu for gpu, parts in self.shared.items() if name in parts), 0)})"
 
@@ -469,7 +469,7 @@ def test_a_probes_log_that_cannot_be_read_is_read_again():
         def logs(self, name, namespace, **bounds):
             if namespace != NAMESPACE and self.silent:
                 self.silent -= 1
-                raise TenancyError("GET log failed: bad gateway", status=502)
+                raise ApiError("GET log failed: bad gateway", status=502)
             return super().logs(name, namespace, **bounds)
 
     assert set(verdicts(run(params(checks=["gpu"]), Shy(), False)["results"]).values()) == {"passed"}

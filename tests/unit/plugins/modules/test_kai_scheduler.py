@@ -10,7 +10,7 @@ import json
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import CommandFailed, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import stand_in
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
@@ -559,7 +559,7 @@ def test_a_failed_step_is_named_with_what_keeps_pods_from_starting(installed):
     def fail(*_args, **_more):
         waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}
         installed.have("Pod", "crd-upgrader-1", status={"containerStatuses": [waiting | {"name": "x", "image": "x"}]})
-        raise TenancyError("timed out", rc=1)
+        raise CommandFailed("timed out", rc=1)
 
     installed.helm.upgrade = fail
     with pytest.raises(

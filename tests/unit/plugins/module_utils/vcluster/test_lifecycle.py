@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Chart, Release, find_chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies, record_policies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL, OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL, SYNCED_NAME
@@ -556,7 +556,7 @@ def test_a_new_one_has_the_defaults():
 def refusing(world, **details):
     def ask(config, path):
         world.asked.append((config, path))
-        raise TenancyError("certificate verify failed", **details)
+        raise ApiError("certificate verify failed", **details)
 
     world.ask = ask
     return world
@@ -581,7 +581,7 @@ def test_a_certificate_that_is_renewed_in_that_time_is_no_error():
 
     def ask(config, path):
         if world.clock.now < SETTLING / 2:
-            raise TenancyError("certificate verify failed", permanent=True)
+            raise ApiError("certificate verify failed", permanent=True)
         return {"gitVersion": "v1.36.0", "status": {"availableReplicas": 1}}
 
     world.ask = ask
@@ -835,7 +835,7 @@ def enforcing(world):
             world.api.drop("v1", "ConfigMap", "kubegpu-record-probe", "tenant-web")
             world.tried = getattr(world, "tried", 0) + 1
             if world.tried > 2:
-                raise TenancyError("ValidatingAdmissionPolicy kubegpu-tenancy-web.records denied request", status=403)
+                raise ApiError("ValidatingAdmissionPolicy kubegpu-tenancy-web.records denied request", status=403)
 
     world.api.react("create", "ConfigMap", create)
     return world
