@@ -95,6 +95,19 @@ def _package(name: str, level: int) -> list[str]:
     return own[: len(own) - level + 1] if level else []
 
 
+def test_subjects_are_handed_their_adapters():
+    """So that a double can take their place. Names of types are no use of them."""
+    subjects = [
+        name
+        for name in FILES
+        if name.startswith("module_utils/_") and name.split("/")[1] not in ("_adapters", "_common", "_kernel")
+    ]
+    at_run_time = {
+        name: {node.module or "" for node in TREES[name].body if isinstance(node, ast.ImportFrom)} for name in subjects
+    }
+    assert not {name for name, found in at_run_time.items() if any("_adapters" in module for module in found)}
+
+
 def test_own_code_is_imported_by_relative_names():
     absolute = "ansible_collections.kubegpu."
     assert not {

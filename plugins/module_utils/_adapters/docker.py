@@ -14,10 +14,23 @@ import typing as t
 from .._common.documents import Unreadable, parse_json
 from .._common.errors import CommandFailed, TenancyError
 from .._common.text import shown
-from .._kind.facts import CLUSTER_LABEL, NETWORK, NVKIND_VARIABLES
-from .._kind.status import nvkind_error
+from .nvkind_output import nvkind_error
 from .programs import CUT_SHORT, Programs, last_lines
 
+# kind v0.33.0, pkg/cluster/internal/providers/docker/constants.go.
+CLUSTER_LABEL = "io.x-k8s.kind.cluster"
+# Variables that must not reach nvkind, as of commit 24c190e. All but the last set its flags (cmd/nvkind/cluster_create.go), and
+# KIND_CLUSTER_RETAIN sets two at once, which no value suits. With the last, `kind get nodes` prints a line more, of which nvkind
+# takes every word for a node.
+NVKIND_VARIABLES = (
+    "KIND_CLUSTER_NAME",
+    "KIND_CLUSTER_IMAGE",
+    "KIND_CLUSTER_RETAIN",
+    "KIND_CLUSTER_CONFIG_TEMPLATE",
+    "KIND_CLUSTER_CONFIG_VALUES",
+    "NVKIND_SKIP_GPU_SETUP",
+    "KIND_EXPERIMENTAL_PROVIDER",
+)
 # How to get a program that is missing.
 PROGRAMS = {
     "docker": "install Docker",
@@ -54,15 +67,15 @@ class Docker(Programs):
         """Return the IDs of containers by label, running or not."""
         return self._call("docker ps", [self.program("docker"), "ps", "--all", "--quiet", "--filter", f"label={label}"]).split()
 
-    def has_network(self) -> bool:
-        """Tell whether Docker has the network that kind puts all clusters into."""
-        listing = [self.program("docker"), "network", "ls", "--quiet", "--filter", f"name=^{NETWORK}$"]
+    def has_network(self, name: str) -> bool:
+        """Tell whether Docker has a network."""
+        listing = [self.program("docker"), "network", "ls", "--quiet", "--filter", f"name=^{name}$"]
         return bool(self._call("docker network ls", listing).strip())
 
-    def remove_network(self) -> None:
-        """Remove kind's network, if there is one."""
-        if self.has_network():
-            self._call("docker network rm", [self.program("docker"), "network", "rm", NETWORK])
+    def remove_network(self, name: str) -> None:
+        """Remove a network, if there is one."""
+        if self.has_network(name):
+            self._call("docker network rm", [self.program("docker"), "network", "rm", name])
 
     def others(self, cluster: str) -> bool:
         """Tell whether there are nodes of other clusters."""

@@ -28,8 +28,7 @@ from .._common.secrets import without_password
 from .._common.text import shown
 from .._common.values import Values, moment, stamp
 from .._common.wait import Deadline
-from .._helm.facts import NOT_FOUND, UPGRADE_ARGUMENTS
-from .._helm.validation import UNKNOWN_KEYS, error_message, violations
+from .helm_output import NOT_FOUND, UNKNOWN_KEYS, UPGRADE_ARGUMENTS, error_message, violations
 from .programs import CUT_SHORT, Runner, last_lines
 
 # Documented by the fragment kubegpu.tenancy._helm.

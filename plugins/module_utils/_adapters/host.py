@@ -16,10 +16,9 @@ import socket
 import typing as t
 
 from .._common.errors import CommandFailed, TenancyError
+from .._common.nvidia import PROGRAMS, TOOLKIT_CONFIG, Gpu, parse_gpus, parse_minor
 from .._common.quantity import whole
 from .._common.wait import Deadline, wait_for
-from .._kind.facts import PROGRAMS, TOOLKIT_CONFIG
-from .._kind.status import Gpu, parse_gpus, parse_minor
 from .programs import Programs
 
 # See linux/capability.h.

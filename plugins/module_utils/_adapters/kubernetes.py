@@ -24,11 +24,11 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import An
 
 from .._common.documents import LARGEST, parse_json
 from .._common.errors import ApiError, TenancyError
+from .._common.kubeconfig import chosen, program_of
 from .._common.secrets import without_password
 from .._common.text import shown
 from .._common.values import JsonObject
 from .._common.wait import Deadline
-from .._kubeconfig.current import chosen, program_of
 from .answers import Answer, Oversized, Pool, within
 from .kubeconfig import kubeconfig_exists, read_kubeconfig
 from .kubeconfig_program import SECONDS, complaint, overdue

@@ -165,7 +165,7 @@ class Cluster:
 
     def _create(self, nodes: list[plan.Node]) -> None:
         self._begin()
-        if not self._docker.has_network():
+        if not self._docker.has_network(NETWORK):
             self._files.write(self._network, b"", 0o600)
         self._make_kubeconfig_folder()
         engine, image, seconds = self._params["engine"], self._params["image"], math.floor(self._run.deadline.left())
@@ -215,7 +215,7 @@ class Cluster:
         self._files.remove_tree(path, self._clusters)
 
     def _remove_network(self) -> None:
-        self._docker.remove_network()
+        self._docker.remove_network(NETWORK)
         self._files.remove(self._network)
 
     def _start(self, stopped: list[str]) -> None:

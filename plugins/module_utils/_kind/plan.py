@@ -14,6 +14,7 @@ import typing as t
 import urllib.parse
 
 from .._common.errors import refuse
+from .._common.nvidia import TOOLKIT_CONFIG, Gpu
 from .._common.values import JsonObject
 from .facts import (
     CDI_SPEC,
@@ -28,9 +29,8 @@ from .facts import (
     MAJOR,
     RESTART_DUE,
     TAINT,
-    TOOLKIT_CONFIG,
 )
-from .status import Gpu, Inside, LiveNode
+from .status import Inside, LiveNode
 
 
 @dataclasses.dataclass(frozen=True)

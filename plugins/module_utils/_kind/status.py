@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.nvidia import PROGRAMS, TOOLKIT_CONFIG, Gpu, parse_gpus
 from .._common.quantity import whole
 from .._common.values import JsonObject
 from .facts import (
@@ -23,29 +24,14 @@ from .facts import (
     CONFINE_UNIT,
     CONTAINERD_FILES,
     GPU_MOUNTS,
-    NVKIND_ERRORS,
-    PROGRAMS,
     RESTART_DUE,
     ROLE_LABEL,
-    TOOLKIT_CONFIG,
 )
 
 # Characters of a moment that Docker and Kubernetes write alike: the former adds fractions of a second.
 SECONDS = len("2026-01-31T12:00:00")
 # A kubelet reports its pods within a minute or two of its start, a busy one later.
 UNREPORTED = datetime.timedelta(minutes=10)
-
-
-@dataclasses.dataclass(frozen=True)
-class Gpu:
-    """A GPU of the host.
-
-    :ivar minor: the N of its /dev/nvidiaN, which need not be its index.
-    """
-
-    index: int
-    uuid: str
-    minor: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,22 +87,6 @@ nvidia-smi -L 2> /dev/null || true
 """
 # The arguments of INSPECT: the files whose checksums count.
 INSPECTED_FILES = (*(f"/usr/bin/{name}" for name in PROGRAMS), TOOLKIT_CONFIG, CONFINE_SCRIPT, CONFINE_UNIT)
-
-
-def parse_gpus(listing: str, minors: dict[str, int] | None = None) -> list[Gpu]:
-    """Parse the output of ``nvidia-smi -L``.
-
-    :arg minors: by UUID; a GPU that is not among them is taken to have its index as minor.
-    """
-    gpus = re.findall(r"^GPU (\d{1,9}): .*\(UUID: (GPU-[^)\s]+)\)", listing, re.MULTILINE)
-    return [Gpu(whole(index), uuid, (minors or {}).get(uuid, whole(index))) for index, uuid in gpus]
-
-
-def parse_minor(information: str) -> tuple[str, int] | None:
-    """Parse UUID and minor from /proc/driver/nvidia/gpus/*/information; None where the driver does not know the UUID yet."""
-    uuid = re.search(r"^GPU UUID:\s*(GPU-[0-9a-f-]+)\s*$", information, re.MULTILINE)
-    minor = re.search(r"^Device Minor:\s*(\d{1,9})\s*$", information, re.MULTILINE)
-    return (uuid[1], whole(minor[1])) if uuid and minor else None
 
 
 def parse_nodes(inspected: list[JsonObject]) -> list[LiveNode]:
@@ -208,11 +178,3 @@ def unreported(pods: list[JsonObject], started: t.Mapping[str, str]) -> list[str
         if any(state.get("startedAt", "9")[:SECONDS] < started.get(node, "") for state in running):
             late.add(node)
     return [f"{node} has not reported its pods since it was started" for node in sorted(late)]
-
-
-def nvkind_error(stderr: str) -> str:
-    """Return nvkind's error messages with their meaning, without the stacks that its logger prints."""
-    messages = re.findall(r"^(?:ERROR:|F\d{4} .*?\] Error:) (.+)$", stderr, re.MULTILINE)
-    messages = messages or [line for line in stderr.splitlines() if line.strip()][-1:]
-    meanings = [meaning for message, meaning in NVKIND_ERRORS if message in stderr]
-    return "; ".join(messages) + "".join(f" ({meaning})" for meaning in meanings)

@@ -17,9 +17,9 @@ import posixpath
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.kubeconfig import ENTRIES, entry, program_of
 from .._common.text import shown
 from .._common.values import JsonObject
-from .plan import ENTRIES, entry
 
 # By the lists of entries, the keys that name a file, and the keys that hold the content of such a file in base64.
 FILES = {
@@ -42,12 +42,6 @@ class File(t.NamedTuple):
     kind: str
     key: str
     path: str
-
-
-def chosen(config: JsonObject, context: str | None = None) -> tuple[JsonObject, JsonObject]:
-    """Return the cluster and the user of a context, by default of the current one; empty where the kubeconfig has none."""
-    names = entry(config, "contexts", context or t.cast(str, config.get("current-context")))
-    return entry(config, "clusters", t.cast(str, names.get("cluster"))), entry(config, "users", t.cast(str, names.get("user")))
 
 
 def alone(config: JsonObject, path: str) -> JsonObject:
@@ -87,12 +81,6 @@ def _with_program(user: JsonObject, path: str) -> JsonObject:
 def _from(path: str, file: str) -> str:
     """Return the path of a file that a kubeconfig names, from the path of the kubeconfig."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), file))
-
-
-def program_of(user: JsonObject) -> JsonObject:
-    """Return what a user says of the program that gives its credentials; empty where there is none."""
-    program = user.get("exec")
-    return program if isinstance(program, dict) else {}
 
 
 def files_of(config: JsonObject, path: str) -> list[File]:

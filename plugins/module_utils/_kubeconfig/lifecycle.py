@@ -13,6 +13,7 @@ import typing as t
 
 from .._common import verbatim
 from .._common.errors import ApiError, TenancyError, check_all
+from .._common.kubeconfig import entry
 from .._common.ownership import is_owned
 from .._common.run import Result
 from .._common.values import JsonObject
@@ -65,7 +66,7 @@ class Access:
             return base | self._predicted(existing)
         config = self._administrator(plane, secret, bool(self.account) or self.run.params["verify"])
         if self.account:
-            token = plan.entry(existing, "users", self.context).get("token")
+            token = entry(existing, "users", self.context).get("token")
             config = self._for_account(config, str(token) if isinstance(token, str) else "")
         user = config["users"][0]["user"]
         base |= {"server": config["clusters"][0]["cluster"]["server"], "expires": values.iso(values.expiry(user))}

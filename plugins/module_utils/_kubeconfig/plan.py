@@ -12,12 +12,10 @@ import typing as t
 from .._common import verbatim
 from .._common.documents import Unreadable
 from .._common.errors import TenancyError
+from .._common.kubeconfig import ENTRIES, entry
 from .._common.secrets import without_password
 from .._common.text import shown
 from .._common.values import JsonObject
-
-# Lists of named entries, and the key of each entry that holds its content.
-ENTRIES = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 
 def parse(content: bytes, path: str, context: str) -> JsonObject | None:
@@ -62,12 +60,6 @@ def _well_formed(config: JsonObject, kind: str) -> bool:
         isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get(ENTRIES[kind]) or {}, dict)
         for item in entries
     )
-
-
-def entry(config: JsonObject | None, kind: str, name: str) -> JsonObject:
-    """Return the content of a named entry; empty where there is none."""
-    contents = (item.get(ENTRIES[kind]) for item in (config or {}).get(kind) or [] if item["name"] == name)
-    return next(contents, None) or {}
 
 
 def merge(existing: JsonObject | None, new: JsonObject, make_current: bool) -> JsonObject:

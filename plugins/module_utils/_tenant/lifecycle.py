@@ -14,6 +14,7 @@ import typing as t
 from .._admission.facts import API_VERSION as ADMISSION
 from .._admission.facts import BINDING, POLICY
 from .._common.errors import TenancyError
+from .._common.kubeconfig import chosen
 from .._common.ownership import MARKER_LABEL, OWNED_LABELS, OWNED_SELECTOR, annotations_of, is_owned
 from .._common.parties import attempt
 from .._common.synced import SYNCED_FROM_LABEL
@@ -22,7 +23,6 @@ from .._common.values import JsonObject
 from .._desired.model import Tenant
 from .._kai import facts as kai
 from .._kai.status import scheduler_version
-from .._kubeconfig.current import chosen
 from .._metrics.lifecycle import find_all
 from .._probe_kai.facts import POD_GROUP
 from .._queues.facts import API_VERSION
