@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import datetime
 import typing as t
 
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._blueprint.facts import ROLE_VARIABLES
 from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.values import utc_now
 from ..module_utils._desired.facts import BLUEPRINT, PREFIX, VERSIONS, WORKERS
 from ..module_utils._desired.validation import desired_state, unwritten_quotas
 from ..plugin_utils._blueprints import load
@@ -47,7 +47,7 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": problem}
         given = args["variables"]
         variables = given if given is not None else self._templated(known, lambda key: key.startswith(PREFIX) or key in OF_ROLES)
-        today = datetime.datetime.now(datetime.UTC).date()
+        today = utc_now().date()
         host = str(known.get("inventory_hostname", "localhost"))
         try:
             blueprint = load(variables.get(BLUEPRINT))

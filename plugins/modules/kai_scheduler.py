@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: kai_scheduler
 short_description: KAI Scheduler in a cluster
@@ -216,7 +218,7 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
     # One that was brought for an older release is no sign of Kueue.
     kueue = topologies is not None and not is_owned(topologies)
     values = deep_merge(chart_values(release, params["gpu_sharing"], params["cdi"], kueue), params["values"])
-    return Installation(run, release, chart, values).present(today or datetime.datetime.now(datetime.timezone.utc).date())
+    return Installation(run, release, chart, values).present(today or utc_now().date())
 
 
 def main() -> None:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: kai_scheduler_info
 short_description: Report the state of KAI Scheduler in a cluster
@@ -178,7 +180,7 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
     release = find_release(installed.chart_version)
     parts = read_parts(run.kube, release)
     missing = status.missing(release, parts)
-    today = today or datetime.datetime.now(datetime.timezone.utc).date()
+    today = today or utc_now().date()
     accepted = status.accepted_hazards(run.kube.get("v1", "Namespace", NAMESPACE))
     touched = touching(release, asked_of(run.kube, release, installed.values), today)
     report = ((run.kube.get("v1", "ConfigMap", RECORD, NAMESPACE) or {}).get("data") or {}).get(REPORT_KEY)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: rehearsal_gate
 short_description: Refuse a change of KAI Scheduler that no rehearsal promoted
@@ -145,7 +147,7 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
     if not paths:
         return unchanged
     gate = Gate(verdicts, datetime.timedelta(days=params["max_age"]), params["accept_holds"])
-    allowed, refused = gate.judge(change, now or datetime.datetime.now(datetime.timezone.utc))
+    allowed, refused = gate.judge(change, now or utc_now())
     if refused:
         raise TenancyError(
             f"KAI Scheduler would change from {change.before.version} to {change.after.version} ({', '.join(paths)}), and has to be "

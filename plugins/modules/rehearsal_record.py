@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: rehearsal_record
 short_description: Record what a cluster has to schedule, as a trace for rehearsals
@@ -114,7 +116,6 @@ scheduler:
     accept_hazards: ["#1103"]
 """
 
-import datetime
 
 from ..module_utils._common.run import Result, Run
 from ..module_utils._kai.facts import SCHEDULER_NAME
@@ -147,7 +148,7 @@ def _scheduler(run: Run) -> Result:
     if installed is None:
         return {}
     known = release(installed.chart_version)
-    today = datetime.datetime.now(datetime.timezone.utc).date()
+    today = utc_now().date()
     return {
         "version": known.version,
         "gpu_sharing": shares_gpus(installed.values, known),

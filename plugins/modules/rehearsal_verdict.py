@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: rehearsal_verdict
 short_description: Judge a change of KAI Scheduler by the rounds of its rehearsal
@@ -231,7 +233,7 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
         return {"changed": False, "change": change.data()}
     baseline = parse_rounds(params["baseline"], "baseline")
     candidate = [] if params["failure"] else parse_rounds(params["candidate"], "candidate")
-    at = (now or datetime.datetime.now(datetime.timezone.utc)).isoformat(timespec="seconds")
+    at = (now or utc_now()).isoformat(timespec="seconds")
     made = {"changed": False, "format": FORMAT, "at": at, "change": change.data()}
     judged = judge(trace, baseline, candidate, allowed, params["failure"]).data()
     return made | judged | {"notes": [*judged["notes"], *not_played(change)]}

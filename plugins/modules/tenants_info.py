@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: tenants_info
 short_description: Compare the tenants of a host cluster with what is wanted of them
@@ -245,7 +247,7 @@ def reconcile(run: Run) -> Result:
     params = run.params
     tenants = tenants_from(params["tenants"])
     live = read_all(run.kube)
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = utc_now()
     compared = [tenant for tenant in tenants if not params["only"] or tenant.name in params["only"]]
     nodes_due, node_problems = nodes_to_give(run.kube, tenants, params["only"])
     waiting = temporary(live, now)

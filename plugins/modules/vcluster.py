@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import value_at
+
 DOCUMENTATION = r"""
 module: vcluster
 short_description: Virtual cluster of a tenant
@@ -285,7 +287,7 @@ from ..module_utils._probe_network.plan import NAME
 from ..module_utils._vcluster.control_plane import Ask
 from ..module_utils._vcluster.facts import CHART, REPOSITORY
 from ..module_utils._vcluster.lifecycle import VirtualCluster
-from ..module_utils._vcluster.values import NETWORK_ARGUMENT, value_at
+from ..module_utils._vcluster.values import NETWORK_ARGUMENT
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent", "paused"], "default": "present"},

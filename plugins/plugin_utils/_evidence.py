@@ -18,7 +18,7 @@ from ..module_utils._common.errors import TenancyError
 from ..module_utils._common.parties import attempt
 from ..module_utils._common.secrets import digest
 from ..module_utils._common.text import shown
-from ..module_utils._common.values import JsonObject, stamp
+from ..module_utils._common.values import JsonObject, stamp, stamped
 from ..module_utils._kai.status import is_supported
 from ..module_utils._kai.validation import release
 from ..module_utils._nodes.facts import GPU_RESOURCE
@@ -26,7 +26,6 @@ from ..module_utils._queues.facts import AMOUNTS, RESOURCES
 from ..module_utils._queues.status import overview
 from ..module_utils._queues.validation import parse
 from ..module_utils._queues.values import manifest
-from ..module_utils._tenant.facts import TIME
 from ._drift import sentence
 from ._reports import NOT_REACHED, PASSED, counted, named, to_do
 
@@ -64,7 +63,7 @@ def evidence(
     :arg run: name of its playbook.
     :arg found: of DRIFT, what it found in all clusters, as ``drift`` returns it.
     """
-    clusters = [_cluster(report, datetime.datetime.strptime(at, TIME).date()) for report in reports]
+    clusters = [_cluster(report, stamped(at).date()) for report in reports]
     problems = [line for report in reports for line in _problems(report)]
     pending = [f"{name}: {party['to_do']}" for name, party in parties(clusters) if party.get("to_do")]
     drift = None

@@ -14,10 +14,9 @@ import itertools
 import math
 import typing as t
 
-from ..module_utils._common.values import JsonObject, stamp
+from ..module_utils._common.values import JsonObject, stamp, stamped
 from ..module_utils._nodes.status import shown_holders
 from ..module_utils._queues.facts import UNLIMITED
-from ..module_utils._tenant.facts import TIME
 from . import _junit
 from ._differences import shown
 from ._drift import place_of, sentence
@@ -215,7 +214,7 @@ def _scheduler(scheduler: JsonObject | None) -> tuple[str, str | Markup]:
 def _age(then: str | None, now: str) -> str:
     if then is None:
         return ""
-    seconds = (datetime.datetime.strptime(now, TIME) - datetime.datetime.strptime(then, TIME)).total_seconds()
+    seconds = (stamped(now) - stamped(then)).total_seconds()
     # The cluster's clock may be ahead of the controller's.
     seconds = max(seconds, 0.0)
     size, unit = next(
@@ -321,7 +320,7 @@ def _time_line(clusters: list[JsonObject]) -> list[Markup]:
     timed += [(name, span) for name, party in parties(clusters) for span in party.get("spans", ())]
     if not timed:
         return [element("p", "There was nothing to do.")]
-    starts = [datetime.datetime.strptime(span["began"], TIME).timestamp() for _name, span in timed]
+    starts = [stamped(span["began"]).timestamp() for _name, span in timed]
     first = min(starts)
     whole = max(start - first + span["seconds"] for start, (_name, span) in zip(starts, timed, strict=True)) or 1.0
     items = [

@@ -16,13 +16,13 @@ import urllib.parse
 from .._common.documents import load_document
 from .._common.ownership import annotations_of
 from .._common.quantity import whole
-from .._common.values import JsonObject, Values
+from .._common.values import JsonObject, Values, value_at
 from .._helm.facts import HOOK
 from .._kai.facts import CONFIG_PARTS
 from .._kai.values import config_spec, image_named, is_config
 from .._kind.plan import holds_api
 from .._vcluster.facts import CONFIG_SECRET, COREDNS, COREDNS_REPOSITORY, NEWEST_KUBERNETES, parse_version
-from .._vcluster.values import has_dns, value_at
+from .._vcluster.values import has_dns
 from .facts import DEFAULT_REGISTRY, DEFAULT_REGISTRY_API, SANDBOX_PARTS
 
 # Images, and whether an installation starts each of them, or only something that may happen later does.

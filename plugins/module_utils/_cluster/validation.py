@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import typing as t
 
-from .._common.values import JsonObject
+from .._common.values import JsonObject, value_at
 from .._desired.facts import LOAD_BALANCER
 from .._desired.values import vcluster_values
 from .._probe.status import tolerates
-from .._vcluster.values import backing_store, has_network_policies, value_at
+from .._vcluster.values import backing_store, has_network_policies
 from . import facts
 
 if t.TYPE_CHECKING:

@@ -18,6 +18,18 @@ Values = dict[str, t.Any]
 Change = tuple[str, t.Any, t.Any]
 
 
+def value_at(values: t.Any, path: str) -> t.Any:
+    """Return what stands at a path such as ``sync.fromHost.nodes``; None where nothing does."""
+    for key in path.split("."):
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
+
+
+def utc_now() -> datetime.datetime:
+    """Return this moment, in UTC."""
+    return datetime.datetime.now(datetime.timezone.utc)
+
+
 def moment(text: str) -> datetime.datetime:
     """Return the moment that a timestamp of the API names, such as ``2026-11-21T12:00:00Z``."""
     # Python reads the Z only from 3.11 on.
@@ -27,6 +39,14 @@ def moment(text: str) -> datetime.datetime:
 def stamp(at: datetime.datetime) -> str:
     """Return a moment in UTC as the API writes it, to the second; ``strftime`` leaves out the zeros of years before 1000."""
     return at.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+
+
+def stamped(text: str) -> datetime.datetime:
+    """Return the moment that ``stamp`` wrote.
+
+    :raises ValueError: for a text of another form.
+    """
+    return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc)
 
 
 class Write(t.NamedTuple):

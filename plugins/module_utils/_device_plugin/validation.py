@@ -14,7 +14,7 @@ from .._common.errors import refuse
 from .._common.ownership import labels_of
 from .._common.quantity import whole
 from .._common.schema import Problems
-from .._common.values import JsonObject, Values
+from .._common.values import JsonObject, Values, value_at
 from .._common.versions import number, within
 from .._metrics.validation import reader
 from .._nodes.facts import GPU_UUID
@@ -31,7 +31,7 @@ from .facts import (
     Provider,
 )
 from .status import is_gpu_node
-from .values import Group, at, uses_dra
+from .values import Group, uses_dra
 
 Labels = dict[str, str]
 
@@ -214,7 +214,7 @@ def _dra_problems(params: t.Mapping[str, t.Any]) -> list[str]:
     problems = []
     if params["provider"] != "gpu_operator":
         problems.append("values.gpuCluster: only the chart gpu-operator knows it. Set provider to gpu_operator.")
-    if at(params["values"], "clusterPolicy", "deployCR") is not False:
+    if value_at(params["values"], "clusterPolicy.deployCR") is not False:
         problems.append("values.clusterPolicy.deployCR: has to be false, because DRA takes the place of the device plugin.")
     if params["sharing"]:
         problems.append("sharing: with DRA, claims name how a GPU is shared, and there is no device plugin that would share it.")

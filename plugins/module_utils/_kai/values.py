@@ -12,7 +12,7 @@ import typing as t
 from .._common.documents import load_documents
 from .._common.errors import TenancyError
 from .._common.ownership import OWNED_LABELS, annotations_of
-from .._common.values import JsonObject, Values, deep_merge
+from .._common.values import JsonObject, Values, deep_merge, value_at
 from .._helm.facts import HOOK
 from .._nodes.facts import RUNTIME_CLASS
 from .._probe.plan import pod_spec
@@ -54,12 +54,12 @@ def runtime_class_values(release: Release, runtime_class: str) -> Values:
 
 def shares_gpus(values: Values, release: Release) -> bool:
     """Tell whether pods can ask for fractions of a GPU with these values of a release's chart."""
-    return bool(_at(values, release.gpu_sharing_key))
+    return bool(value_at(values, release.gpu_sharing_key))
 
 
 def migrates_topologies(values: Values, release: Release) -> bool:
     """Tell whether a hook of a release's chart copies Kueue's Topologies with these values."""
-    return release.topology_migration and _at(values, _TOPOLOGY_MIGRATION) is not False
+    return release.topology_migration and value_at(values, _TOPOLOGY_MIGRATION) is not False
 
 
 def without_migration(values: Values) -> Values:
@@ -167,16 +167,8 @@ def pulling_pod(images: t.Sequence[str], values: Values) -> JsonObject:
         "kind": "Pod",
         "metadata": metadata,
         "spec": spec
-        | {"restartPolicy": "Never", "containers": containers, "tolerations": _at(values, "global.tolerations") or []},
+        | {"restartPolicy": "Never", "containers": containers, "tolerations": value_at(values, "global.tolerations") or []},
     }
-
-
-def _at(values: Values, path: str) -> t.Any:
-    """Return what stands at a dotted path; None where nothing does."""
-    inner: t.Any = values
-    for key in path.split("."):
-        inner = inner.get(key) if isinstance(inner, dict) else None
-    return inner
 
 
 def _nested(settings: Values) -> Values:
@@ -195,7 +187,7 @@ def ignored_values(values: Values, release: Release) -> list[str]:
     """Return which of a user's values the release's chart does not read any more, and what replaces them."""
     ignored = []
     for path, gone, new in RENAMED:
-        if _at(values, path) is not None and release.number >= gone:
+        if value_at(values, path) is not None and release.number >= gone:
             advice = f"Use {new}." if new else "Nothing replaces it."
             ignored.append(f"values.{path}: is not read by {release.version}. {advice}")
     return ignored

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import math
 import os
@@ -16,7 +15,7 @@ import typing as t
 from .._common.documents import parse_json
 from .._common.errors import TenancyError
 from .._common.parallel import concurrently
-from .._common.values import JsonObject
+from .._common.values import JsonObject, utc_now
 from .._common.wait import Deadline, wait_for
 from . import plan, status
 from .facts import NETWORK
@@ -287,7 +286,7 @@ class Cluster:
 
     def _wait_until_ready(self, nodes: list[plan.Node], live: list[status.LiveNode]) -> list[JsonObject]:
         """Wait until all nodes are ready and have reported, and return the Node objects."""
-        now = datetime.datetime.now(datetime.timezone.utc)
+        now = utc_now()
         started = {node.name: node.started for node in live if status.lately(node.started, now)}
 
         def listed(*kinds: str) -> list[JsonObject]:

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import typing as t
 
@@ -16,7 +15,7 @@ from .._common.errors import ApiError, TenancyError, check_all
 from .._common.kubeconfig import entry
 from .._common.ownership import is_owned
 from .._common.run import Result
-from .._common.values import JsonObject
+from .._common.values import JsonObject, utc_now
 from .._common.wait import wait_for
 from .._vcluster import validation
 from .._vcluster.control_plane import Ask, ControlPlane, expired
@@ -243,7 +242,7 @@ class Access:
         self._have_account(virtual, True)
         config = values.with_token(administrator, old_token)
         who = (account["name"], account["namespace"], account["expiration"])
-        if values.serves(old_token, *who, datetime.datetime.now(datetime.timezone.utc)) and self._is_accepted(config):
+        if values.serves(old_token, *who, utc_now()) and self._is_accepted(config):
             return config
         config = values.with_token(administrator, "" if self.run.check_mode else virtual.create_token(*who))
         if not self.run.check_mode:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import datetime
 import typing as t
 
 from .._common.errors import TenancyError
@@ -18,7 +17,7 @@ from .._common.parties import Unread, attempt, each, reason
 from .._common.pods import event_time
 from .._common.quantity import whole
 from .._common.synced import virtual_name
-from .._common.values import JsonObject
+from .._common.values import JsonObject, utc_now
 from .._kai.facts import NAMESPACE, SHARD
 from .._probe_kai.facts import POD_GROUP
 from .._queues.facts import API_VERSION, KIND
@@ -52,7 +51,7 @@ def pending(run: Run, connect_host: t.Callable[[], Kube]) -> Result:
     if params["namespaces"]:
         chosen = [pod for pod in chosen if key_of(pod)[0] in params["namespaces"]]
         creators = [one for one in creators if key_of(one)[0] in params["namespaces"]]
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = utc_now()
     rows, unjudged = report(chosen, cluster, now, creators)
     if any(row["reason"] == facts.UNKNOWN for row in rows):
         told = dataclasses.replace(cluster.placing, trouble=_trouble(run, placing, cluster.placing))

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 import json
 import math
@@ -17,7 +16,7 @@ import typing as t
 from .._common.errors import TenancyError
 from .._common.ownership import OWNED_LABELS, annotations_of
 from .._common.quantity import devices
-from .._common.values import JsonObject, stamp
+from .._common.values import JsonObject, stamp, utc_now
 from .._common.wait import Deadline, when_webhook_answers
 from .._kai.facts import NAMESPACE, OPERATOR, RESERVATION_NAMESPACE, SCHEDULERS
 from .._nodes.facts import GPU_RESOURCE, RESERVED_GPU_NOTE
@@ -62,14 +61,14 @@ def probe(run: Run) -> Result:
     """
     attempt = Probe(run)
     record = run.kube.get("v1", "ConfigMap", RECORD, NAMESPACE)
-    if last := status.still_valid(record, attempt.fingerprint, run.params["max_age"], _now()):
+    if last := status.still_valid(record, attempt.fingerprint, run.params["max_age"], utc_now()):
         return {"changed": False, "recorded": True} | last
     if run.check_mode:
         untried = [result(check.name, check.queue, NOT_TRIED, "check mode") for check in attempt.waiting]
         return {"changed": False, "recorded": False, "results": attempt.results + untried, "seconds": 0.0}
     if attempt.waiting:
         attempt.run_checks()
-    report = {"at": stamp(_now()), "results": attempt.results, "seconds": run.deadline.elapsed()}
+    report = {"at": stamp(utc_now()), "results": attempt.results, "seconds": run.deadline.elapsed()}
     metadata = {"name": RECORD, "namespace": NAMESPACE, "labels": OWNED_LABELS}
     data = {FINGERPRINT_KEY: attempt.fingerprint, REPORT_KEY: json.dumps(report)}
     run.kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
@@ -78,10 +77,6 @@ def probe(run: Run) -> Result:
         reasons = [f"{' in '.join(filter(None, (found['name'], found['queue'])))}: {found['reason']}" for found in failed]
         raise TenancyError(f"{len(failed)} of {len(attempt.results)} checks failed. {'; '.join(reasons)}", **report)
     return {"changed": False, "recorded": False} | report
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.timezone.utc)
 
 
 @dataclasses.dataclass
@@ -150,7 +145,7 @@ class Probe:
         """Run all checks in a namespace of their own, and then look at KAI's own pods and their logs."""
         deadline = self.run.deadline
         start = deadline.clock()
-        began = _now()
+        began = utc_now()
         with own_namespace(self.kube, self.namespace, deadline, labels=self.run.params["namespace_labels"]):
             while not self._advance():
                 deadline.sleep(INTERVAL)

@@ -18,7 +18,7 @@ from .._common.documents import parse_json
 from .._common.ownership import annotations_of
 from .._common.pods import container_statuses, event_time, is_ended, is_ready
 from .._common.quantity import quantity
-from .._common.values import JsonObject
+from .._common.values import JsonObject, stamped
 from .._kai.facts import RESERVATION_NAMESPACE
 from .._kai.status import is_error, log_cause, plain_lines
 from .._nodes.facts import RESERVED_GPU_NOTE
@@ -45,7 +45,6 @@ from .plan import NONE, Amount, Check, result
 # A verdict and its reason; without a verdict, what was observed so far.
 Verdict: t.TypeAlias = "tuple[str | None, str]"
 
-TIME = "%Y-%m-%dT%H:%M:%SZ"
 # What a pod that waits is said to wait for when nobody says.
 NO_REASON = "no reason given yet"
 
@@ -488,7 +487,7 @@ def still_valid(record: JsonObject | None, digest: str, max_age: int, now: datet
         return None
     try:
         report: JsonObject = parse_json(data[REPORT_KEY])
-        age = now - datetime.datetime.strptime(report["at"], TIME).replace(tzinfo=datetime.timezone.utc)
+        age = now - stamped(report["at"])
         # In a virtual cluster its administrator may have written it.
         passed = all(
             found["verdict"] in (PASSED, ACCEPTED) and found["name"] in (*CHECKS, LOGS) and isinstance(found["reason"], str)

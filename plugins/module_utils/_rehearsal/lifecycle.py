@@ -18,9 +18,9 @@ import uuid
 from .._common.errors import TenancyError
 from .._common.ownership import MANAGER, annotations_of, is_owned, labels_of
 from .._common.parallel import concurrently
-from .._common.pods import is_ready, pod_problems
+from .._common.pods import ENDED, is_ready, pod_problems
 from .._common.text import shown
-from .._common.values import JsonObject
+from .._common.values import JsonObject, utc_now
 from .._common.wait import wait_for
 from .._kai.facts import NAMESPACE as KAI_NAMESPACE
 from .._kai.facts import SCHEDULERS
@@ -37,7 +37,7 @@ from .facts import EVICT_REASON, KWOK_NAMESPACE, NAMESPACE, NAMESPACES, PLAYER_N
 from .metrics import PORT, Meter
 from .model import Trace, Workload
 from .recording import Recorder
-from .status import ENDED, Round, Watch, by_submitted_name
+from .status import Round, Watch, by_submitted_name
 
 if t.TYPE_CHECKING:
     from .._common.run import Run
@@ -57,17 +57,13 @@ _MOST_WARNINGS = 20
 LEAST_SPAN = datetime.timedelta(seconds=60)
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(tz=datetime.timezone.utc)
-
-
 def record(
     run: Run,
     scheduler: str,
     seconds: float,
     interval: float,
     plain_names: bool = False,
-    now: t.Callable[[], datetime.datetime] = _now,
+    now: t.Callable[[], datetime.datetime] = utc_now,
 ) -> Trace:
     """Observe a cluster, and return what it had to schedule.
 

@@ -17,6 +17,7 @@ import math
 import typing as t
 
 from .._common.ownership import annotations_of, labels_of
+from .._common.pods import ENDED
 from .._common.quantity import plain
 from .._common.values import JsonObject
 from .._kai.status import scheduling_reasons
@@ -27,8 +28,6 @@ from .._probe_kai.facts import POD_GROUP_NOTE
 from .._queues.values import Queue, ancestors, leaves
 from .facts import EXPLAINED, GRACE, KEPT, ONE_OWNER, PLACEMENT, POD_LABEL, RESERVED, WHOLE_GROUPS, WITHIN_LIMITS, WORKLOAD_LABEL
 from .model import Trace
-
-ENDED = ("Succeeded", "Failed")
 
 
 @dataclasses.dataclass(frozen=True)

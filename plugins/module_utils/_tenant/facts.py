@@ -13,7 +13,6 @@ from .._common.ownership import NOT_SYNCED
 RECORD = "kubegpu-verified"
 RECORD_LABEL = "kubegpu.tenancy/record"
 RECORD_SELECTOR = f"{RECORD_LABEL}=verified,{NOT_SYNCED}"
-TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 # What there may be to do for a tenant.
 CHANGE, VERIFY = "change", "verify"

@@ -22,7 +22,7 @@ from .._common.ownership import annotations_of, labels_of, own
 from .._common.pods import container_statuses, image_tag, is_ended
 from .._common.synced import synced_from
 from .._common.text import shown
-from .._common.values import JsonObject, stamp
+from .._common.values import JsonObject, stamp, stamped
 from .._desired.model import Tenant
 from .._kai import facts as kai
 from .._metrics.plan import shown as shown_object
@@ -30,7 +30,7 @@ from .._nodes.status import owners
 from .._vcluster import facts as vc
 from .._vcluster.status import control_plane_pods, is_paused, judge
 from .._vcluster.values import expiry
-from .facts import CHANGE, RECORD, TIME, VERIFY
+from .facts import CHANGE, RECORD, VERIFY
 
 _OWN_KEYS = "kubegpu.tenancy/"
 # Images of one tenant that are named at most: those of a control plane, and of a KAI Scheduler, which has about a dozen.
@@ -68,7 +68,7 @@ def verified(record: JsonObject | None) -> Verified | None:
     """Read the ConfigMap that records a verification; None where there is none, or it cannot be read as one."""
     data = (record or {}).get("data") or {}
     try:
-        at = datetime.datetime.strptime(data["at"], TIME).replace(tzinfo=datetime.timezone.utc)
+        at = stamped(data["at"])
         results = tuple({key: result[key] for key in ("name", "verdict")} | result for result in parse_json(data["results"]))
         return Verified(data["wanted"], data["fingerprint"], at, results)
     except (KeyError, TypeError, ValueError):

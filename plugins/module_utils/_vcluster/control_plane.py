@@ -7,12 +7,11 @@
 
 from __future__ import annotations
 
-import datetime
 import typing as t
 
 from .._common.errors import ApiError, TenancyError, WaitTimeout
 from .._common.ownership import MARKER_LABEL
-from .._common.values import JsonObject
+from .._common.values import JsonObject, utc_now
 from .._kubeconfig import values as kubeconfig
 from .facts import CONTROL_PLANE, DNS_PATH, KUBECONFIG_SECRET, READY_PATH
 from .status import failure_lines, judge
@@ -77,7 +76,7 @@ class ControlPlane:
 
 def expired(secret: JsonObject | None) -> str | None:
     """Return when the certificate in a virtual cluster's Secret ended; None where it has not, or is not known."""
-    return kubeconfig.expired(secret or {}, datetime.datetime.now(datetime.timezone.utc))
+    return kubeconfig.expired(secret or {}, utc_now())
 
 
 class Readiness:

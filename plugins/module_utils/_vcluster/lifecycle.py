@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import typing as t
 
@@ -18,7 +17,7 @@ from .._common.ownership import MARKER_LABEL, annotations_of, is_owned, labels_o
 from .._common.pods import pods_gone
 from .._common.run import Result
 from .._common.synced import marker
-from .._common.values import Change, JsonObject
+from .._common.values import Change, JsonObject, utc_now
 from .._common.wait import wait_for
 from .._helm.lifecycle import HelmRelease
 from .._nodes.status import collisions
@@ -380,7 +379,7 @@ class VirtualCluster:
             )
         if not is_paused(workload):
             self.run.change("state", "running", "paused", last_write(workload, ("spec", "replicas")))
-            patch = pause_patch(workload, datetime.datetime.now(datetime.timezone.utc))
+            patch = pause_patch(workload, utc_now())
             self.run.take("end the control plane", "the tenant is to pause", lambda: self._scale(workload, patch))
         else:
             for pod in pods:

@@ -16,7 +16,7 @@ from .._common.ownership import annotations_of, is_owned, labels_of, own
 from .._common.pods import container_statuses, image_tag, is_ended, pod_state
 from .._common.synced import synced_from, virtual_name
 from .._common.text import shown
-from .._common.values import JsonObject, Values
+from .._common.values import JsonObject, Values, value_at
 from .._kai import facts as kai
 from .facts import (
     CHART,
@@ -29,7 +29,7 @@ from .facts import (
     TENANT_LABEL,
     TRUST_ANNOTATION,
 )
-from .values import backing_store, has_own_scheduler, selected, value_at
+from .values import backing_store, has_own_scheduler, selected
 
 # Namespaces of pods that have no controller, and that KAI Scheduler makes again where it needs them.
 _OF_KAI = (kai.RESERVATION_NAMESPACE, kai.SCALE_ADJUST_NAMESPACE)

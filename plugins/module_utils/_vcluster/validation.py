@@ -17,7 +17,7 @@ from .._common.forms import LABEL, NAMESPACE, is_label_value, is_namespace, labe
 from .._common.quantity import quantity, whole
 from .._common.schema import named, said
 from .._common.secrets import without_password
-from .._common.values import Values
+from .._common.values import Values, value_at
 from .facts import (
     BAD_VERSIONS,
     DEFAULT_KUBERNETES,
@@ -33,7 +33,7 @@ from .facts import (
     STORE_MOVES,
     parse_version,
 )
-from .values import age, backing_store, has_own_scheduler, value_at
+from .values import age, backing_store, has_own_scheduler
 
 T = t.TypeVar("T")
 

@@ -15,7 +15,7 @@ import typing as t
 
 from .._common.ownership import OWNED_LABELS, annotations_of, labels_of
 from .._common.quantity import devices_or_none, whole
-from .._common.values import JsonObject, Values, deep_merge, moment
+from .._common.values import JsonObject, Values, deep_merge, moment, value_at
 from .._nodes.facts import DEDICATED_TAINT
 from .._nodes.validation import Claim
 from .facts import (
@@ -296,14 +296,6 @@ def resume_patch(workload: JsonObject) -> JsonObject:
 
 
 # --- what values mean --------------------------------------------------------------------------------------------
-
-
-def value_at(values: Values, path: str) -> t.Any:
-    """Return what stands at a path such as ``sync.fromHost.nodes``; None where nothing does."""
-    value: t.Any = values
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def has_own_scheduler(values: Values) -> bool:
