@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import RUNTIME_CLASS, namespace_of
+
 DOCUMENTATION = r"""
 module: cluster_info
 short_description: Tell what a host cluster is, has for GPUs, and lacks for its tenants
@@ -277,8 +279,6 @@ from ..module_utils._common.run import Result, Run
 from ..module_utils._desired.model import Tenant
 from ..module_utils._desired.validation import tenants_from
 from ..module_utils._kernel.module import run_module
-from ..module_utils._nodes.facts import RUNTIME_CLASS
-from ..module_utils._vcluster.facts import namespace_of
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict", "default": []},

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
+
 DOCUMENTATION = r"""
 module: kai_queues
 short_description: Queues of KAI Scheduler
@@ -170,7 +172,6 @@ problems:
 """
 
 from ..module_utils._common.run import Result, Run
-from ..module_utils._kai.facts import SCHEDULER_NAME
 from ..module_utils._kai.validation import release as find_release
 from ..module_utils._kernel.module import run_module
 from ..module_utils._queues.lifecycle import reconcile_queues
@@ -183,7 +184,7 @@ ARGUMENT_SPEC = {
     "remove_foreign": {"type": "bool", "default": False},
     "force": {"type": "bool", "default": False},
     "quota_sums": {"type": "str", "choices": ["warn", "error"], "default": "warn"},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
     "kai_version": {"type": "str"},
     "timeout": {"type": "int", "default": 120},
 }

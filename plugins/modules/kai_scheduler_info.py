@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import KAI_NAMESPACE
 from ..module_utils._common.values import utc_now
 
 DOCUMENTATION = r"""
@@ -162,7 +163,7 @@ from ..module_utils._common.parties import attempt
 from ..module_utils._common.run import Result, Run
 from ..module_utils._common.text import legible
 from ..module_utils._kai import status
-from ..module_utils._kai.facts import NAMESPACE, work_hazards_of
+from ..module_utils._kai.facts import work_hazards_of
 from ..module_utils._kai.lifecycle import asked_of, helm_release, read_parts
 from ..module_utils._kai.validation import hazards_on, touching
 from ..module_utils._kai.validation import release as find_release
@@ -181,9 +182,9 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
     parts = read_parts(run.kube, release)
     missing = status.missing(release, parts)
     today = today or utc_now().date()
-    accepted = status.accepted_hazards(run.kube.get("v1", "Namespace", NAMESPACE))
+    accepted = status.accepted_hazards(run.kube.get("v1", "Namespace", KAI_NAMESPACE))
     touched = touching(release, asked_of(run.kube, release, installed.values), today)
-    report = ((run.kube.get("v1", "ConfigMap", RECORD, NAMESPACE) or {}).get("data") or {}).get(REPORT_KEY)
+    report = ((run.kube.get("v1", "ConfigMap", RECORD, KAI_NAMESPACE) or {}).get("data") or {}).get(REPORT_KEY)
     return {
         "changed": False,
         "installed": True,

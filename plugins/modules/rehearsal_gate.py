@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import QUEUE_API_VERSION, QUEUE_KIND
 from ..module_utils._common.values import utc_now
 
 DOCUMENTATION = r"""
@@ -114,7 +115,6 @@ from ..module_utils._common.run import Result, Run
 from ..module_utils._kai.lifecycle import helm_release
 from ..module_utils._kai.validation import release
 from ..module_utils._kernel.module import run_module
-from ..module_utils._queues.facts import API_VERSION, KIND
 from ..module_utils._rehearsal.change import Change, Gate, kept, live, parse_verdict, wanted
 
 ARGUMENT_SPEC = {
@@ -140,7 +140,7 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
     unchanged = {"changed": False, "change": "", "differences": [], "steps": []}
     if installed is None:
         return unchanged
-    queues = run.kube.list(API_VERSION, KIND)
+    queues = run.kube.list(QUEUE_API_VERSION, QUEUE_KIND)
     after = dataclasses.replace(after, queues=kept(queues) | after.queues)
     change = Change(live(release(installed.chart_version).version, installed.values, queues), after)
     paths = [path for path, _before, _after in change.differences]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
 from ..module_utils._common.values import utc_now
 
 DOCUMENTATION = r"""
@@ -118,7 +119,6 @@ scheduler:
 
 
 from ..module_utils._common.run import Result, Run
-from ..module_utils._kai.facts import SCHEDULER_NAME
 from ..module_utils._kai.lifecycle import helm_release
 from ..module_utils._kai.validation import hazards_on, release
 from ..module_utils._kai.values import shares_gpus
@@ -129,7 +129,7 @@ ARGUMENT_SPEC = {
     "seconds": {"type": "int", "default": 0},
     "interval": {"type": "int", "default": 15},
     "plain_names": {"type": "bool", "default": False},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
     "helm_binary": {"type": "str", "default": "helm"},
 }
 LEAST = {"seconds": 0, "interval": 1}

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
+
 DOCUMENTATION = r"""
 module: rehearsal_rounds
 short_description: Play rounds of a trace under the scheduler that a cluster has
@@ -109,7 +111,6 @@ seconds:
 """
 
 from ..module_utils._common.run import Result, Run
-from ..module_utils._kai.facts import SCHEDULER_NAME
 from ..module_utils._kernel.module import run_module
 from ..module_utils._rehearsal.lifecycle import play
 from ..module_utils._rehearsal.validation import parse
@@ -118,7 +119,7 @@ ARGUMENT_SPEC = {
     "trace": {"type": "dict", "required": True},
     "rounds": {"type": "int", "default": 3},
     "speed": {"type": "float", "default": 1},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
     "timeout": {"type": "int", "default": 3600},
 }
 LEAST = {"rounds": 1, "speed": 0.001}

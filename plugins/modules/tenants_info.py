@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import GPU_RESOURCE, HOST_SCHEDULER_LABEL, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
 from ..module_utils._common.values import utc_now
 
 DOCUMENTATION = r"""
@@ -218,10 +219,7 @@ from ..module_utils._common.values import stamp
 from ..module_utils._desired.model import Tenant
 from ..module_utils._desired.validation import tenants_from
 from ..module_utils._kernel.module import run_module
-from ..module_utils._nodes.facts import GPU_RESOURCE
 from ..module_utils._nodes.lifecycle import nodes_to_give
-from ..module_utils._probe_kai.facts import POD_GROUP
-from ..module_utils._queues.facts import API_VERSION, KIND
 from ..module_utils._queues.status import counted, overview
 from ..module_utils._tenant.facts import CHANGE, NOT_READ, VERIFY
 from ..module_utils._tenant.lifecycle import compare_queues, leads_there, queues_of, read_all, shared_scheduler
@@ -252,10 +250,10 @@ def reconcile(run: Run) -> Result:
     nodes_due, node_problems = nodes_to_give(run.kube, tenants, params["only"])
     waiting = temporary(live, now)
     unread: list[str] = []
-    sharing = {name: labels_of(item.namespace).get(vc.HOST_SCHEDULER_LABEL) for name, item in live.items()}
+    sharing = {name: labels_of(item.namespace).get(HOST_SCHEDULER_LABEL) for name, item in live.items()}
     shared_queues: list[Result] = []
     if any(sharing.values()):
-        shared_queues, unread_parts = counted(run.kube.list(API_VERSION, KIND), run.kube.list(*POD_GROUP))
+        shared_queues, unread_parts = counted(run.kube.list(QUEUE_API_VERSION, QUEUE_KIND), run.kube.list(*POD_GROUP))
         unread += [f"shared scheduler: {one.sentence}" for one in unread_parts]
 
     host = vc.minor_version(run.kube.version())

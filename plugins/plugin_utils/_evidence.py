@@ -15,13 +15,13 @@ import typing as t
 
 from ..module_utils._common.documents import parse_json
 from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.names import GPU_RESOURCE
 from ..module_utils._common.parties import attempt
 from ..module_utils._common.secrets import digest
 from ..module_utils._common.text import shown
 from ..module_utils._common.values import JsonObject, stamp, stamped
 from ..module_utils._kai.status import is_supported
 from ..module_utils._kai.validation import release
-from ..module_utils._nodes.facts import GPU_RESOURCE
 from ..module_utils._queues.facts import AMOUNTS, RESOURCES
 from ..module_utils._queues.status import overview
 from ..module_utils._queues.validation import parse

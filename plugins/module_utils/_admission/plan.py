@@ -16,12 +16,9 @@ from __future__ import annotations
 import json
 import typing as t
 
+from .._common.names import GPU_GROUP_LABEL, KAI_SCHEDULER_NAME, QUEUE_LABEL, TENANT_LABEL
 from .._common.ownership import MARKER_LABEL, OWNED_LABELS
 from .._common.values import JsonObject
-from .._kai.facts import SCHEDULER_NAME
-from .._nodes.facts import GPU_GROUP_LABEL
-from .._queues.facts import QUEUE_LABEL
-from .._vcluster.facts import TENANT_LABEL
 from .facts import (
     ADMITS_ANNOTATION,
     API_VERSION,
@@ -269,15 +266,15 @@ def _device_rules(by_kai: bool) -> list[tuple[str, str]]:
 
 def _queue_rules(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[tuple[str, str]]:
     """Return the conditions under which a pod with GPUs is placed by KAI Scheduler within the tenant's queues, alike."""
-    by_kai = f"variables.scheduler == {_text(SCHEDULER_NAME)}"
+    by_kai = f"variables.scheduler == {_text(KAI_SCHEDULER_NAME)}"
     rules = [
         (
-            f"!variables.created || variables.scheduler in {_text([SCHEDULER_NAME, DEFAULT_SCHEDULER])}",
-            f"'schedulerName ' + variables.scheduler + {_text(f' is none that tenant {tenant} may use: {SCHEDULER_NAME} is one.')}",
+            f"!variables.created || variables.scheduler in {_text([KAI_SCHEDULER_NAME, DEFAULT_SCHEDULER])}",
+            f"'schedulerName ' + variables.scheduler + {_text(f' is none that tenant {tenant} may use: {KAI_SCHEDULER_NAME} is one.')}",
         ),
         (
             f"!variables.created || !variables.gpus || {by_kai}",
-            _text(f"Pods of tenant {tenant} with GPUs are placed by {SCHEDULER_NAME}: set schedulerName."),
+            _text(f"Pods of tenant {tenant} with GPUs are placed by {KAI_SCHEDULER_NAME}: set schedulerName."),
         ),
         (
             f"!({by_kai}) || !variables.queue_asked || variables.queue in {_text(list(queues))}",
@@ -286,7 +283,7 @@ def _queue_rules(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> lis
         ),
         (
             "!variables.created || !variables.gpus || !has(object.spec.nodeName) || object.spec.nodeName == ''",
-            _text(f"A pod of tenant {tenant} with GPUs names no node itself: {SCHEDULER_NAME} chooses one within its queue."),
+            _text(f"A pod of tenant {tenant} with GPUs names no node itself: {KAI_SCHEDULER_NAME} chooses one within its queue."),
         ),
         ("!variables.own_labels", _text(f"The labels {', '.join(OWN_LABELS)} are KAI Scheduler's own.")),
         ("variables.created || !variables.sharing", _text("What part of a GPU a pod asks for is said when it is created.")),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from .._common.names import KAI_NAMESPACE, namespace_of
 from .._common.schema import Problems
 from .._common.values import Values, deep_merge
 from .._desired.validation import tenants_from
@@ -153,12 +154,12 @@ def _kai(user: str, version: str, gpu_sharing: bool, own: Values, source: str) -
     values = deep_merge(kai_values(found, gpu_sharing), own)
     hooks = not found.operator or migrates_topologies(values, found)
     chart = (kai.CHART, found.chart_version, found.chart, "")
-    return Installation(user, kai.RELEASE_NAME, kai.NAMESPACE, *chart, values, source, hooks)
+    return Installation(user, kai.RELEASE_NAME, KAI_NAMESPACE, *chart, values, source, hooks)
 
 
 def _vcluster(tenant: Tenant, source: str) -> Installation:
     chart = (vcluster.CHART, tenant.vcluster.version, vcluster.CHART, vcluster.REPOSITORY)
-    namespace = vcluster.namespace_of(tenant.name)
+    namespace = namespace_of(tenant.name)
     return Installation(tenant.name, tenant.name, namespace, *chart, vcluster_values(tenant), source)
 
 

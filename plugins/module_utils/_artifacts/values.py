@@ -14,14 +14,14 @@ import typing as t
 import urllib.parse
 
 from .._common.documents import load_document
+from .._common.names import CONFIG_SECRET, HELM_HOOK
 from .._common.ownership import annotations_of
 from .._common.quantity import whole
 from .._common.values import JsonObject, Values, value_at
-from .._helm.facts import HOOK
 from .._kai.facts import CONFIG_PARTS
 from .._kai.values import config_spec, image_named, is_config
 from .._kind.plan import holds_api
-from .._vcluster.facts import CONFIG_SECRET, COREDNS, COREDNS_REPOSITORY, NEWEST_KUBERNETES, parse_version
+from .._vcluster.facts import COREDNS, COREDNS_REPOSITORY, NEWEST_KUBERNETES, parse_version
 from .._vcluster.values import has_dns
 from .facts import DEFAULT_REGISTRY, DEFAULT_REGISTRY_API, SANDBOX_PARTS
 
@@ -41,7 +41,7 @@ def images_named(manifests: t.Sequence[JsonObject], hooks: bool = True) -> Image
     for item in manifests:
         if is_config(item):
             continue
-        hook = annotations_of(item).get(HOOK, "")
+        hook = annotations_of(item).get(HELM_HOOK, "")
         starts = not hook or (hooks and "delete" not in hook)
         found += [(image, starts) for image in _images(_without_sandbox(item))]
     found += [(image, name in CONFIG_PARTS) for name, part in config_spec(manifests).items() for image in _images(part)]

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from .._common.names import DEDICATED_TAINT, TENANT_LABEL, namespace_of
 from .._common.ownership import OWNED_LABELS, annotations_of, is_owned, labels_of
 from .._common.pods import is_ready
 from .._common.values import JsonObject
 from .._kai.status import is_kai_webhook
-from .._nodes.facts import DEDICATED_TAINT
 from .._nodes.status import offered
 from .._probe.status import untolerated
-from .._vcluster.facts import TENANT_LABEL, namespace_of
 from . import facts
 
 # A tenant that nobody has named in a selector.

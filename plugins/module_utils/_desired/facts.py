@@ -10,9 +10,9 @@ docs/inventory.md is written from it, and validation.py checks against it.
 
 from __future__ import annotations
 
+from .._common.names import RUNTIME_CLASS
 from .._common.schema import Field, Fields
 from .._metrics.facts import READER
-from .._nodes.facts import RUNTIME_CLASS
 from .._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
 
 PREFIX = "kubegpu_"

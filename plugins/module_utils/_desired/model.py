@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from .._common.names import HOST_SCHEDULER_LABEL, RUNTIME_CLASS
 from .._common.values import JsonObject, deep_merge
-from .._nodes.facts import RUNTIME_CLASS
 from .._nodes.status import node_selector
-from .._vcluster.facts import DEFAULT_VERSION, HOST_SCHEDULER_LABEL
+from .._vcluster.facts import DEFAULT_VERSION
 from . import facts
 
 # The shared KAI Scheduler leaves the pods alone that tenants' own KAI Schedulers place.

@@ -22,6 +22,7 @@ from .._combinations.validation import ACCEPT, Host, judge
 from .._combinations.validation import check_names as check_combinations
 from .._common.errors import TenancyError, check_all, did_you_mean
 from .._common.forms import is_key, is_label_value, is_object, label_problems
+from .._common.names import namespace_of
 from .._common.quantity import whole
 from .._common.schema import Problems, named, plain, said
 from .._common.synced import marker
@@ -38,7 +39,7 @@ from .._queues import validation as queues
 from .._schedulers.facts import NAME as SCHEDULER_NAME
 from .._schedulers.facts import RESERVED, RESERVED_PREFIX, is_reserved
 from .._vcluster import validation as vc
-from .._vcluster.facts import LEAST_QUOTA, cluster_role_name, namespace_of
+from .._vcluster.facts import LEAST_QUOTA, cluster_role_name
 from .._vcluster.reach import check_reach
 from . import facts
 from .facts import METRICS, SHARED_SCHEDULER, TEMPORARY, TENANTS, WORKERS

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from .._common.names import DEDICATED_TAINT, GPU_RESOURCE
 from .._common.ownership import OWNED_LABELS
-from .._nodes.facts import DEDICATED_TAINT, GPU_RESOURCE
 
 PRESENT_LABEL = "nvidia.com/gpu.present"
 CONFIG_LABEL = "nvidia.com/device-plugin.config"

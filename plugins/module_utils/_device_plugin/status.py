@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from .._common.names import GPU_RESOURCE
 from .._common.ownership import labels_of
 from .._common.pods import is_ready, pod_problems
 from .._common.quantity import devices
 from .._common.values import JsonObject
-from .._nodes.facts import GPU_RESOURCE
 from .._nodes.status import held, offered
 from .facts import DRA_DRIVER, GPU_NODE, PROVIDERS, Provider
 

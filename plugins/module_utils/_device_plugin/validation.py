@@ -11,13 +11,13 @@ import re
 import typing as t
 
 from .._common.errors import refuse
+from .._common.names import GPU_UUID
 from .._common.ownership import labels_of
 from .._common.quantity import whole
 from .._common.schema import Problems
 from .._common.values import JsonObject, Values, value_at
 from .._common.versions import number, within
 from .._metrics.validation import reader
-from .._nodes.facts import GPU_UUID
 from .facts import (
     DEFAULT,
     LIMITS,

@@ -11,10 +11,10 @@ import dataclasses
 import re
 import typing as t
 
+from .._common.names import GPU_RESOURCE
 from .._common.quantity import whole
 from .._common.values import Values, value_at
 from .._metrics.facts import SERVICE_MONITORS
-from .._nodes.facts import GPU_RESOURCE
 from .facts import CONFIG_LABEL, DEFAULT, STRATEGIES, TOLERATIONS, Provider
 
 

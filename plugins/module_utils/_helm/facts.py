@@ -7,9 +7,6 @@
 
 from __future__ import annotations
 
-# Annotation of what helm makes at a certain moment only, and does not keep as part of the release.
-HOOK = "helm.sh/hook"
-
 # States that helm leaves behind when it is killed (helm status --help; the same in both majors).
 UNFINISHED = frozenset({"pending-install", "pending-upgrade", "pending-rollback", "uninstalling"})
 # Of these, the ones in which nothing of the release may exist yet, or any more.

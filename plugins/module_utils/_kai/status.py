@@ -12,6 +12,7 @@ import datetime
 import re
 import typing as t
 
+from .._common.names import KAI_SCHEDULERS
 from .._common.ownership import annotations_of, is_owned
 from .._common.pods import container_statuses, image_tag, is_ready, pod_state
 from .._common.quantity import whole
@@ -27,7 +28,6 @@ from .facts import (
     HOOK_ROLES,
     LOG_CAUSES,
     LOG_ERROR,
-    SCHEDULERS,
     WEBHOOKS,
     Release,
 )
@@ -80,9 +80,9 @@ def scheduler_version(deployments: t.Iterable[JsonObject]) -> str:
 
     :arg deployments: those in KAI's namespace.
     """
-    images = {item["metadata"]["name"]: _image(item) for item in deployments if item["metadata"]["name"] in SCHEDULERS}
+    images = {item["metadata"]["name"]: _image(item) for item in deployments if item["metadata"]["name"] in KAI_SCHEDULERS}
     # Another one in its namespace need not be of its release.
-    return next((image_tag(images[name]) for name in SCHEDULERS if name in images), "")
+    return next((image_tag(images[name]) for name in KAI_SCHEDULERS if name in images), "")
 
 
 def unready(objects: t.Iterable[JsonObject]) -> list[str]:

@@ -13,9 +13,9 @@ import re
 import typing as t
 
 from .._common.errors import TenancyError, did_you_mean, refuse
+from .._common.names import RUNTIME_CLASS
 from .._common.quantity import whole
 from .._common.values import JsonObject
-from .._nodes.facts import RUNTIME_CLASS
 from .._queues.values import from_live, levels
 from .facts import (
     END_OF_SUPPORT,

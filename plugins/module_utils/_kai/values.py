@@ -11,12 +11,11 @@ import typing as t
 
 from .._common.documents import load_documents
 from .._common.errors import TenancyError
+from .._common.names import HELM_HOOK, KAI_NAMESPACE, RUNTIME_CLASS
 from .._common.ownership import OWNED_LABELS, annotations_of
 from .._common.values import JsonObject, Values, deep_merge, value_at
-from .._helm.facts import HOOK
-from .._nodes.facts import RUNTIME_CLASS
 from .._probe.plan import pod_spec
-from .facts import CONFIG, CONFIG_PARTS, NAMESPACE, OPERATOR, PART_IMAGES, RENAMED, REPOSITORY_VARIABLE, TAG_VARIABLE, Release
+from .facts import CONFIG, CONFIG_PARTS, OPERATOR, PART_IMAGES, RENAMED, REPOSITORY_VARIABLE, TAG_VARIABLE, Release
 
 _TOPOLOGY_MIGRATION = "topologyMigration.enabled"
 
@@ -77,7 +76,7 @@ def config_in(manifests: t.Sequence[JsonObject]) -> JsonObject | None:
 
     Up to v0.12.21 the Config is such a hook itself; later releases have a Job apply it from a ConfigMap.
     """
-    hooks = [item for item in manifests if HOOK in annotations_of(item)]
+    hooks = [item for item in manifests if HELM_HOOK in annotations_of(item)]
     data = [(item.get("data") or {}).items() for item in hooks if item["kind"] == "ConfigMap"]
     texts = [text for files in data for name, text in files if name.endswith(".yaml")]
     for item in [*hooks, *(item for text in texts for item in parse_manifests(text))]:
@@ -116,7 +115,7 @@ def is_config(item: JsonObject) -> bool:
 
 def objects_in(manifests: t.Iterable[JsonObject], kinds: t.Collection[str]) -> list[JsonObject]:
     """Return the objects of some kinds that helm makes of a chart's manifests itself, not by a hook."""
-    return [item for item in manifests if item["kind"] in kinds and HOOK not in annotations_of(item)]
+    return [item for item in manifests if item["kind"] in kinds and HELM_HOOK not in annotations_of(item)]
 
 
 def images_in(manifests: t.Sequence[JsonObject], hooks: bool) -> list[str]:
@@ -126,7 +125,7 @@ def images_in(manifests: t.Sequence[JsonObject], hooks: bool) -> list[str]:
     """
     images = []
     for item in manifests:
-        hook = annotations_of(item).get(HOOK, "")
+        hook = annotations_of(item).get(HELM_HOOK, "")
         if not hook or (hooks and "delete" not in hook):
             template = (item.get("spec") or {}).get("template") or {}
             images += [container["image"] for container in (template.get("spec") or {}).get("containers") or []]
@@ -161,7 +160,7 @@ def pulling_pod(images: t.Sequence[str], values: Values) -> JsonObject:
     resources = {"requests": {"cpu": "1m", "memory": "4Mi"} | amounts, "limits": {"cpu": "10m", "memory": "16Mi"} | amounts}
     more = {"command": ["true"], "resources": resources}
     containers = [container | more | {"name": f"image-{index}", "image": image} for index, image in enumerate(images)]
-    metadata = {"name": "kubegpu-images", "namespace": NAMESPACE, "labels": OWNED_LABELS}
+    metadata = {"name": "kubegpu-images", "namespace": KAI_NAMESPACE, "labels": OWNED_LABELS}
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -13,13 +13,14 @@ import typing as t
 from .._common import verbatim
 from .._common.errors import ApiError, TenancyError, check_all
 from .._common.kubeconfig import entry
+from .._common.names import namespace_of
 from .._common.ownership import is_owned
 from .._common.run import Result
 from .._common.values import JsonObject, utc_now
 from .._common.wait import wait_for
 from .._vcluster import validation
 from .._vcluster.control_plane import Ask, ControlPlane, expired
-from .._vcluster.facts import READY_PATH, namespace_of
+from .._vcluster.facts import READY_PATH
 from . import plan, values
 
 if t.TYPE_CHECKING:

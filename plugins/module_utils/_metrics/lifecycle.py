@@ -11,10 +11,10 @@ import functools
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.names import KAI_NAMESPACE, TENANT_LABEL, namespace_of
 from .._common.ownership import OWNED_SELECTOR, annotations_of, is_owned, labels_of, last_write
 from .._common.values import JsonObject, Write
-from .._kai.facts import NAMESPACE as KAI_NAMESPACE
-from .._vcluster.facts import NETWORK_ANNOTATION, TENANT_LABEL, UNENFORCED, namespace_of
+from .._vcluster.facts import NETWORK_ANNOTATION, UNENFORCED
 from .facts import ANNOTATIONS, KAI, KINDS, LABEL, NETWORK_POLICY, SERVICE, SERVICE_MONITOR, SERVICE_MONITORS, SHARED
 from .plan import kai_objects, patch, shared_objects, shown
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.names import KAI_NAMESPACE, TENANT_LABEL
 from .._common.ownership import OWNED_LABELS, annotations_of, labels_of
 from .._common.synced import SYNCED_FROM_LABEL
 from .._common.values import JsonObject, merge_patch
-from .._kai.facts import NAMESPACE
-from .._vcluster.facts import TENANT_LABEL
 from .facts import (
     ANNOTATIONS,
     DCGM,
@@ -35,7 +34,7 @@ from .facts import (
 )
 
 # The pods of a tenant's own KAI Scheduler, as the syncer labels them on the host cluster.
-_KAI_PODS = {SYNCED_FROM_LABEL: NAMESPACE}
+_KAI_PODS = {SYNCED_FROM_LABEL: KAI_NAMESPACE}
 
 
 def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> list[JsonObject]:
@@ -68,7 +67,7 @@ def shared_objects(metrics: t.Mapping[str, t.Any]) -> list[JsonObject]:
     ranges = ((1, KAI_PORT - 1), (KAI_PORT + 1, LAST_PORT))
     other_ports = [{"port": first, "endPort": last, "protocol": "TCP"} for first, last in ranges]
     further: list[JsonObject] = [{"ports": other_ports}, {"from": [{"podSelector": {}}]}]
-    return [_policy(SHARED, NAMESPACE, {}, KAI_PORT, metrics["namespace"], further)]
+    return [_policy(SHARED, KAI_NAMESPACE, {}, KAI_PORT, metrics["namespace"], further)]
 
 
 def dcgm_objects(namespace: str, metrics: t.Mapping[str, t.Any]) -> list[JsonObject]:

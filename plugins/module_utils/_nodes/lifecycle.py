@@ -11,13 +11,13 @@ import functools
 import typing as t
 
 from .._common.errors import ApiError, Refused
+from .._common.names import CONFIG_SECRET
 from .._common.ownership import last_write
 from .._common.parallel import concurrently
 from .._common.parties import reason
 from .._common.run import Run
 from .._common.values import JsonObject, Write
 from .._desired.model import Tenant
-from .._vcluster.facts import CONFIG_SECRET
 from .._vcluster.inventory import configs
 from .._vcluster.values import claim
 from .facts import DEVICE_PLUGINS_FOLDER

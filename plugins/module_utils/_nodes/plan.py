@@ -16,13 +16,14 @@ import itertools
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.names import DEDICATED_TAINT, GPU_RESOURCE, NODE_LABEL
 from .._common.quantity import devices
 from .._common.schema import Problems
 from .._common.values import JsonObject
 from .._desired.facts import TENANTS
 from .._desired.model import Tenant
 from .._desired.validation import quota_problems
-from .facts import CONTROL_PLANE_LABEL, DEDICATED_TAINT, GPU_PRESENT_LABEL, GPU_RESOURCE, NODE_LABEL
+from .facts import CONTROL_PLANE_LABEL, GPU_PRESENT_LABEL
 from .status import owners
 from .validation import Claim, conflict
 

@@ -22,6 +22,20 @@ import re
 import typing as t
 
 from .._common.documents import parse_json
+from .._common.names import (
+    FRACTION_NOTE,
+    GPU_GROUP_LABEL,
+    GPU_MEMORY_LABEL,
+    GPU_RESOURCE,
+    GPU_UUID,
+    HOST_SCHEDULER_LABEL,
+    MEMORY_NOTE,
+    NODE_LABEL,
+    RESERVATION_APP,
+    RESERVATION_NAMESPACE,
+    RESERVED_GPU_NOTE,
+    TENANT_LABEL,
+)
 from .._common.ownership import annotations_of, is_synced, labels_of
 from .._common.parties import Unread, each
 from .._common.pods import held_by, is_ended
@@ -30,22 +44,8 @@ from .._common.quantity import go_number, plain, whole
 from .._common.synced import synced_from, virtual_name
 from .._common.text import shown
 from .._common.values import JsonObject
-from .._kai.facts import RESERVATION_NAMESPACE
-from .._vcluster.facts import HOST_SCHEDULER_LABEL, TENANT_LABEL
 from .._vcluster.values import claim, selected, uses
-from .facts import (
-    CHECKPOINT,
-    DEVICE_PLUGINS_FOLDER,
-    FRACTION_NOTE,
-    GPU_GROUP_LABEL,
-    GPU_MEMORY_LABEL,
-    GPU_RESOURCE,
-    GPU_UUID,
-    MEMORY_NOTE,
-    NODE_LABEL,
-    RESERVATION_APP,
-    RESERVED_GPU_NOTE,
-)
+from .facts import CHECKPOINT, DEVICE_PLUGINS_FOLDER
 from .validation import conflict
 
 # Where a GPU group is known, and its name: groups of a tenant's own KAI Scheduler are known in its namespace alone.

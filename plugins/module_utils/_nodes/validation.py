@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .facts import DEDICATED_TAINT
+from .._common.names import DEDICATED_TAINT
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import itertools
 import re
 
+from .._common.names import FRACTION_NOTE, MEMORY_NOTE, QUEUE_LABEL
 from .._common.ownership import MARKER_LABEL, annotations_of, is_synced, labels_of
 from .._common.pods import is_ended
 from .._common.quantity import go_number, whole
 from .._common.synced import synced_from
 from .._common.values import JsonObject
-from .._nodes.facts import FRACTION_NOTE, MEMORY_NOTE
-from .._queues.facts import QUEUE_LABEL
 from . import facts
 from .cluster import Answer, Cluster, key_of, line, pool_of, scheduler_of
 

@@ -13,16 +13,15 @@ import functools
 import re
 import typing as t
 
+from .._common.names import DEFAULT_QUEUE, KAI_NAMESPACE, KAI_SCHEDULERS, POD_GROUP_NOTE, QUEUE_LABEL
 from .._common.ownership import annotations_of, labels_of, own
 from .._common.parties import each
 from .._common.quantity import whole
 from .._common.text import shown
 from .._common.values import JsonObject
-from .._kai.facts import NAMESPACE, SCHEDULERS, Version, dotted
+from .._kai.facts import Version, dotted
 from .._kai.status import scheduling_reasons
 from .._nodes.status import gpu_groups, held, is_reservation, offered
-from .._probe_kai.facts import POD_GROUP_NOTE
-from .._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
 from .._queues.values import Queue, children_of, leaves
 from . import facts
 
@@ -94,8 +93,8 @@ class Cluster:
     @functools.cached_property
     def schedulers(self) -> list[JsonObject]:
         """The pods of KAI's own scheduler; none where the host cluster's places the pods of this one."""
-        apps = {*SCHEDULERS, f"{self.scheduler}-default"}
-        return [pod for pod in self.pods if key_of(pod)[0] == NAMESPACE and labels_of(pod).get("app") in apps]
+        apps = {*KAI_SCHEDULERS, f"{self.scheduler}-default"}
+        return [pod for pod in self.pods if key_of(pod)[0] == KAI_NAMESPACE and labels_of(pod).get("app") in apps]
 
     @functools.cached_property
     def version(self) -> Version | None:

@@ -12,15 +12,14 @@ import dataclasses
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
 from .._common.ownership import is_synced
 from .._common.parties import Unread, attempt, each, reason
 from .._common.pods import event_time
 from .._common.quantity import whole
 from .._common.synced import virtual_name
 from .._common.values import JsonObject, utc_now
-from .._kai.facts import NAMESPACE, SHARD
-from .._probe_kai.facts import POD_GROUP
-from .._queues.facts import API_VERSION, KIND
+from .._kai.facts import SHARD
 from .._queues.values import from_live, readable
 from . import facts
 from .cluster import Answer, Cluster, Key, key_name, key_of
@@ -67,7 +66,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     :returns: the cluster, and the objects of KAI Scheduler that have not the form of their kind.
     """
     requests, odd_requests = each(kube.list(*facts.BIND_REQUEST), lambda item: f"BindRequest {key_name(item)}", _request)
-    queues, odd_queues = readable(kube.list(API_VERSION, KIND))
+    queues, odd_queues = readable(kube.list(QUEUE_API_VERSION, QUEUE_KIND))
     groups, odd_groups = each(kube.list(*POD_GROUP), lambda item: f"PodGroup {key_name(item)}", _group)
     creators, refused = _creators(kube, _by_object(_refusals(kube)))
     shards = kube.list(*SHARD)
@@ -214,7 +213,7 @@ def _trouble(run: Run, kube: Kube, cluster: Cluster) -> Answer | None:
     for pod in cluster.schedulers:
         name = pod["metadata"]["name"]
         try:
-            logs[name] = kube.logs(name, NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
+            logs[name] = kube.logs(name, KAI_NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
         except TenancyError as exc:
-            run.warn(f"Why pods wait may be in the log of pod {name} in {NAMESPACE}, which cannot be read: {reason(exc)}")
+            run.warn(f"Why pods wait may be in the log of pod {name} in {KAI_NAMESPACE}, which cannot be read: {reason(exc)}")
     return last_error(logs)

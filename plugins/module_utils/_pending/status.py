@@ -18,18 +18,26 @@ import math
 import re
 import typing as t
 
+from .._common.names import (
+    DEFAULT_QUEUE,
+    FRACTION_NOTE,
+    MEMORY_NOTE,
+    POD_GROUP_NOTE,
+    QUEUE_LABEL,
+    RESERVATION_NAMESPACE,
+    RESERVED_GPU_NOTE,
+    SUB_GROUP_LABEL,
+)
 from .._common.ownership import annotations_of, labels_of
 from .._common.parties import Unread, each
 from .._common.pods import container_statuses, event_time, is_ready, pod_state
 from .._common.quantity import quantity
 from .._common.text import LONGEST_LINE, shown
 from .._common.values import JsonObject, moment
-from .._kai.facts import RESERVATION_NAMESPACE, dotted, facts_of
+from .._kai.facts import dotted, facts_of
 from .._kai.status import is_error, log_cause, plain_lines
-from .._nodes.facts import FRACTION_NOTE, MEMORY_NOTE, RESERVED_GPU_NOTE
 from .._nodes.status import gpus_of, held, is_reservation
-from .._probe_kai.facts import OVER_LIMIT, POD_GROUP_NOTE, SUB_GROUP_LABEL
-from .._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
+from .._probe_kai.facts import OVER_LIMIT
 from .._queues.values import ancestors
 from . import asked, facts, node, workloads
 from .cluster import Answer, Cluster, Told, conditions_of, group_key, key_name, key_of, line, scheduler_of

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from .._common.names import GPU_RESOURCE
 from .._common.values import JsonObject
-from .._nodes.facts import GPU_RESOURCE
 from .._probe.plan import pod_spec
 
 NAME = "kubegpu-gpu-probe"

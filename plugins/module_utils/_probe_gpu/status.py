@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
+from .._common.names import GPU_RESOURCE, GPU_UUID
 from .._common.pods import pod_state
 from .._common.values import JsonObject
-from .._nodes.facts import GPU_RESOURCE, GPU_UUID
 from .._nodes.status import held, offered
 from .._probe.status import termination_message, untolerated
 

@@ -14,19 +14,27 @@ import math
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.names import (
+    GPU_RESOURCE,
+    KAI_NAMESPACE,
+    KAI_SCHEDULERS,
+    POD_GROUP,
+    QUEUE_API_VERSION,
+    QUEUE_KIND,
+    RESERVATION_NAMESPACE,
+    RESERVED_GPU_NOTE,
+)
 from .._common.ownership import OWNED_LABELS, annotations_of
 from .._common.quantity import devices
 from .._common.values import JsonObject, stamp, utc_now
 from .._common.wait import Deadline, when_webhook_answers
-from .._kai.facts import NAMESPACE, OPERATOR, RESERVATION_NAMESPACE, SCHEDULERS
-from .._nodes.facts import GPU_RESOURCE, RESERVED_GPU_NOTE
+from .._kai.facts import OPERATOR
 from .._nodes.status import with_labels
 from .._probe.lifecycle import own_namespace
-from .._queues.facts import API_VERSION, KIND
 from .._queues.validation import parse
 from .._queues.values import from_live, leaves
 from . import status
-from .facts import FAILED, FINGERPRINT_KEY, NOT_TRIED, PASSED, POD_GROUP, RECORD, REPORT_KEY, SHARING
+from .facts import FAILED, FINGERPRINT_KEY, NOT_TRIED, PASSED, RECORD, REPORT_KEY, SHARING
 from .plan import NONE, Capacity, Check, Settings, allocated, free_gpus, gpu_memory, plan, result
 
 if t.TYPE_CHECKING:
@@ -60,7 +68,7 @@ def probe(run: Run) -> Result:
     :raises TenancyError: when a check failed, with all results.
     """
     attempt = Probe(run)
-    record = run.kube.get("v1", "ConfigMap", RECORD, NAMESPACE)
+    record = run.kube.get("v1", "ConfigMap", RECORD, KAI_NAMESPACE)
     if last := status.still_valid(record, attempt.fingerprint, run.params["max_age"], utc_now()):
         return {"changed": False, "recorded": True} | last
     if run.check_mode:
@@ -69,7 +77,7 @@ def probe(run: Run) -> Result:
     if attempt.waiting:
         attempt.run_checks()
     report = {"at": stamp(utc_now()), "results": attempt.results, "seconds": run.deadline.elapsed()}
-    metadata = {"name": RECORD, "namespace": NAMESPACE, "labels": OWNED_LABELS}
+    metadata = {"name": RECORD, "namespace": KAI_NAMESPACE, "labels": OWNED_LABELS}
     data = {FINGERPRINT_KEY: attempt.fingerprint, REPORT_KEY: json.dumps(report)}
     run.kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     failed = [found for found in attempt.results if found["verdict"] == FAILED]
@@ -113,8 +121,8 @@ class Probe:
         params = run.params
         self.namespace = params["namespace"]
         self.resource = params["gpu_resource"]
-        queues, nodes, pods = self.kube.list(API_VERSION, KIND), self._nodes(), self.kube.list("v1", "Pod")
-        own = [pod for pod in pods if pod["metadata"].get("namespace") == NAMESPACE]
+        queues, nodes, pods = self.kube.list(QUEUE_API_VERSION, QUEUE_KIND), self._nodes(), self.kube.list("v1", "Pod")
+        own = [pod for pod in pods if pod["metadata"].get("namespace") == KAI_NAMESPACE]
         self.fingerprint = status.fingerprint({key: params[key] for key in DECISIVE}, queues, nodes, own)
         live = from_live(queues)
         free, memory = free_gpus(nodes, pods, self.resource), gpu_memory(nodes, pods, self.resource)
@@ -149,18 +157,18 @@ class Probe:
         with own_namespace(self.kube, self.namespace, deadline, labels=self.run.params["namespace_labels"]):
             while not self._advance():
                 deadline.sleep(INTERVAL)
-        logs, unreadable = self._kai_logs([OPERATOR, *SCHEDULERS], deadline.clock() - start)
-        pods = [*self.kube.list("v1", "Pod", NAMESPACE), *self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
+        logs, unreadable = self._kai_logs([OPERATOR, *KAI_SCHEDULERS], deadline.clock() - start)
+        pods = [*self.kube.list("v1", "Pod", KAI_NAMESPACE), *self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
         self.results.append(status.judge_logs(logs, unreadable, status.broken_pods(pods, stamp(began))))
 
     def _kai_logs(self, apps: t.Iterable[str], seconds: float) -> tuple[dict[str, str], dict[str, str]]:
         """Return what KAI's pods with these labels logged in the last ``seconds``, and why a log could not be read, by pod."""
         logs: dict[str, str] = {}
         unreadable: dict[str, str] = {}
-        for pod in self.kube.list("v1", "Pod", NAMESPACE, f"app in ({', '.join(apps)})"):
+        for pod in self.kube.list("v1", "Pod", KAI_NAMESPACE, f"app in ({', '.join(apps)})"):
             name = pod["metadata"]["name"]
             try:
-                logs[name] = self.kube.logs(name, NAMESPACE, lines=10_000, seconds=math.ceil(seconds))
+                logs[name] = self.kube.logs(name, KAI_NAMESPACE, lines=10_000, seconds=math.ceil(seconds))
             except TenancyError as exc:
                 unreadable[name] = exc.message
         return logs, unreadable
@@ -247,7 +255,7 @@ class Probe:
             return f"{reason}; {warning}"
         if status.NO_REASON not in reason:
             return reason
-        logs, _unreadable = self._kai_logs(SCHEDULERS, self.run.deadline.clock() - trial.began)
+        logs, _unreadable = self._kai_logs(KAI_SCHEDULERS, self.run.deadline.clock() - trial.began)
         error = status.last_error(logs.values())
         return f"{reason}; the scheduler's last error: {error}" if error else reason
 
@@ -274,7 +282,7 @@ class Probe:
         seen.cluster, seen.devices = self.kube.list("v1", "Pod"), self.devices
         self._note_sharing(seen.cluster)
         seen.others = frozenset(self.others)
-        groups, queue = self.kube.list(*POD_GROUP), self.kube.get(API_VERSION, KIND, check.queue)
+        groups, queue = self.kube.list(*POD_GROUP), self.kube.get(QUEUE_API_VERSION, QUEUE_KIND, check.queue)
         before = self.capacity.allocated.get(check.queue, NONE)
         seen.counts = status.counts(check, seen.pods, groups, queue, self.resource, before)
 

@@ -18,15 +18,22 @@ import math
 import re
 import typing as t
 
+from .._common.names import (
+    FRACTION_NOTE,
+    GPU_MEMORY_LABEL,
+    GPU_RESOURCE,
+    KAI_SCHEDULER_NAME,
+    MEMORY_NOTE,
+    POD_GROUP,
+    POD_GROUP_NOTE,
+    QUEUE_LABEL,
+)
 from .._common.ownership import labels_of
 from .._common.quantity import quantity, whole
 from .._common.values import JsonObject
-from .._kai.facts import SCHEDULER_NAME
-from .._nodes.facts import FRACTION_NOTE, GPU_MEMORY_LABEL, GPU_RESOURCE, MEMORY_NOTE
 from .._nodes.status import held, offered
-from .._queues.facts import QUEUE_LABEL
 from .._queues.values import Queue, ancestors
-from .facts import BURST, CHECKS, FAILED, GPU_MEMORY, LOWEST_PRIORITY, MEMORY_STEP, NOT_TRIED, POD_GROUP, POD_GROUP_NOTE, SHARING
+from .facts import BURST, CHECKS, FAILED, GPU_MEMORY, LOWEST_PRIORITY, MEMORY_STEP, NOT_TRIED, SHARING
 
 Amount = decimal.Decimal
 
@@ -50,7 +57,7 @@ _NEVER = 100_000
 POD_ARGUMENTS: dict[str, t.Any] = {
     "gpu_resource": {"type": "str", "default": GPU_RESOURCE},
     "runtime_class": {"type": "str", "default": "nvidia"},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
 }
 
 

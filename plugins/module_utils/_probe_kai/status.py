@@ -15,13 +15,12 @@ import re
 import typing as t
 
 from .._common.documents import parse_json
+from .._common.names import POD_GROUP_NOTE, RESERVATION_NAMESPACE, RESERVED_GPU_NOTE
 from .._common.ownership import annotations_of
 from .._common.pods import container_statuses, event_time, is_ended, is_ready
 from .._common.quantity import quantity
 from .._common.values import JsonObject, stamped
-from .._kai.facts import RESERVATION_NAMESPACE
 from .._kai.status import is_error, log_cause, plain_lines
-from .._nodes.facts import RESERVED_GPU_NOTE
 from .._nodes.status import gpu_groups, held
 from .facts import (
     ACCEPTED,
@@ -37,7 +36,6 @@ from .facts import (
     OOM_KILLED,
     OVER_LIMIT,
     PASSED,
-    POD_GROUP_NOTE,
     REPORT_KEY,
 )
 from .plan import NONE, Amount, Check, result

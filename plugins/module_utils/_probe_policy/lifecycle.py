@@ -12,18 +12,17 @@ import functools
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
 from .._common.ownership import is_owned
 from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for, when_webhook_answers
-from .._kai.facts import NAMESPACE
 from .._kai.status import scheduler_version
 from .._kai.validation import release
 from .._nodes.status import with_labels
 from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
 from .._probe.status import concluded
-from .._probe_kai.facts import FAILED, NOT_TRIED, PASSED, POD_GROUP
+from .._probe_kai.facts import FAILED, NOT_TRIED, PASSED
 from .._probe_kai.plan import Settings, result
-from .._queues.facts import API_VERSION, KIND
 from .._queues.validation import parse
 from .._queues.values import manifest
 from .facts import CHECKS, FIRST, HOLD, PARENT, SECOND, SHARD, TOPOLOGY, TOPOLOGY_NAME
@@ -93,7 +92,7 @@ class PolicyProbe:
 
     def _job_gangs(self) -> bool:
         try:
-            return release(scheduler_version(self.kube.list("apps/v1", "Deployment", NAMESPACE))).job_gangs
+            return release(scheduler_version(self.kube.list("apps/v1", "Deployment", KAI_NAMESPACE))).job_gangs
         except TenancyError:
             # A build of one's own.
             return False
@@ -105,7 +104,7 @@ class PolicyProbe:
 
     def _remove_queues(self) -> None:
         """Remove the probe's queues and topology, leaves first; of this run, or of one that was killed."""
-        kinds = [(API_VERSION, KIND, name) for name in (FIRST, SECOND, PARENT)]
+        kinds = [(QUEUE_API_VERSION, QUEUE_KIND, name) for name in (FIRST, SECOND, PARENT)]
         for api_version, kind, name in [*kinds, (*TOPOLOGY, TOPOLOGY_NAME)]:
             if is_owned(self.kube.get(api_version, kind, name)):
                 self.kube.delete(api_version, kind, name)

@@ -10,18 +10,17 @@ from __future__ import annotations
 import typing as t
 
 from .._common.errors import TenancyError, WaitTimeout
+from .._common.names import POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, namespace_of
 from .._common.pods import pod_state
 from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from .._nodes.status import node_selector, with_labels
 from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
 from .._probe.status import concluded
-from .._probe_kai.facts import ACCEPTED, FAILED, LOST_RESERVATION, NOT_TRIED, POD_GROUP
+from .._probe_kai.facts import ACCEPTED, FAILED, LOST_RESERVATION, NOT_TRIED
 from .._probe_kai.plan import Settings, result
-from .._queues.facts import API_VERSION, KIND
 from .._queues.validation import parse
 from .._queues.values import leaves
-from .._vcluster.facts import namespace_of
 from .plan import CHECKS, NO_QUEUE, Check, make_check, shortage
 from .status import Seen, Verdict, judge, judge_refusal
 
@@ -89,7 +88,9 @@ class SharedProbe:
         host = self.run.kube
         nodes = with_labels(host.list("v1", "Node"), node_selector(self.tenant))
         quotas = host.list("v1", "ResourceQuota", self.home)
-        return shortage(check, self.settings.gpu_resource, nodes, host.list("v1", "Pod"), host.list(API_VERSION, KIND), quotas)
+        return shortage(
+            check, self.settings.gpu_resource, nodes, host.list("v1", "Pod"), host.list(QUEUE_API_VERSION, QUEUE_KIND), quotas
+        )
 
     def _start(self, inside: Kube, pod: JsonObject, deadline: Deadline) -> None:
         """Create a pod and wait until it runs: binding another one at once can cost a shared GPU its reservation (#1103)."""

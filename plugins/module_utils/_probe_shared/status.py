@@ -11,13 +11,12 @@ import dataclasses
 import re
 import typing as t
 
+from .._common.names import GPU_GROUP_LABEL, GPU_UUID, POD_GROUP_NOTE, RESERVATION_NAMESPACE, RESERVED_GPU_NOTE
 from .._common.ownership import annotations_of, labels_of
 from .._common.pods import pod_state
 from .._common.synced import synced_from, virtual_name
 from .._common.values import JsonObject
-from .._kai.facts import RESERVATION_NAMESPACE
-from .._nodes.facts import GPU_GROUP_LABEL, GPU_UUID, RESERVED_GPU_NOTE
-from .._probe_kai.facts import FAILED, PASSED, POD_GROUP_NOTE
+from .._probe_kai.facts import FAILED, PASSED
 from .plan import DEVICES, FRACTION, QUEUE, Check
 
 Verdict: t.TypeAlias = "tuple[str | None, str]"

@@ -10,12 +10,8 @@ Source: deployments/kai-scheduler/crds/scheduling.run.ai_queues.yaml of kai-sche
 
 from __future__ import annotations
 
-API_VERSION = "scheduling.run.ai/v2"
-KIND = "Queue"
-# Label of pods; its value is the name of a queue.
-QUEUE_LABEL = "kai.scheduler/queue"
-# Where KAI puts the work of pods without that label.
-DEFAULT_QUEUE = "default-queue"
+from .._common.names import DEFAULT_QUEUE
+
 # What its chart brings along.
 DEFAULT_QUEUES = frozenset({DEFAULT_QUEUE, "default-parent-queue"})
 

@@ -11,11 +11,11 @@ import dataclasses
 import typing as t
 
 from .._common.errors import TenancyError
+from .._common.names import DEFAULT_QUEUE, QUEUE_LABEL
 from .._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of, last_write
 from .._common.pods import is_ended
 from .._common.text import shown
 from .._common.values import JsonObject, Write
-from .facts import DEFAULT_QUEUE, QUEUE_LABEL
 from .values import Queue, fields, from_live, levels, manifest, path_of, spec_of
 
 

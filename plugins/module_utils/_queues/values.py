@@ -16,11 +16,12 @@ import decimal
 import re
 import typing as t
 
+from .._common.names import QUEUE_API_VERSION, QUEUE_KIND
 from .._common.ownership import OWNED_LABELS
 from .._common.parties import Unread, each
 from .._common.quantity import MOST, number, plain, quantity
 from .._common.values import JsonObject
-from .facts import AMOUNTS, API_VERSION, DEFAULT_PRIORITY, DEFAULTS, KIND, RESOURCES, TEXTS, UNLIMITED
+from .facts import AMOUNTS, DEFAULT_PRIORITY, DEFAULTS, RESOURCES, TEXTS, UNLIMITED
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)")
 # A number of JSON that is small has a power of ten: 0.00001 is 1e-05.
@@ -141,7 +142,12 @@ def spec_of(item: JsonObject) -> JsonObject:
 def manifest(queue: Queue) -> JsonObject:
     """Return the object of the API for a queue that is wanted."""
     spec = {key: value for key, value in queue.spec.items() if value is not None}
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": queue.name, "labels": dict(OWNED_LABELS)}, "spec": spec}
+    return {
+        "apiVersion": QUEUE_API_VERSION,
+        "kind": QUEUE_KIND,
+        "metadata": {"name": queue.name, "labels": dict(OWNED_LABELS)},
+        "spec": spec,
+    }
 
 
 def fields(spec: JsonObject) -> JsonObject:

@@ -16,22 +16,27 @@ import typing as t
 import uuid
 
 from .._common.errors import TenancyError
+from .._common.names import (
+    HOST_SCHEDULER_LABEL,
+    KAI_NAMESPACE,
+    KAI_SCHEDULERS,
+    POD_GROUP,
+    POD_GROUP_NOTE,
+    QUEUE_API_VERSION,
+    QUEUE_KIND,
+    RESERVATION_APP,
+)
 from .._common.ownership import MANAGER, annotations_of, is_owned, labels_of
 from .._common.parallel import concurrently
 from .._common.pods import ENDED, is_ready, pod_problems
 from .._common.text import shown
 from .._common.values import JsonObject, utc_now
 from .._common.wait import wait_for
-from .._kai.facts import NAMESPACE as KAI_NAMESPACE
-from .._kai.facts import SCHEDULERS
 from .._kai.status import is_error, plain_lines, without_names
-from .._nodes.facts import RESERVATION_APP
 from .._probe.lifecycle import empty_namespace
-from .._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
 from .._probe_policy.facts import TOPOLOGY
-from .._queues.facts import API_VERSION, DEFAULT_QUEUES, KIND
+from .._queues.facts import DEFAULT_QUEUES
 from .._queues.validation import parse as parse_queues
-from .._vcluster.facts import HOST_SCHEDULER_LABEL
 from . import plan
 from .facts import EVICT_REASON, KWOK_NAMESPACE, NAMESPACE, NAMESPACES, PLAYER_NOTE, RUNS_NOTE, SIMULATED
 from .metrics import PORT, Meter
@@ -83,7 +88,7 @@ def record(
         if left <= 0:
             break
         run.deadline.sleep(min(interval, left))
-    nodes, queues = run.kube.list("v1", "Node"), run.kube.list(API_VERSION, KIND)
+    nodes, queues = run.kube.list("v1", "Node"), run.kube.list(QUEUE_API_VERSION, QUEUE_KIND)
     classes = run.kube.list(*plan.PRIORITY_CLASS)
     topologies = run.kube.list(*TOPOLOGY)
     trace = recorder.trace(start, max(end, start + LEAST_SPAN), nodes, queues, classes, topologies)
@@ -253,7 +258,7 @@ class _Play:
     def _measure(self, at: float, pods: t.Iterable[JsonObject]) -> None:
         """Read what KAI's scheduler reports of itself, if there is one that does."""
         for pod in pods:
-            if pod["metadata"]["namespace"] == KAI_NAMESPACE and labels_of(pod).get("app") in SCHEDULERS and is_ready(pod):
+            if pod["metadata"]["namespace"] == KAI_NAMESPACE and labels_of(pod).get("app") in KAI_SCHEDULERS and is_ready(pod):
                 try:
                     self._meter.observe(at, self._run.kube.metrics(pod["metadata"]["name"], KAI_NAMESPACE, PORT))
                 except TenancyError as exc:
@@ -346,7 +351,7 @@ def _check_namespaces(run: Run) -> None:
 def _check_queues(run: Run) -> None:
     """Refuse a cluster whose queues a first rehearsal would replace."""
     if run.kube.get("v1", "Namespace", NAMESPACE) is None:
-        names = {item["metadata"]["name"] for item in run.kube.list(API_VERSION, KIND)} - DEFAULT_QUEUES
+        names = {item["metadata"]["name"] for item in run.kube.list(QUEUE_API_VERSION, QUEUE_KIND)} - DEFAULT_QUEUES
         if names:
             raise TenancyError(
                 f"The cluster has queues that no rehearsal made: {', '.join(sorted(names))}. Rehearse on a cluster on which nothing depends."

@@ -16,13 +16,21 @@ import math
 import types
 import typing as t
 
+from .._common.names import (
+    FRACTION_NOTE,
+    GPU_MEMORY_LABEL,
+    GPU_RESOURCE,
+    HOST_SCHEDULER_LABEL,
+    MEMORY_NOTE,
+    POD_GROUP,
+    POD_GROUP_NOTE,
+    QUEUE_LABEL,
+    RESERVATION_APP,
+    RESERVED_GPU_NOTE,
+)
 from .._common.ownership import OWNED_LABELS
 from .._common.values import JsonObject
-from .._nodes.facts import FRACTION_NOTE, GPU_MEMORY_LABEL, GPU_RESOURCE, MEMORY_NOTE, RESERVATION_APP, RESERVED_GPU_NOTE
-from .._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
 from .._probe_policy.facts import TOPOLOGY
-from .._queues.facts import QUEUE_LABEL
-from .._vcluster.facts import HOST_SCHEDULER_LABEL
 from .facts import KWOK_NAMESPACE, NAMESPACE, POD_LABEL, RUNS_NOTE, SIMULATED, WORKLOAD_LABEL
 from .model import Trace, Workload
 

@@ -21,16 +21,14 @@ import math
 import re
 import typing as t
 
+from .._common.names import DEFAULT_QUEUE, FRACTION_NOTE, GPU_MEMORY_LABEL, MEMORY_NOTE, POD_GROUP_NOTE, QUEUE_LABEL
 from .._common.ownership import annotations_of, labels_of
 from .._common.parties import Unread, each
 from .._common.pods import held_by, is_ended
 from .._common.quantity import number, plain, quantity, whole
 from .._common.text import shown
 from .._common.values import JsonObject, moment
-from .._nodes.facts import FRACTION_NOTE, GPU_MEMORY_LABEL, MEMORY_NOTE
 from .._nodes.status import gpus_of, offered, part_of_gpu
-from .._probe_kai.facts import POD_GROUP_NOTE
-from .._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
 from .._queues.validation import parse
 from .._queues.values import Queue, children_of, from_live, leaves, readable, written
 from . import model

@@ -16,15 +16,14 @@ import dataclasses
 import math
 import typing as t
 
+from .._common.names import GPU_MEMORY_LABEL, POD_GROUP_NOTE, RESERVATION_APP, RESERVED_GPU_NOTE
 from .._common.ownership import annotations_of, labels_of
 from .._common.pods import ENDED
 from .._common.quantity import plain
 from .._common.values import JsonObject
 from .._kai.status import scheduling_reasons
-from .._nodes.facts import GPU_MEMORY_LABEL, RESERVATION_APP, RESERVED_GPU_NOTE
 from .._nodes.status import gpu_groups, gpus_of, offered, part_of_gpu
 from .._probe.status import untolerated
-from .._probe_kai.facts import POD_GROUP_NOTE
 from .._queues.values import Queue, ancestors, leaves
 from .facts import EXPLAINED, GRACE, KEPT, ONE_OWNER, PLACEMENT, POD_LABEL, RESERVED, WHOLE_GROUPS, WITHIN_LIMITS, WORKLOAD_LABEL
 from .model import Trace

@@ -15,17 +15,15 @@ from .._admission.facts import API_VERSION as ADMISSION
 from .._admission.facts import BINDING, POLICY
 from .._common.errors import TenancyError
 from .._common.kubeconfig import chosen
+from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION
 from .._common.ownership import MARKER_LABEL, OWNED_LABELS, OWNED_SELECTOR, annotations_of, is_owned
 from .._common.parties import attempt
 from .._common.synced import SYNCED_FROM_LABEL
 from .._common.text import shown
 from .._common.values import JsonObject
 from .._desired.model import Tenant
-from .._kai import facts as kai
 from .._kai.status import scheduler_version
 from .._metrics.lifecycle import find_all
-from .._probe_kai.facts import POD_GROUP
-from .._queues.facts import API_VERSION
 from .._queues.plan import plan
 from .._queues.status import counted
 from .._queues.validation import parse
@@ -38,7 +36,7 @@ if t.TYPE_CHECKING:
 
 Ask = t.Callable[[JsonObject, str], list[JsonObject]]
 
-QUEUES_PATH = f"/apis/{API_VERSION}/queues"
+QUEUES_PATH = f"/apis/{QUEUE_API_VERSION}/queues"
 POD_GROUPS_PATH = f"/apis/{POD_GROUP[0]}/podgroups"
 # Of what differs in a tenant's queues, as much is named as people read.
 _MOST_REASONS = 10
@@ -50,7 +48,7 @@ def read_all(kube: Kube) -> dict[str, Live]:
     :raises TenancyError: where the host cluster does not answer.
     """
     workloads = [item for kind in ("StatefulSet", "Deployment") for item in kube.list("apps/v1", kind, None, vc.CONTROL_PLANE)]
-    of_kai = f"{MARKER_LABEL},{SYNCED_FROM_LABEL}={kai.NAMESPACE}"
+    of_kai = f"{MARKER_LABEL},{SYNCED_FROM_LABEL}={KAI_NAMESPACE}"
     return status.gather(
         kube.list("v1", "Namespace", None, OWNED_SELECTOR),
         workloads,
@@ -59,7 +57,7 @@ def read_all(kube: Kube) -> dict[str, Live]:
         kube.list("v1", "Secret", None, facts.KUBECONFIG_SECRETS),
         kube.list("v1", "ConfigMap", None, facts.RECORD_SELECTOR),
         kube.list("v1", "Service", None, vc.CONTROL_PLANE),
-        kube.list("v1", "Pod", kai.NAMESPACE),
+        kube.list("v1", "Pod", KAI_NAMESPACE),
         [item for kind in (POLICY, BINDING) for item in kube.list(ADMISSION, kind, None, OWNED_SELECTOR)],
         find_all(kube),
     )
@@ -160,6 +158,6 @@ def shared_scheduler(kube: Kube) -> str | None:
 
     By its namespace, which carries the label of this collection.
     """
-    if not is_owned(kube.get("v1", "Namespace", kai.NAMESPACE)):
+    if not is_owned(kube.get("v1", "Namespace", KAI_NAMESPACE)):
         return None
-    return scheduler_version(kube.list("apps/v1", "Deployment", kai.NAMESPACE)) or "unknown"
+    return scheduler_version(kube.list("apps/v1", "Deployment", KAI_NAMESPACE)) or "unknown"

@@ -18,13 +18,13 @@ import json
 import typing as t
 
 from .._common.documents import parse_json
+from .._common.names import HOST_SCHEDULER_LABEL, KAI_NAMESPACE, KAI_SCHEDULERS, KUBECONFIG_SECRET, TENANT_LABEL
 from .._common.ownership import annotations_of, labels_of, own
 from .._common.pods import container_statuses, image_tag, is_ended
 from .._common.synced import synced_from
 from .._common.text import shown
 from .._common.values import JsonObject, stamp, stamped
 from .._desired.model import Tenant
-from .._kai import facts as kai
 from .._metrics.plan import shown as shown_object
 from .._nodes.status import owners
 from .._vcluster import facts as vc
@@ -135,7 +135,7 @@ class Live:
         cluster's, what its pods run.
         """
         for pod in self.host_scheduler:
-            if labels_of(pod).get("app") in kai.SCHEDULERS:
+            if labels_of(pod).get("app") in KAI_SCHEDULERS:
                 return image_tag(str(pod["spec"]["containers"][0].get("image", ""))) or None
         return annotations_of(self.namespace).get(vc.SCHEDULER_ANNOTATION)
 
@@ -164,7 +164,7 @@ def _of_kai(live: Live) -> list[JsonObject]:
     """Return the pods of the KAI Scheduler that was installed for a tenant, by the namespace that only its administrator writes to."""
     if vc.SCHEDULER_ANNOTATION not in annotations_of(live.namespace):
         return []
-    return [pod for pod in live.pods if synced_from(pod) == kai.NAMESPACE]
+    return [pod for pod in live.pods if synced_from(pod) == KAI_NAMESPACE]
 
 
 def _parts(live: Live) -> list[JsonObject]:
@@ -327,14 +327,14 @@ def gather(
     scheduler = tuple(host_scheduler)
     policies_of: dict[str | None, list[JsonObject]] = {}
     for policy in policies:
-        policies_of.setdefault(labels_of(policy).get(vc.TENANT_LABEL), []).append(policy)
+        policies_of.setdefault(labels_of(policy).get(TENANT_LABEL), []).append(policy)
     nodes_of: dict[str, list[JsonObject]] = {}
     for node in nodes:
         for owner in owners(labels_of(node)):
             nodes_of.setdefault(owner, []).append(node)
     live = {name: Live(nodes=tuple(theirs)) for name, theirs in nodes_of.items()}
     for namespace in namespaces:
-        name, where = labels_of(namespace).get(vc.TENANT_LABEL), namespace["metadata"]["name"]
+        name, where = labels_of(namespace).get(TENANT_LABEL), namespace["metadata"]["name"]
         if name is not None:
             live[name] = Live(
                 namespace,
@@ -342,9 +342,9 @@ def gather(
                 service_in.get((where, name)),
                 tuple(pods_in.get(where, ())),
                 tuple(nodes_of.get(name, ())),
-                secret_in.get((where, f"{vc.KUBECONFIG_SECRET}{name}")),
+                secret_in.get((where, f"{KUBECONFIG_SECRET}{name}")),
                 records_in.get((where, RECORD)),
-                scheduler if vc.HOST_SCHEDULER_LABEL in labels_of(namespace) else (),
+                scheduler if HOST_SCHEDULER_LABEL in labels_of(namespace) else (),
                 tuple(policies_of.get(name, ())),
                 tuple(metrics_in.get(where, ())),
             )

@@ -10,12 +10,12 @@ from __future__ import annotations
 import typing as t
 
 from .._admission.plan import policies, record_policies
+from .._common.names import namespace_of
 from .._desired.model import Tenant
 from .._desired.values import vcluster_values
 from .._kai.validation import release
 from .._kai.values import chart_values
 from .._metrics.plan import kai_objects
-from .._vcluster.facts import namespace_of
 from .status import digest
 
 # Of a role's variables, these change how long something takes, not what is there in the end.

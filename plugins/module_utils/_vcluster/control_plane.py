@@ -10,10 +10,11 @@ from __future__ import annotations
 import typing as t
 
 from .._common.errors import ApiError, TenancyError, WaitTimeout
+from .._common.names import KUBECONFIG_SECRET
 from .._common.ownership import MARKER_LABEL
 from .._common.values import JsonObject, utc_now
 from .._kubeconfig import values as kubeconfig
-from .facts import CONTROL_PLANE, DNS_PATH, KUBECONFIG_SECRET, READY_PATH
+from .facts import CONTROL_PLANE, DNS_PATH, READY_PATH
 from .status import failure_lines, judge
 
 if t.TYPE_CHECKING:

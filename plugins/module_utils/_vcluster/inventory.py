@@ -15,11 +15,12 @@ import collections
 import typing as t
 
 from .._common.documents import load_document
+from .._common.names import CONFIG_SECRET, KUBECONFIG_SECRET
 from .._common.ownership import own
 from .._common.parties import Unread, each
 from .._common.values import JsonObject, Values
 from .._kubeconfig import values as kubeconfig
-from .facts import CONFIG_SECRET, CONTROL_PLANE, KUBECONFIG_SECRET
+from .facts import CONTROL_PLANE
 from .status import describe
 
 if t.TYPE_CHECKING:

@@ -13,6 +13,7 @@ import typing as t
 from .._admission.lifecycle import have_policies, have_record_policies, remove_policies, remove_record_policies
 from .._admission.plan import policies
 from .._common.errors import ApiError, Refused, TenancyError, WaitTimeout, check_all
+from .._common.names import TENANT_LABEL, namespace_of
 from .._common.ownership import MARKER_LABEL, annotations_of, is_owned, labels_of, last_write
 from .._common.pods import pods_gone
 from .._common.run import Result
@@ -38,11 +39,9 @@ from .facts import (
     RENDERED_ANNOTATION,
     SYNCED_CLUSTER_KINDS,
     SYNCED_KINDS,
-    TENANT_LABEL,
     UNENFORCED,
     cluster_role_name,
     minor_version,
-    namespace_of,
 )
 from .inventory import configs
 from .records import Records

@@ -17,11 +17,10 @@ import re
 import typing as t
 
 from .._common.errors import refuse
+from .._common.names import DEDICATED_TAINT, NODE_LABEL, namespace_of
 from .._common.schema import named, said
 from .._common.values import Values, value_at
-from .._nodes.facts import DEDICATED_TAINT, NODE_LABEL
 from .._nodes.validation import tolerates_others
-from .facts import namespace_of
 
 _CODE = (
     "runs in its control plane, whose service account reads the pods and nodes of the whole host cluster (clusterrole.yaml). Run it in the "

@@ -12,12 +12,12 @@ import re
 import typing as t
 
 from .._common.documents import parse_json
+from .._common.names import KAI_NAMESPACE, KAI_SCHEDULERS, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE, TENANT_LABEL
 from .._common.ownership import annotations_of, is_owned, labels_of, own
 from .._common.pods import container_statuses, image_tag, is_ended, pod_state
 from .._common.synced import synced_from, virtual_name
 from .._common.text import shown
 from .._common.values import JsonObject, Values, value_at
-from .._kai import facts as kai
 from .facts import (
     CHART,
     CRASH_LOOP_RESTARTS,
@@ -26,13 +26,12 @@ from .facts import (
     PAUSED,
     SCHEDULER_ANNOTATION,
     SYNCED_OWNERS,
-    TENANT_LABEL,
     TRUST_ANNOTATION,
 )
 from .values import backing_store, has_own_scheduler, selected
 
 # Namespaces of pods that have no controller, and that KAI Scheduler makes again where it needs them.
-_OF_KAI = (kai.RESERVATION_NAMESPACE, kai.SCALE_ADJUST_NAMESPACE)
+_OF_KAI = (RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE)
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _FAILURE = re.compile(r"error|fatal|panic|failed|\bfull\b|no space", re.IGNORECASE)
@@ -223,7 +222,7 @@ def _scheduler(config: Values, namespace: JsonObject | None, pods: list[JsonObje
     if not has_own_scheduler(config):
         return {}
     for pod in pods:
-        if synced_from(pod) == kai.NAMESPACE and labels_of(pod).get("app") in kai.SCHEDULERS:
+        if synced_from(pod) == KAI_NAMESPACE and labels_of(pod).get("app") in KAI_SCHEDULERS:
             said = shown(image_tag(str(pod["spec"]["containers"][0].get("image", ""))), 63) or None
             return None if is_owned(namespace) else {"name": "kai", "version": said}
     return {"name": "kube-scheduler"} if state == "running" else None

@@ -13,22 +13,20 @@ import ipaddress
 import re
 import typing as t
 
+from .._common.names import DEDICATED_TAINT, HOST_SCHEDULER_LABEL, TENANT_LABEL
 from .._common.ownership import OWNED_LABELS, annotations_of, labels_of
 from .._common.quantity import devices_or_none, whole
 from .._common.values import JsonObject, Values, deep_merge, moment, value_at
-from .._nodes.facts import DEDICATED_TAINT
 from .._nodes.validation import Claim
 from .facts import (
     BOUNDED,
     DEFAULT_VERSION,
     EXPIRES_ANNOTATION,
     GPU_QUOTA,
-    HOST_SCHEDULER_LABEL,
     NETWORK_ANNOTATION,
     PAUSED,
     PAUSED_DATE,
     PAUSED_REPLICAS,
-    TENANT_LABEL,
     TRUST_ANNOTATION,
     TRUST_PROFILES,
 )
