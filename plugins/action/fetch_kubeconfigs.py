@@ -15,13 +15,15 @@ import typing as t
 from collections.abc import Iterator
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import current, plan
+
+from ..module_utils._adapters.kubeconfig_file import KubeconfigFile
+from ..module_utils._common import verbatim
+from ..module_utils._common.documents import LARGEST
+from ..module_utils._common.errors import TenancyError, refuse
+from ..module_utils._common.kubeconfig import program_of
+from ..module_utils._common.run import Run
+from ..module_utils._common.text import shown
+from ..module_utils._kubeconfig import current, plan
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "cluster": {"type": "path"},
@@ -132,7 +134,7 @@ class ActionModule(ActionBase):
             check_size(lines[place], file.path)
         whole = current.with_contents(alone, {file: lines[place] for place, file in files.items()})
         for item in whole["users"]:
-            run.warnings += program_warnings(current.program_of(item["user"]))
+            run.warnings += program_warnings(program_of(item["user"]))
         # Without a difference, its comments stay, too.
         return text if whole == config else verbatim.dump(whole)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import QuietAction
+from ..plugin_utils._quiet import QuietAction
 
 
 class ActionModule(QuietAction):

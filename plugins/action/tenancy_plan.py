@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
-import datetime
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.facts import ROLE_VARIABLES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import BLUEPRINT, PREFIX, VERSIONS, WORKERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, unwritten_quotas
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import group_name, left_out
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import quiet
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._tags import parts_of, refused_tags
+
+from ..module_utils._blueprint.facts import ROLE_VARIABLES
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.values import utc_now
+from ..module_utils._desired.facts import BLUEPRINT, PREFIX, VERSIONS, WORKERS
+from ..module_utils._desired.validation import desired_state, unwritten_quotas
+from ..plugin_utils._blueprints import load
+from ..plugin_utils._limit import group_name, left_out
+from ..plugin_utils._quiet import quiet
+from ..plugin_utils._tags import parts_of, refused_tags
 
 ARGUMENT_SPEC = {
     "variables": {"type": "dict"},
@@ -46,7 +47,7 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": problem}
         given = args["variables"]
         variables = given if given is not None else self._templated(known, lambda key: key.startswith(PREFIX) or key in OF_ROLES)
-        today = datetime.datetime.now(datetime.UTC).date()
+        today = utc_now().date()
         host = str(known.get("inventory_hostname", "localhost"))
         try:
             blueprint = load(variables.get(BLUEPRINT))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import group_name, left_out
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import quiet
+
+from ..plugin_utils._limit import group_name, left_out
+from ..plugin_utils._quiet import quiet
 
 
 class ActionModule(ActionBase):

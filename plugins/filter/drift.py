@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _drift
+from ..plugin_utils import _drift
 
 
 class FilterModule:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence, _evidence_page
+from ..plugin_utils import _evidence, _evidence_page
 
 
 class FilterModule:

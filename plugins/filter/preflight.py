@@ -9,10 +9,9 @@ import re
 import textwrap
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.filter.text_table import text_table
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown
-
-Data = dict[str, t.Any]
+from ..module_utils._common.text import LONGEST_LINE, shown
+from ..module_utils._common.values import JsonObject
+from .text_table import text_table
 
 # Characters of a cell at most. A sentence stays on one line, because many say what to write into the inventory.
 WIDTH = 380
@@ -22,7 +21,7 @@ _ABOUT = re.compile(r"((?:[\w.\[\]-]{1,63}: )+)(.*)", re.DOTALL)
 _POLICIES = {True: "enforces network policies", False: "enforces no network policies", None: "network policies: not known"}
 
 
-def preflight(found: Data) -> list[str]:
+def preflight(found: JsonObject) -> list[str]:
     """Return the lines of a report: problems, notes, nodes with GPUs, and facts of the cluster.
 
     :arg found: the result of module cluster_info.
@@ -37,7 +36,7 @@ def preflight(found: Data) -> list[str]:
     return [line for title, lines in blocks.items() if lines for line in ("", title, *lines)][1:]
 
 
-def with_pulls(found: Data, listed: Data, pulled: Data) -> Data:
+def with_pulls(found: JsonObject, listed: JsonObject, pulled: JsonObject) -> JsonObject:
     """Return what was found of a cluster, with what could not be pulled among its problems, and what was not tried among its notes.
 
     :arg found: the result of module cluster_info, or of a task that was skipped.
@@ -62,10 +61,10 @@ def _split(problem: str) -> tuple[str, str]:
     return (about[1].removesuffix(": "), about[2]) if about else ("", problem)
 
 
-def _numbered(rows: list[tuple[str, str]]) -> list[Data]:
+def _numbered(rows: list[tuple[str, str]]) -> list[JsonObject]:
     """Return rows of a table, in which each sentence of a text is a row."""
     with_about = any(about for about, _text in rows)
-    table: list[Data] = []
+    table: list[JsonObject] = []
     for number, (about, text) in enumerate(rows, 1):
         lines = [line for sentence in _SENTENCES.split(text) for line in textwrap.wrap(sentence, WIDTH, break_on_hyphens=False)]
         for place, line in enumerate(lines):
@@ -76,7 +75,7 @@ def _numbered(rows: list[tuple[str, str]]) -> list[Data]:
     return table
 
 
-def _node(node: Data) -> Data:
+def _node(node: JsonObject) -> JsonObject:
     return {
         "node": node["name"],
         "GPUs": node["gpus"],
@@ -87,7 +86,7 @@ def _node(node: Data) -> Data:
     }
 
 
-def _facts(found: Data) -> dict[str, str]:
+def _facts(found: JsonObject) -> dict[str, str]:
     default = found["default_storage_class"]
     storage = [f"{name} (default)" if name == default else name for name in found["storage_classes"]]
     priority = found["default_priority"]

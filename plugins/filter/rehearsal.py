@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import plain
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _rehearsal_page
+from ..module_utils._common.schema import plain
+from ..plugin_utils import _rehearsal_page
 
 
 def rehearsal_page(report: dict[str, t.Any]) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.filter.text_table import text_table
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown_lines
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _reports, _summary
+from ..module_utils._common.text import LONGEST_LINE, shown_lines
+from ..plugin_utils import _reports, _summary
+from .text_table import text_table
 
 
 def summary(clusters: list[dict[str, t.Any]]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ..module_utils._desired.validation import tenants_from
 
 
 def tenant(given: t.Any) -> dict[str, t.Any]:

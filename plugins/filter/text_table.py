@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from ..module_utils._common.text import shown
 
 
 def text_table(rows: list[dict[str, t.Any]]) -> list[str]:

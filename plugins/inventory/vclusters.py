@@ -91,9 +91,10 @@ from ansible.errors import AnsibleParserError
 from ansible.inventory.group import to_safe_group_name
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.utils.display import Display
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import reason
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import find
+
+from ..module_utils._adapters.kubernetes import Kube
+from ..module_utils._common.parties import reason
+from ..module_utils._vcluster.inventory import find
 
 FILE_NAMES = ("vclusters.yml", "vclusters.yaml")
 

@@ -197,12 +197,12 @@ unknown:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import registry
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm, find_chart
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts import plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.lifecycle import Artifacts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import ModuleRun, run_host_module
+from ..module_utils._adapters import registry
+from ..module_utils._adapters.helm import Chart, Helm, find_chart
+from ..module_utils._artifacts import plan
+from ..module_utils._artifacts.lifecycle import Artifacts
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.host_module import ModuleRun, run_host_module
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "cluster": {"type": "dict", "default": {}},

@@ -111,10 +111,10 @@ last_seen:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, exact_chart
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.lifecycle import have_scheduler
+from ..module_utils._adapters.helm import Chart, exact_chart
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._schedulers.lifecycle import have_scheduler
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "name": {"type": "str", "required": True},

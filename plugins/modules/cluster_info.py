@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import RUNTIME_CLASS, namespace_of
+
 DOCUMENTATION = r"""
 module: cluster_info
 short_description: Tell what a host cluster is, has for GPUs, and lacks for its tenants
@@ -267,18 +269,16 @@ notes:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.facts import BOUNDED, SHARED
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import FORBIDDEN, lacking, read
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Seen, report
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import notes, problems, without_rights
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import Host, check_names, judge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import namespace_of
+from ..module_utils._cluster.facts import BOUNDED, SHARED
+from ..module_utils._cluster.lifecycle import FORBIDDEN, lacking, read
+from ..module_utils._cluster.status import Seen, report
+from ..module_utils._cluster.validation import notes, problems, without_rights
+from ..module_utils._combinations.validation import Host, check_names, judge
+from ..module_utils._common.errors import ApiError, TenancyError, refuse
+from ..module_utils._common.run import Result, Run
+from ..module_utils._desired.model import Tenant
+from ..module_utils._desired.validation import tenants_from
+from ..module_utils._kernel.module import run_module
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict", "default": []},
@@ -324,8 +324,8 @@ def _read(run: Run, problems: list[str]) -> Seen:
     """Read the cluster; where that is not allowed, everything that was found until then is told with it."""
     try:
         return read(run.kube)
-    except TenancyError as exc:
-        if exc.details.get("status") == FORBIDDEN:
+    except ApiError as exc:
+        if exc.status == FORBIDDEN:
             refuse([*problems, exc.message])
         raise
 

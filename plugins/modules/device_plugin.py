@@ -183,12 +183,12 @@ problems:
   sample: ["sharing[0].time_slicing.replicas: 1 is not a whole number of 2 or more."]
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, find_chart
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import PROVIDERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.lifecycle import DevicePlugin
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.validation import sharing_warnings
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ..module_utils._adapters.helm import Chart, find_chart
+from ..module_utils._common.run import Result, Run
+from ..module_utils._device_plugin.facts import PROVIDERS
+from ..module_utils._device_plugin.lifecycle import DevicePlugin
+from ..module_utils._device_plugin.validation import sharing_warnings
+from ..module_utils._kernel.module import run_module
 
 ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

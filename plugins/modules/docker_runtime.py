@@ -159,11 +159,11 @@ docker_log:
   sample: "failed to start daemon: default runtime not found"
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker_service import Engine
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.lifecycle import Runtime
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import ModuleRun, run_host_module
+from ..module_utils._adapters.docker_service import Engine
+from ..module_utils._adapters.journal import Journal
+from ..module_utils._common.run import Result
+from ..module_utils._docker_runtime.lifecycle import Runtime
+from ..module_utils._kernel.host_module import ModuleRun, run_host_module
 
 ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

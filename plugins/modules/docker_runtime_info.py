@@ -97,11 +97,11 @@ low_limits:
 
 import re
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.host import Host
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import ModuleRun, run_host_module
+from ..module_utils._adapters.host import Host
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.quantity import whole
+from ..module_utils._common.run import Result
+from ..module_utils._kernel.host_module import ModuleRun, run_host_module
 
 ARGUMENT_SPEC = {
     "toolkit_config": {"type": "path", "default": "/etc/nvidia-container-runtime/config.toml"},

@@ -96,9 +96,9 @@ last_seen:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.lifecycle import remove_former
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._schedulers.lifecycle import remove_former
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "keep": {"type": "list", "elements": "str", "default": []},

@@ -190,11 +190,11 @@ picture:
   sample: ["kubegpu-worker [team-ml] [team-ml 0.75] [free] [free]"]
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import read_devices
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import devices, ledger
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._nodes.lifecycle import read_devices
+from ..module_utils._nodes.status import devices, ledger
+from ..module_utils._vcluster.inventory import configs
 
 ARGUMENT_SPEC = {"devices": {"type": "bool", "default": False}}
 

@@ -99,11 +99,11 @@ seconds:
   sample: 7.4
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.lifecycle import Probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import IMAGE, NAME, Settings
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe.status import concluded
+from ..module_utils._probe_gpu.lifecycle import Probe
+from ..module_utils._probe_gpu.plan import IMAGE, NAME, Settings
 
 ARGUMENT_SPEC = {
     "namespace": {"type": "str", "default": NAME},

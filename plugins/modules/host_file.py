@@ -88,11 +88,11 @@ seconds:
 
 import functools
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Journal
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
+from ..module_utils._adapters.journal import Journal
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import Write
+from ..module_utils._kernel.host_module import run_host_module
 
 try:
     import tomllib

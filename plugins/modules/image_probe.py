@@ -85,11 +85,11 @@ seconds:
   sample: 7.4
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded, record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_image.lifecycle import probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_image.plan import NAME, Settings
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe.status import concluded, record
+from ..module_utils._probe_image.lifecycle import probe
+from ..module_utils._probe_image.plan import NAME, Settings
 
 ARGUMENT_SPEC = {
     "images": {"type": "list", "elements": "str", "required": True},

@@ -113,10 +113,10 @@ seconds:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import PROVIDERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import fence_shared, serve_kai
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._metrics.facts import PROVIDERS
+from ..module_utils._metrics.lifecycle import fence_shared, serve_kai
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "name": {"type": "str"},

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
+
 DOCUMENTATION = r"""
 module: kai_pending_info
 short_description: Tell why pods wait, and which run past KAI Scheduler
@@ -168,16 +170,15 @@ unread:
   sample: []
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.lifecycle import pending
+from ..module_utils._adapters.kubernetes import Kube
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._pending.lifecycle import pending
 
 ARGUMENT_SPEC = {
     "namespaces": {"type": "list", "elements": "str", "default": []},
     "label_selector": {"type": "str", "default": ""},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
     "host_kubeconfig": {"type": "path"},
     "host_namespace": {"type": "str"},
 }

@@ -113,12 +113,12 @@ seconds:
   sample: 61.5
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import POD_ARGUMENTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.lifecycle import probe
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe.plan import IMAGE
+from ..module_utils._probe_kai.plan import POD_ARGUMENTS
+from ..module_utils._probe_policy.facts import CHECKS
+from ..module_utils._probe_policy.lifecycle import probe
 
 ARGUMENT_SPEC = POD_ARGUMENTS | {
     "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},

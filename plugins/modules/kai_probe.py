@@ -180,12 +180,12 @@ recorded:
   type: bool
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import CHECKS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import POD_ARGUMENTS
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe.plan import IMAGE
+from ..module_utils._probe_kai.facts import CHECKS
+from ..module_utils._probe_kai.lifecycle import probe
+from ..module_utils._probe_kai.plan import POD_ARGUMENTS
 
 ARGUMENT_SPEC = POD_ARGUMENTS | {
     "queues": {"type": "list", "elements": "dict", "default": []},

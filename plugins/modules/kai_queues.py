@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
+
 DOCUMENTATION = r"""
 module: kai_queues
 short_description: Queues of KAI Scheduler
@@ -169,13 +171,12 @@ problems:
   elements: str
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.lifecycle import reconcile_queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kai.validation import release as find_release
+from ..module_utils._kernel.module import run_module
+from ..module_utils._queues.lifecycle import reconcile_queues
+from ..module_utils._queues.validation import parse
+from ..module_utils._queues.values import leaves
 
 ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": ["present", "exact", "absent"], "default": "present"},
@@ -183,7 +184,7 @@ ARGUMENT_SPEC = {
     "remove_foreign": {"type": "bool", "default": False},
     "force": {"type": "bool", "default": False},
     "quota_sums": {"type": "str", "choices": ["warn", "error"], "default": "warn"},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
     "kai_version": {"type": "str"},
     "timeout": {"type": "int", "default": 120},
 }

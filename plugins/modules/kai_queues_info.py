@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
+
 DOCUMENTATION = r"""
 module: kai_queues_info
 short_description: Report the queues of KAI Scheduler and what is allocated in them
@@ -133,18 +135,16 @@ unread:
   sample: []
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted, overview
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._queues.status import counted, overview
 
 ARGUMENT_SPEC = {"gpu_resource": {"type": "str", "default": "nvidia.com/gpu"}}
 
 
 def reconcile(run: Run) -> Result:
     """Read all queues, and what uses them."""
-    queues, unread = counted(run.kube.list(API_VERSION, KIND), run.kube.list(*POD_GROUP))
+    queues, unread = counted(run.kube.list(QUEUE_API_VERSION, QUEUE_KIND), run.kube.list(*POD_GROUP))
     return {"changed": False, "queues": overview(queues, run.params["gpu_resource"]), "unread": [one.sentence for one in unread]}
 
 

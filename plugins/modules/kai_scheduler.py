@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: kai_scheduler
 short_description: KAI Scheduler in a cluster
@@ -177,16 +179,16 @@ last_seen:
 import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, find_chart
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CHART, CRD, KUEUE_TOPOLOGIES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import Installation, absent
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import check_hazard_names
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, ignored_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ..module_utils._adapters.helm import Chart, find_chart
+from ..module_utils._common.ownership import is_owned
+from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import deep_merge
+from ..module_utils._kai.facts import CHART, CRD, KUEUE_TOPOLOGIES
+from ..module_utils._kai.lifecycle import Installation, absent
+from ..module_utils._kai.validation import check_hazard_names
+from ..module_utils._kai.validation import release as find_release
+from ..module_utils._kai.values import chart_values, ignored_values
+from ..module_utils._kernel.module import run_module
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -216,7 +218,7 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
     # One that was brought for an older release is no sign of Kueue.
     kueue = topologies is not None and not is_owned(topologies)
     values = deep_merge(chart_values(release, params["gpu_sharing"], params["cdi"], kueue), params["values"])
-    return Installation(run, release, chart, values).present(today or datetime.datetime.now(datetime.timezone.utc).date())
+    return Installation(run, release, chart, values).present(today or utc_now().date())
 
 
 def main() -> None:

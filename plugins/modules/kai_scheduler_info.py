@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import KAI_NAMESPACE
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: kai_scheduler_info
 short_description: Report the state of KAI Scheduler in a cluster
@@ -155,17 +158,17 @@ last_probe:
 
 import datetime
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, work_hazards_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import asked_of, helm_release, read_parts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import hazards_on, touching
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release as find_release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import RECORD, REPORT_KEY
+from ..module_utils._common.documents import parse_json
+from ..module_utils._common.parties import attempt
+from ..module_utils._common.run import Result, Run
+from ..module_utils._common.text import legible
+from ..module_utils._kai import status
+from ..module_utils._kai.facts import work_hazards_of
+from ..module_utils._kai.lifecycle import asked_of, helm_release, read_parts
+from ..module_utils._kai.validation import hazards_on, touching
+from ..module_utils._kai.validation import release as find_release
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe_kai.facts import RECORD, REPORT_KEY
 
 ARGUMENT_SPEC = {"helm_binary": {"type": "str", "default": "helm"}}
 
@@ -178,10 +181,10 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
     release = find_release(installed.chart_version)
     parts = read_parts(run.kube, release)
     missing = status.missing(release, parts)
-    today = today or datetime.datetime.now(datetime.timezone.utc).date()
-    accepted = status.accepted_hazards(run.kube.get("v1", "Namespace", NAMESPACE))
+    today = today or utc_now().date()
+    accepted = status.accepted_hazards(run.kube.get("v1", "Namespace", KAI_NAMESPACE))
     touched = touching(release, asked_of(run.kube, release, installed.values), today)
-    report = ((run.kube.get("v1", "ConfigMap", RECORD, NAMESPACE) or {}).get("data") or {}).get(REPORT_KEY)
+    report = ((run.kube.get("v1", "ConfigMap", RECORD, KAI_NAMESPACE) or {}).get("data") or {}).get(REPORT_KEY)
     return {
         "changed": False,
         "installed": True,

@@ -98,17 +98,12 @@ seconds:
   sample: 19.8
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.lifecycle import probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import (
-    NAME,
-    PATHS,
-    POLICY_TIMEOUT,
-    TIMEOUT,
-)
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe.plan import IMAGE
+from ..module_utils._probe.status import record
+from ..module_utils._probe_network.lifecycle import probe
+from ..module_utils._probe_network.plan import NAME, PATHS, POLICY_TIMEOUT, TIMEOUT
 
 ARGUMENT_SPEC = {
     "namespace": {"type": "str", "default": NAME},

@@ -236,12 +236,12 @@ seconds:
 
 import contextlib
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker import Docker
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import Files
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.host import Host, lock
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import ModuleRun, run_host_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.lifecycle import Cluster
+from ..module_utils._adapters.docker import Docker
+from ..module_utils._adapters.files import Files
+from ..module_utils._adapters.host import Host, lock
+from ..module_utils._common.run import Result
+from ..module_utils._kernel.host_module import ModuleRun, run_host_module
+from ..module_utils._kind.lifecycle import Cluster
 
 ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

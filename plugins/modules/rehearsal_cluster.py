@@ -83,11 +83,11 @@ seconds:
   sample: 9.1
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import have_cluster, remove_cluster
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._rehearsal.lifecycle import have_cluster, remove_cluster
+from ..module_utils._rehearsal.plan import IMAGE
+from ..module_utils._rehearsal.validation import parse
 
 ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

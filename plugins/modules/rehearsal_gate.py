@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import QUEUE_API_VERSION, QUEUE_KIND
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: rehearsal_gate
 short_description: Refuse a change of KAI Scheduler that no rehearsal promoted
@@ -107,20 +110,12 @@ steps:
 import dataclasses
 import datetime
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import helm_release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import (
-    Change,
-    Gate,
-    kept,
-    live,
-    parse_verdict,
-    wanted,
-)
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kai.lifecycle import helm_release
+from ..module_utils._kai.validation import release
+from ..module_utils._kernel.module import run_module
+from ..module_utils._rehearsal.change import Change, Gate, kept, live, parse_verdict, wanted
 
 ARGUMENT_SPEC = {
     "version": {"type": "str", "required": True},
@@ -145,14 +140,14 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
     unchanged = {"changed": False, "change": "", "differences": [], "steps": []}
     if installed is None:
         return unchanged
-    queues = run.kube.list(API_VERSION, KIND)
+    queues = run.kube.list(QUEUE_API_VERSION, QUEUE_KIND)
     after = dataclasses.replace(after, queues=kept(queues) | after.queues)
     change = Change(live(release(installed.chart_version).version, installed.values, queues), after)
     paths = [path for path, _before, _after in change.differences]
     if not paths:
         return unchanged
     gate = Gate(verdicts, datetime.timedelta(days=params["max_age"]), params["accept_holds"])
-    allowed, refused = gate.judge(change, now or datetime.datetime.now(datetime.timezone.utc))
+    allowed, refused = gate.judge(change, now or utc_now())
     if refused:
         raise TenancyError(
             f"KAI Scheduler would change from {change.before.version} to {change.after.version} ({', '.join(paths)}), and has to be "

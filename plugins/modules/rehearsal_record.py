@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: rehearsal_record
 short_description: Record what a cluster has to schedule, as a trace for rehearsals
@@ -114,21 +117,19 @@ scheduler:
     accept_hazards: ["#1103"]
 """
 
-import datetime
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.lifecycle import helm_release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import hazards_on, release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import shares_gpus
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kai.lifecycle import helm_release
+from ..module_utils._kai.validation import hazards_on, release
+from ..module_utils._kai.values import shares_gpus
+from ..module_utils._kernel.module import run_module
+from ..module_utils._rehearsal.lifecycle import record
 
 ARGUMENT_SPEC = {
     "seconds": {"type": "int", "default": 0},
     "interval": {"type": "int", "default": 15},
     "plain_names": {"type": "bool", "default": False},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
     "helm_binary": {"type": "str", "default": "helm"},
 }
 LEAST = {"seconds": 0, "interval": 1}
@@ -147,7 +148,7 @@ def _scheduler(run: Run) -> Result:
     if installed is None:
         return {}
     known = release(installed.chart_version)
-    today = datetime.datetime.now(datetime.timezone.utc).date()
+    today = utc_now().date()
     return {
         "version": known.version,
         "gpu_sharing": shares_gpus(installed.values, known),

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
+
 DOCUMENTATION = r"""
 module: rehearsal_rounds
 short_description: Play rounds of a trace under the scheduler that a cluster has
@@ -108,17 +110,16 @@ seconds:
   sample: 131.0
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import play
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._rehearsal.lifecycle import play
+from ..module_utils._rehearsal.validation import parse
 
 ARGUMENT_SPEC = {
     "trace": {"type": "dict", "required": True},
     "rounds": {"type": "int", "default": 3},
     "speed": {"type": "float", "default": 1},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
     "timeout": {"type": "int", "default": 3600},
 }
 LEAST = {"rounds": 1, "speed": 0.001}

@@ -100,10 +100,10 @@ problems:
   elements: str
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.patterns import PATTERNS, generate
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse, parse_nodes
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.host_module import run_host_module
+from ..module_utils._rehearsal.patterns import PATTERNS, generate
+from ..module_utils._rehearsal.validation import parse, parse_nodes
 
 ARGUMENT_SPEC = {
     "trace": {"type": "dict"},

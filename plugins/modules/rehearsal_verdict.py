@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: rehearsal_verdict
 short_description: Judge a change of KAI Scheduler by the rounds of its rehearsal
@@ -196,12 +198,12 @@ comparisons:
 
 import datetime
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, not_played, wanted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import FORMAT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse, parse_rounds, thresholds
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.host_module import run_host_module
+from ..module_utils._rehearsal.change import Change, not_played, wanted
+from ..module_utils._rehearsal.facts import FORMAT
+from ..module_utils._rehearsal.validation import parse, parse_rounds, thresholds
+from ..module_utils._rehearsal.verdict import judge
 
 SCHEDULER = {
     "version": {"type": "str", "required": True},
@@ -231,7 +233,7 @@ def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
         return {"changed": False, "change": change.data()}
     baseline = parse_rounds(params["baseline"], "baseline")
     candidate = [] if params["failure"] else parse_rounds(params["candidate"], "candidate")
-    at = (now or datetime.datetime.now(datetime.timezone.utc)).isoformat(timespec="seconds")
+    at = (now or utc_now()).isoformat(timespec="seconds")
     made = {"changed": False, "format": FORMAT, "at": at, "change": change.data()}
     judged = judge(trace, baseline, candidate, allowed, params["failure"]).data()
     return made | judged | {"notes": [*judged["notes"], *not_played(change)]}

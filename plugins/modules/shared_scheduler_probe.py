@@ -120,13 +120,13 @@ seconds:
   sample: 9.4
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import POD_ARGUMENTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.lifecycle import probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import CHECKS
+from ..module_utils._adapters.kubernetes import Kube
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe.plan import IMAGE
+from ..module_utils._probe_kai.plan import POD_ARGUMENTS
+from ..module_utils._probe_shared.lifecycle import probe
+from ..module_utils._probe_shared.plan import CHECKS
 
 ARGUMENT_SPEC = POD_ARGUMENTS | {
     "tenant": {"type": "str", "required": True},

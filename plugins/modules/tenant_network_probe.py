@@ -97,14 +97,14 @@ seconds:
   sample: 7.4
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded, record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.lifecycle import probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.plan import NAME, Settings, checks_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import NETWORK_ARGUMENT
+from ..module_utils._adapters.kubernetes import Kube
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe.plan import IMAGE
+from ..module_utils._probe.status import concluded, record
+from ..module_utils._probe_services.lifecycle import probe
+from ..module_utils._probe_services.plan import NAME, Settings, checks_of
+from ..module_utils._vcluster.values import NETWORK_ARGUMENT
 
 ARGUMENT_SPEC = {
     "tenant": {"type": "str", "required": True},

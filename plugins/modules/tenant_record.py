@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: tenant_record
 short_description: Record what was verified of a tenant
@@ -66,13 +68,12 @@ at:
   sample: "2026-11-22T12:30:00Z"
 """
 
-import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
+from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import stamp
+from ..module_utils._kernel.module import run_module
+from ..module_utils._tenant.lifecycle import record
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "name": {"type": "str", "required": True},
@@ -84,7 +85,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 def reconcile(run: Run) -> Result:
     """Write the record, over the one before."""
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = utc_now()
     params = run.params
     record(run.kube, params["name"], params["wanted"], params["results"], now, run.check_mode, params["scheduler_version"])
     return run.result(at=stamp(now))

@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.names import GPU_RESOURCE, HOST_SCHEDULER_LABEL, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
+from ..module_utils._common.values import utc_now
+
 DOCUMENTATION = r"""
 module: tenants_info
 short_description: Compare the tenants of a host cluster with what is wanted of them
@@ -206,32 +209,23 @@ import datetime
 import os.path
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask_list
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted, overview
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, NOT_READ, VERIFY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
-    compare_queues,
-    leads_there,
-    queues_of,
-    read_all,
-    shared_scheduler,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Live, due, temporary
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from ..module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
+from ..module_utils._adapters.kubernetes import ask_list
+from ..module_utils._common.ownership import annotations_of, labels_of
+from ..module_utils._common.parallel import concurrently
+from ..module_utils._common.parties import attempt
+from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import stamp
+from ..module_utils._desired.model import Tenant
+from ..module_utils._desired.validation import tenants_from
+from ..module_utils._kernel.module import run_module
+from ..module_utils._nodes.lifecycle import nodes_to_give
+from ..module_utils._queues.status import counted, overview
+from ..module_utils._tenant.facts import CHANGE, NOT_READ, VERIFY
+from ..module_utils._tenant.lifecycle import compare_queues, leads_there, queues_of, read_all, shared_scheduler
+from ..module_utils._tenant.status import Live, due, temporary
+from ..module_utils._tenant.values import wanted
+from ..module_utils._vcluster import facts as vc
 
 # Seconds for each list of a virtual cluster: its administrator decides how slowly it answers, and others wait.
 _PATIENCE = 10
@@ -251,15 +245,15 @@ def reconcile(run: Run) -> Result:
     params = run.params
     tenants = tenants_from(params["tenants"])
     live = read_all(run.kube)
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = utc_now()
     compared = [tenant for tenant in tenants if not params["only"] or tenant.name in params["only"]]
     nodes_due, node_problems = nodes_to_give(run.kube, tenants, params["only"])
     waiting = temporary(live, now)
     unread: list[str] = []
-    sharing = {name: labels_of(item.namespace).get(vc.HOST_SCHEDULER_LABEL) for name, item in live.items()}
+    sharing = {name: labels_of(item.namespace).get(HOST_SCHEDULER_LABEL) for name, item in live.items()}
     shared_queues: list[Result] = []
     if any(sharing.values()):
-        shared_queues, unread_parts = counted(run.kube.list(API_VERSION, KIND), run.kube.list(*POD_GROUP))
+        shared_queues, unread_parts = counted(run.kube.list(QUEUE_API_VERSION, QUEUE_KIND), run.kube.list(*POD_GROUP))
         unread += [f"shared scheduler: {one.sentence}" for one in unread_parts]
 
     host = vc.minor_version(run.kube.version())

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from ..module_utils._common.values import value_at
+
 DOCUMENTATION = r"""
 module: vcluster
 short_description: Virtual cluster of a tenant
@@ -275,17 +277,17 @@ problems:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, find_chart
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ask
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.lifecycle import probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import Ask
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CHART, REPOSITORY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import NETWORK_ARGUMENT, value_at
+from ..module_utils._adapters.helm import Chart, find_chart
+from ..module_utils._adapters.kubernetes import ask
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe.plan import IMAGE
+from ..module_utils._probe_network.lifecycle import probe
+from ..module_utils._probe_network.plan import NAME
+from ..module_utils._vcluster.control_plane import Ask
+from ..module_utils._vcluster.facts import CHART, REPOSITORY
+from ..module_utils._vcluster.lifecycle import VirtualCluster
+from ..module_utils._vcluster.values import NETWORK_ARGUMENT
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent", "paused"], "default": "present"},

@@ -146,9 +146,9 @@ unread:
   sample: []
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import find
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._vcluster.inventory import find
 
 ARGUMENT_SPEC = {"name": {"type": "str"}}
 

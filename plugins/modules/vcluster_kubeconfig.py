@@ -220,12 +220,12 @@ kubeconfig:
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube, ask
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.lifecycle import Access
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import Ask
+from ..module_utils._adapters.kubeconfig_file import KubeconfigFile
+from ..module_utils._adapters.kubernetes import Kube, ask
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._kubeconfig.lifecycle import Access
+from ..module_utils._vcluster.control_plane import Ask
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},

@@ -94,14 +94,14 @@ seconds:
   sample: 7.4
 """
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded, record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.lifecycle import CHECKS, probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import NAME, SCHEDULER, Settings
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
+from ..module_utils._common.run import Result, Run
+from ..module_utils._kernel.module import run_module
+from ..module_utils._probe.plan import IMAGE
+from ..module_utils._probe.status import concluded, record
+from ..module_utils._probe_web.lifecycle import CHECKS, probe
+from ..module_utils._probe_web.plan import NAME, SCHEDULER, Settings
+from ..module_utils._queues.validation import parse
+from ..module_utils._queues.values import leaves
 
 ARGUMENT_SPEC = {
     "namespace": {"type": "str", "default": NAME},

@@ -10,14 +10,14 @@ from __future__ import annotations
 import pathlib
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.validation import check_name, parse, unknown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, load_document
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import plain
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import BLUEPRINT
+from ..module_utils._blueprint.validation import check_name, parse, unknown
+from ..module_utils._common.documents import Unreadable, load_document
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.schema import plain
+from ..module_utils._desired.facts import BLUEPRINT
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.values import Blueprint
+    from ..module_utils._blueprint.values import Blueprint
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "blueprints"
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown as printed
+from ..module_utils._common.ownership import MANAGER
+from ..module_utils._common.text import shown as printed
+from ..module_utils._common.values import JsonObject
 
-Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]
 
 # What the tasks of site.yml that can change something register, and what each of them is about. A task that is not here would change
@@ -53,14 +53,14 @@ def changed(result: Mapping) -> list[Mapping]:
     return [one for one in result.get("results", [result]) if one.get("changed")]
 
 
-def rows(result: Mapping) -> list[Data]:
+def rows(result: Mapping) -> list[JsonObject]:
     """Return the differences that a result tells of; one without details where it has none."""
     diffs = result.get("diff") or {}
     rows = [row for diff in (diffs if isinstance(diffs, list) else [diffs]) for row in _compared(diff)]
     return rows or [difference("", "", "")]
 
 
-def _compared(diff: Mapping) -> list[Data]:
+def _compared(diff: Mapping) -> list[JsonObject]:
     before, after, written = diff.get("before"), diff.get("after"), diff.get("written") or {}
     if isinstance(before, dict) and isinstance(after, dict):
         names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
@@ -70,7 +70,7 @@ def _compared(diff: Mapping) -> list[Data]:
     return [difference(path, before, after, written.get(path))] if before != after else []
 
 
-def difference(what: str, real: t.Any, wanted: t.Any, write: Mapping | None = None) -> Data:
+def difference(what: str, real: t.Any, wanted: t.Any, write: Mapping | None = None) -> JsonObject:
     """Return a difference.
 
     :arg write: the last write of what is real, as ``Run.result`` has it in a diff.
@@ -78,7 +78,7 @@ def difference(what: str, real: t.Any, wanted: t.Any, write: Mapping | None = No
     return {"what": what, "real": real, "wanted": wanted, "since": "", "by": ""} | dict(write or {})
 
 
-def in_words(row: Data) -> str:
+def in_words(row: JsonObject) -> str:
     """Return a difference as a part of a sentence: what differs, both values, and who wrote what there is."""
     what = f", {printed(row['what'])}" if row["what"] else ""
     values = "" if row["real"] == row["wanted"] == "" else f": {shown(row['real'])}, wanted {shown(row['wanted'])}"

@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown as printed
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import (
-    REGISTERED,
-    changed,
-    difference,
-    in_words,
-    rows,
-)
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import reports, shown_blueprint
+from ..module_utils._common.text import LONGEST_LINE
+from ..module_utils._common.text import shown as printed
+from ..module_utils._common.values import JsonObject
+from ._differences import REGISTERED, changed, difference, in_words, rows
+from ._reports import reports, shown_blueprint
 
-Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]
 
 # What site.yml would do about a difference of a task whose module is not this collection's, and returns no steps.
@@ -34,7 +28,7 @@ WITHOUT_STEPS = {
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown"
 
 
-def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> Data:
+def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> JsonObject:
     """Return how clusters and tenants differ from what is wanted.
 
     :arg hostvars: Ansible's, after site.yml in check mode; ``groups``, Ansible's as well.
@@ -97,7 +91,7 @@ def _unread(variables: Mapping, cluster: str) -> list[str]:
     return []
 
 
-def _steps(name: str, result: Mapping) -> list[Data]:
+def _steps(name: str, result: Mapping) -> list[JsonObject]:
     """Return the steps that site.yml would take about a task's result."""
     if name in WITHOUT_STEPS:
         return [{"step": WITHOUT_STEPS[name], "why": "it differs"}]
@@ -116,7 +110,7 @@ def _unlisted(report: Mapping) -> list[tuple[str, str, str]]:
     return found
 
 
-def lines(found: Data) -> list[str]:
+def lines(found: JsonObject) -> list[str]:
     """Return what drift found as sentences: each difference, with what site.yml would do about it, and what could not be compared."""
     # What there is to say about each thing that differs: first the differences.
     about: dict[str, list[str]] = {}
@@ -134,15 +128,15 @@ def lines(found: Data) -> list[str]:
     return [printed(one, LONGEST_LINE) for one in said]
 
 
-def place_of(row: Data) -> str:
+def place_of(row: JsonObject) -> str:
     """Return where a difference is, or a step would be taken: a cluster, or a tenant on it."""
     return f"{row['cluster']}/{row['tenant']}" if row["tenant"] else str(row["cluster"])
 
 
-def _about(row: Data) -> str:
+def _about(row: JsonObject) -> str:
     return f"{place_of(row)}: {row['subject']}"
 
 
-def sentence(row: Data) -> str:
+def sentence(row: JsonObject) -> str:
     """Return a difference as a sentence without its end."""
     return f"{place_of(row)}: {in_words(row)}"

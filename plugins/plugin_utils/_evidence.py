@@ -13,22 +13,21 @@ from __future__ import annotations
 import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_supported
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import AMOUNTS, RESOURCES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import overview
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import sentence
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import NOT_REACHED, PASSED, Data, counted, named, to_do
+from ..module_utils._common.documents import parse_json
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.names import GPU_RESOURCE
+from ..module_utils._common.parties import attempt
+from ..module_utils._common.secrets import digest
+from ..module_utils._common.text import shown
+from ..module_utils._common.values import JsonObject, stamp, stamped
+from ..module_utils._kai.status import is_supported
+from ..module_utils._kai.validation import release
+from ..module_utils._queues.facts import AMOUNTS, RESOURCES
+from ..module_utils._queues.status import overview
+from ..module_utils._queues.validation import parse
+from ..module_utils._queues.values import manifest
+from ._drift import sentence
+from ._reports import NOT_REACHED, PASSED, counted, named, to_do
 
 FORMAT = 2
 
@@ -53,7 +52,9 @@ _OF_TENANTS = (
 _OF_GPUS = ("promised", "quota", "requested", "reserved", "in_use", "shares", "shared_with", "claimed", "others")
 
 
-def evidence(reports: t.Sequence[Data], at: str, former: str = "", run: str = SITE, found: Data | None = None) -> Data:
+def evidence(
+    reports: t.Sequence[JsonObject], at: str, former: str = "", run: str = SITE, found: JsonObject | None = None
+) -> JsonObject:
     """Return the evidence of a run.
 
     :arg reports: of its clusters, as ``reports`` returns them.
@@ -62,7 +63,7 @@ def evidence(reports: t.Sequence[Data], at: str, former: str = "", run: str = SI
     :arg run: name of its playbook.
     :arg found: of DRIFT, what it found in all clusters, as ``drift`` returns it.
     """
-    clusters = [_cluster(report, datetime.datetime.strptime(at, TIME).date()) for report in reports]
+    clusters = [_cluster(report, stamped(at).date()) for report in reports]
     problems = [line for report in reports for line in _problems(report)]
     pending = [f"{name}: {party['to_do']}" for name, party in parties(clusters) if party.get("to_do")]
     drift = None
@@ -83,7 +84,7 @@ def evidence(reports: t.Sequence[Data], at: str, former: str = "", run: str = SI
     }
 
 
-def _drift(found: Data, names: t.Collection[str]) -> Data:
+def _drift(found: JsonObject, names: t.Collection[str]) -> JsonObject:
     """Return what drift found in some clusters, of charts' values no more than digests."""
     differences, steps = ([row for row in found[key] if row["cluster"] in names] for key in ("differences", "steps"))
     secret = [row["what"].partition(".")[0] == "values" for row in differences]
@@ -94,11 +95,11 @@ def _drift(found: Data, names: t.Collection[str]) -> Data:
     }
 
 
-def _digested(row: Data) -> Data:
+def _digested(row: JsonObject) -> JsonObject:
     return row | {key: digest(row[key]) for key in ("real", "wanted") if row[key] is not None}
 
 
-def _forget_what_was_predicted(clusters: list[Data]) -> None:
+def _forget_what_was_predicted(clusters: list[JsonObject]) -> None:
     """Leave out what site.yml in check mode only says it would do: drift has it."""
     for cluster in clusters:
         cluster |= {"removed": [], "spans": []}
@@ -106,7 +107,7 @@ def _forget_what_was_predicted(clusters: list[Data]) -> None:
         party.update({"steps": []} | ({"spans": [], "to_do": ""} if "spans" in party else {}))
 
 
-def parties(clusters: t.Iterable[Data]) -> t.Iterator[tuple[str, Data]]:
+def parties(clusters: t.Iterable[JsonObject]) -> t.Iterator[tuple[str, JsonObject]]:
     """Return everybody whose checks, hazards and steps there are, tenants and shared schedulers, by a name for people."""
     for cluster in clusters:
         for tenant in cluster["tenants"]:
@@ -118,7 +119,7 @@ def parties(clusters: t.Iterable[Data]) -> t.Iterator[tuple[str, Data]]:
 # --- what is -----------------------------------------------------------------------------------------------------
 
 
-def _problems(report: Data) -> list[str]:
+def _problems(report: JsonObject) -> list[str]:
     """Return everything that failed on a cluster."""
     checked = [(tenant["name"], tenant["results"]) for tenant in report["tenants"]]
     checked.append((SHARED, report["shared_scheduler"]["results"]))
@@ -131,7 +132,7 @@ def _problems(report: Data) -> list[str]:
     return [*report["failures"], *failed]
 
 
-def _cluster(report: Data, today: datetime.date) -> Data:
+def _cluster(report: JsonObject, today: datetime.date) -> JsonObject:
     shared = report["shared_scheduler"]
     return {
         "name": report["cluster"],
@@ -149,7 +150,7 @@ def _cluster(report: Data, today: datetime.date) -> Data:
     }
 
 
-def _tenant(tenant: Data, today: datetime.date) -> Data:
+def _tenant(tenant: JsonObject, today: datetime.date) -> JsonObject:
     ledger = tenant["ledger"]
     return {key: tenant[key] for key in (*_OF_TENANTS, *_OF_ALL)} | {
         "to_do": NOT_REACHED if tenant["state"] == NOT_REACHED else to_do(tenant),
@@ -162,16 +163,16 @@ def _tenant(tenant: Data, today: datetime.date) -> Data:
     }
 
 
-def _shared_scheduler(shared: Data, today: datetime.date) -> Data:
+def _shared_scheduler(shared: JsonObject, today: datetime.date) -> JsonObject:
     scheduler = {"name": "kai", "shared": True, "wanted": shared["version"], "running": shared["running"]}
     return {key: shared[key] for key in _OF_ALL} | {"scheduler": _supported(scheduler, today), "checks": _checks(shared)}
 
 
-def _supported(scheduler: Data | None, today: datetime.date) -> Data | None:
+def _supported(scheduler: JsonObject | None, today: datetime.date) -> JsonObject | None:
     """Return a scheduler with what is known of upstream's support for the release that runs, or else for the one that is wanted."""
     if scheduler is None:
         return None
-    known: Data = {"end_of_support": None, "supported": None}
+    known: JsonObject = {"end_of_support": None, "supported": None}
     try:
         if scheduler["name"] == "kai":
             found = release(scheduler["running"] or scheduler["wanted"])
@@ -182,7 +183,7 @@ def _supported(scheduler: Data | None, today: datetime.date) -> Data | None:
     return scheduler | known
 
 
-def _checks(party: Data) -> list[Data]:
+def _checks(party: JsonObject) -> list[JsonObject]:
     return [
         {"name": one["name"], "queue": one.get("queue") or None, "seconds": one.get("seconds")}
         | {key: one[key] for key in ("verdict", "reason")}
@@ -190,7 +191,7 @@ def _checks(party: Data) -> list[Data]:
     ]
 
 
-def _spans(record: Data) -> list[Data]:
+def _spans(record: JsonObject) -> list[JsonObject]:
     """Return what was timed, with the times of the clock."""
     return [
         {"work": span["work"], "began": stamp(datetime.datetime.fromtimestamp(span["began"], datetime.UTC))}
@@ -199,7 +200,7 @@ def _spans(record: Data) -> list[Data]:
     ]
 
 
-def _queues(tenant: Data) -> list[Data]:
+def _queues(tenant: JsonObject) -> list[JsonObject]:
     """Return a tenant's queues, as they are, or else as they are to be."""
     if tenant["queues"] is not None:
         return [_queue(queue, (*AMOUNTS, *_USES)) for queue in tenant["queues"]]
@@ -207,7 +208,7 @@ def _queues(tenant: Data) -> list[Data]:
     return [_queue(queue, AMOUNTS) for queue in overview(wanted, GPU_RESOURCE)]
 
 
-def _queue(queue: Data, known: t.Collection[str]) -> Data:
+def _queue(queue: JsonObject, known: t.Collection[str]) -> JsonObject:
     amounts = {
         resource: {key: queue[resource][key] if key in known else None for key in (*AMOUNTS, *_USES)} for resource in RESOURCES
     }
@@ -221,19 +222,19 @@ def _queue(queue: Data, known: t.Collection[str]) -> Data:
 # --- what changed ------------------------------------------------------------------------------------------------
 
 
-def _since(former: str, clusters: list[Data]) -> Data:
+def _since(former: str, clusters: list[JsonObject]) -> JsonObject:
     """Return what changed since the evidence before, and what cannot be told.
 
     :arg former: its text.
     """
-    nothing: Data = {"at": None, "changes": []}
+    nothing: JsonObject = {"at": None, "changes": []}
     if not former:
         return nothing | {"notes": ["There was no evidence before this."]}
     found, unread = attempt("The evidence before this", lambda: _since_then(parse_json(former), clusters))
-    return nothing | {"notes": [f"{unread.sentence}."]} if unread else t.cast(Data, found)
+    return nothing | {"notes": [f"{unread.sentence}."]} if unread else t.cast(JsonObject, found)
 
 
-def _since_then(before: Data, clusters: list[Data]) -> Data:
+def _since_then(before: JsonObject, clusters: list[JsonObject]) -> JsonObject:
     """Return what changed since evidence that can be read; of another format, that it has one."""
     if before["format"] != FORMAT:
         note = f"The evidence before this has format {shown(before['format'])}, which is another one."
@@ -245,7 +246,7 @@ def _since_then(before: Data, clusters: list[Data]) -> Data:
     return {"at": str(before["at"]), "changes": [row for rows, _note in compared.values() for row in rows], "notes": notes}
 
 
-def _compared(before: Data | None, after: Data | None) -> tuple[list[Data], str]:
+def _compared(before: JsonObject | None, after: JsonObject | None) -> tuple[list[JsonObject], str]:
     """Return what differs of a cluster, and what was not compared, and why; None where there is no evidence of it."""
     if before is None or after is None or before["nodes"] is None or after["nodes"] is None:
         return [], "not compared, because it was not read then, or not now"
@@ -257,7 +258,7 @@ def _compared(before: Data | None, after: Data | None) -> tuple[list[Data], str]
     return _changes(old, new), "compared in part, because kubegpu_only named some of its tenants then, or now"
 
 
-def _changes(before: t.Mapping[str, t.Mapping[str, str]], after: t.Mapping[str, t.Mapping[str, str]]) -> list[Data]:
+def _changes(before: t.Mapping[str, t.Mapping[str, str]], after: t.Mapping[str, t.Mapping[str, str]]) -> list[JsonObject]:
     """Return what differs; of whom there is nothing on one side, only the state. A check that was not made says nothing."""
     rows = []
     for where in {**before, **after}:
@@ -269,7 +270,7 @@ def _changes(before: t.Mapping[str, t.Mapping[str, str]], after: t.Mapping[str, 
     return rows
 
 
-def _facts(cluster: Data) -> dict[str, dict[str, str]]:
+def _facts(cluster: JsonObject) -> dict[str, dict[str, str]]:
     """Return what is compared of a cluster, as texts by whose and what it is."""
     nodes = {f"node {one['node']}": f"{one['allocatable']} GPUs, of {_listed(one['tenants'])}" for one in cluster["nodes"]}
     # Evidence from before there were blueprints has none.
@@ -290,7 +291,7 @@ def _facts(cluster: Data) -> dict[str, dict[str, str]]:
     return facts
 
 
-def _tenant_facts(tenant: Data) -> dict[str, str]:
+def _tenant_facts(tenant: JsonObject) -> dict[str, str]:
     return (
         {
             "trust": tenant["trust"],
@@ -303,7 +304,7 @@ def _tenant_facts(tenant: Data) -> dict[str, str]:
     )
 
 
-def _queue_facts(tree: list[Data]) -> dict[str, str]:
+def _queue_facts(tree: list[JsonObject]) -> dict[str, str]:
     """Return what queues are promised and bound to, whatever they use."""
     facts: dict[str, str] = {}
     for queue in tree:

@@ -14,16 +14,15 @@ import itertools
 import math
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import shown_holders
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import UNLIMITED
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import TIME
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _junit
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import shown
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import place_of, sentence
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import SHARED, parties
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._page import Markup, document, element, listing, parts_bar, table
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import PASSED, Data, counted, named, shown_blueprint
+from ..module_utils._common.values import JsonObject, stamp, stamped
+from ..module_utils._nodes.status import shown_holders
+from ..module_utils._queues.facts import UNLIMITED
+from . import _junit
+from ._differences import shown
+from ._drift import place_of, sentence
+from ._evidence import SHARED, parties
+from ._page import Markup, document, element, listing, parts_bar, table
+from ._reports import PASSED, counted, named, shown_blueprint
 
 # Colours of tenants, which come round again where there are more.
 HUES = 6
@@ -32,7 +31,7 @@ HUES = 6
 # --- the page ----------------------------------------------------------------------------------------------------
 
 
-def page(evidence: Data) -> str:
+def page(evidence: JsonObject) -> str:
     """Return the page, HTML.
 
     :arg evidence: as ``evidence`` returns it.
@@ -65,7 +64,7 @@ def page(evidence: Data) -> str:
     return document(f"{evidence['result']}: {about}, {evidence['at']}", parts)
 
 
-def _drift(drift: Data) -> list[Markup]:
+def _drift(drift: JsonObject) -> list[Markup]:
     """Return what differs from what is wanted, and what would be done about it."""
     found = [element("h2", "What differs")]
     if not drift["differences"]:
@@ -92,7 +91,7 @@ def _time(text: str) -> Markup:
     return element("span", text, css="time")
 
 
-def _removed(clusters: list[Data]) -> list[Markup]:
+def _removed(clusters: list[JsonObject]) -> list[Markup]:
     """Return the tenants that the run removed, and how."""
     rows = [
         [f"{cluster['name']}/{tenant['name']}", step["step"], step["why"], step.get("seconds", "")]
@@ -108,7 +107,7 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _picture(cluster: Data) -> list[Markup]:
+def _picture(cluster: JsonObject) -> list[Markup]:
     """Return a cluster's nodes with their GPUs, and what each tenant has of them."""
     name, tenants = cluster["name"], cluster["tenants"]
     if cluster["nodes"] is None:
@@ -128,14 +127,14 @@ def _picture(cluster: Data) -> list[Markup]:
     return [*parts, table(head, rows, f"GPU devices of the tenants of {name}")] if rows else parts
 
 
-def _hues(tenants: list[Data], nodes: list[Data]) -> dict[str, str]:
+def _hues(tenants: list[JsonObject], nodes: list[JsonObject]) -> dict[str, str]:
     """Return the colour of everybody who has nodes or GPUs, also of tenants that the run does not act on."""
     names = [tenant["name"] for tenant in tenants]
     names += [name for node in nodes for name in (*node["tenants"], *itertools.chain(*node["gpus"]))]
     return {name: f"hue{number % HUES}" for number, name in enumerate(dict.fromkeys(filter(None, names)))} | {"": "nobody"}
 
 
-def _node(node: Data, hues: t.Mapping[str, str]) -> Markup:
+def _node(node: JsonObject, hues: t.Mapping[str, str]) -> Markup:
     whose = f"of {', '.join(node['tenants'])}" if node["tenants"] else "of no tenant"
     more = "".join(f"; {name}: {one['in_use']} of {one['allocatable']} in use" for name, one in node["others"].items())
     text = f" {whose}, {node['in_use']} of {_many(node['allocatable'], 'GPU')} in use{more}"
@@ -143,7 +142,7 @@ def _node(node: Data, hues: t.Mapping[str, str]) -> Markup:
     return element("li", element("strong", node["node"]), text, *([gpus] if node["gpus"] else []))
 
 
-def _gpu(parts: Data, hues: t.Mapping[str, str]) -> Markup:
+def _gpu(parts: JsonObject, hues: t.Mapping[str, str]) -> Markup:
     if not parts:
         return element("li", shown_holders(parts), parts_bar([]), css="free")
     segments, begin = [], 0.0
@@ -153,7 +152,7 @@ def _gpu(parts: Data, hues: t.Mapping[str, str]) -> Markup:
     return element("li", shown_holders(parts), parts_bar(segments))
 
 
-def _row(tenant: Data) -> list[object]:
+def _row(tenant: JsonObject) -> list[object]:
     gpus = tenant["gpus"]
     return [
         tenant["name"],
@@ -165,7 +164,7 @@ def _row(tenant: Data) -> list[object]:
     ]
 
 
-def _asked(cluster: Data, now: str) -> list[Markup]:
+def _asked(cluster: JsonObject, now: str) -> list[Markup]:
     """Return versions, digests, ages and support of a cluster's tenants and of the scheduler that they share."""
     rows = [
         [
@@ -201,7 +200,7 @@ def _change(wanted: str | None, running: str | None) -> str:
     return f"{running} → {wanted}"
 
 
-def _scheduler(scheduler: Data | None) -> tuple[str, str | Markup]:
+def _scheduler(scheduler: JsonObject | None) -> tuple[str, str | Markup]:
     if scheduler is None:
         return "cluster's own", ""
     shared = ", shared" if scheduler["shared"] else ""
@@ -215,7 +214,7 @@ def _scheduler(scheduler: Data | None) -> tuple[str, str | Markup]:
 def _age(then: str | None, now: str) -> str:
     if then is None:
         return ""
-    seconds = (datetime.datetime.strptime(now, TIME) - datetime.datetime.strptime(then, TIME)).total_seconds()
+    seconds = (stamped(now) - stamped(then)).total_seconds()
     # The cluster's clock may be ahead of the controller's.
     seconds = max(seconds, 0.0)
     size, unit = next(
@@ -224,7 +223,7 @@ def _age(then: str | None, now: str) -> str:
     return f"{_many(math.floor(seconds / size), unit)} ago"
 
 
-def _hazards(clusters: list[Data]) -> list[Markup]:
+def _hazards(clusters: list[JsonObject]) -> list[Markup]:
     found = []
     for key, title in (
         ("accepted_hazards", "Accepted hazards"),
@@ -240,7 +239,7 @@ def _hazards(clusters: list[Data]) -> list[Markup]:
     return found
 
 
-def _images(clusters: list[Data]) -> list[Markup]:
+def _images(clusters: list[JsonObject]) -> list[Markup]:
     """Return what runs, by digest: of a release that was pulled again, tenants may run two."""
     whose: dict[tuple[str, str], list[str]] = {}
     for name, party in parties(clusters):
@@ -250,7 +249,7 @@ def _images(clusters: list[Data]) -> list[Markup]:
     return [table(["image", "digest", "tenants"], rows, "Images of control planes and of KAI Schedulers")] if rows else []
 
 
-def _queues(clusters: list[Data]) -> list[Markup]:
+def _queues(clusters: list[JsonObject]) -> list[Markup]:
     trees = [(name, party["queues"]) for name, party in parties(clusters) if party.get("queues")]
     if not trees:
         return [element("p", "There are none.")]
@@ -262,17 +261,17 @@ def _queues(clusters: list[Data]) -> list[Markup]:
     return found
 
 
-def _all_of(tree: list[Data]) -> t.Iterator[Data]:
+def _all_of(tree: list[JsonObject]) -> t.Iterator[JsonObject]:
     for queue in tree:
         yield queue
         yield from _all_of(queue["children"])
 
 
-def _finite(gpu: Data) -> list[float]:
+def _finite(gpu: JsonObject) -> list[float]:
     return [gpu[key] for key in ("quota", "limit", "allocated") if gpu[key] not in (None, UNLIMITED)]
 
 
-def _tree(tree: list[Data], most: float) -> Markup:
+def _tree(tree: list[JsonObject], most: float) -> Markup:
     """Return queues, each with a bar of which ``most`` GPUs are the whole."""
     items = []
     for queue in tree:
@@ -284,7 +283,7 @@ def _tree(tree: list[Data], most: float) -> Markup:
     return element("ul", *items, css="plain")
 
 
-def _bounds(gpu: Data, most: float) -> Markup:
+def _bounds(gpu: JsonObject, most: float) -> Markup:
     """Return a queue's bar: its limit, what its pods hold, and a mark for its quota."""
     limit = most if gpu["limit"] == UNLIMITED else gpu["limit"]
     parts = [(css, 0.0, amount / most) for css, amount in (("bound", limit), ("share", gpu["allocated"])) if amount]
@@ -293,7 +292,7 @@ def _bounds(gpu: Data, most: float) -> Markup:
     return parts_bar(parts)
 
 
-def _checks(clusters: list[Data]) -> list[Markup]:
+def _checks(clusters: list[JsonObject]) -> list[Markup]:
     """Return a table for everybody, and names of those who were not verified."""
     found, unverified = [], []
     for name, party in parties(clusters):
@@ -315,13 +314,13 @@ def _checks(clusters: list[Data]) -> list[Markup]:
     return [*found, *([element("p", f"Not verified: {', '.join(unverified)}.")] if unverified else [])]
 
 
-def _time_line(clusters: list[Data]) -> list[Markup]:
+def _time_line(clusters: list[JsonObject]) -> list[Markup]:
     """Return a bar for everything that was timed, and the steps of it."""
     timed = [(cluster["name"], span) for cluster in clusters for span in cluster["spans"]]
     timed += [(name, span) for name, party in parties(clusters) for span in party.get("spans", ())]
     if not timed:
         return [element("p", "There was nothing to do.")]
-    starts = [datetime.datetime.strptime(span["began"], TIME).timestamp() for _name, span in timed]
+    starts = [stamped(span["began"]).timestamp() for _name, span in timed]
     first = min(starts)
     whole = max(start - first + span["seconds"] for start, (_name, span) in zip(starts, timed, strict=True)) or 1.0
     items = [
@@ -342,7 +341,7 @@ def _time_line(clusters: list[Data]) -> list[Markup]:
     return [about, element("ul", *items, css="plain"), *steps]
 
 
-def _changes(since: Data) -> list[Markup]:
+def _changes(since: JsonObject) -> list[Markup]:
     rows = [[row["where"], row["what"], row["before"] or "", row["after"] or ""] for row in since["changes"]]
     found = [table(["where", "what", "before", "now"], rows, f"Since {since['at']}")] if rows else []
     if since["at"] and not rows:
@@ -353,7 +352,7 @@ def _changes(since: Data) -> list[Markup]:
 # --- JUnit -------------------------------------------------------------------------------------------------------
 
 
-def junit(evidence: Data) -> str:
+def junit(evidence: JsonObject) -> str:
     """Return JUnit's XML: a suite for each cluster, tenant and shared scheduler, with a test for each check.
 
     :arg evidence: as ``evidence`` returns it.
@@ -387,7 +386,7 @@ class _Found:
     steps: dict[str, list[str]]
 
 
-def _found(drift: Data) -> _Found:
+def _found(drift: JsonObject) -> _Found:
     found = _Found(collections.defaultdict(list), collections.defaultdict(list))
     for row in drift["differences"]:
         found.differences[place_of(row)].append(sentence(row))
@@ -396,7 +395,7 @@ def _found(drift: Data) -> _Found:
     return found
 
 
-def _compared(found: _Found | None, place: str, cluster: Data) -> list[_junit.Case]:
+def _compared(found: _Found | None, place: str, cluster: JsonObject) -> list[_junit.Case]:
     """Return the test of whether a place is as the inventory says: a failure where something differs, not tried where nobody could tell.
 
     :arg found: what was found; None where that was not asked.
@@ -412,21 +411,21 @@ def _compared(found: _Found | None, place: str, cluster: Data) -> list[_junit.Ca
     return [_junit.Case(place, "as the inventory says", wrong or unread, kind, seen)]
 
 
-def _whole(cluster: Data) -> _junit.Case:
+def _whole(cluster: JsonObject) -> _junit.Case:
     """Return the test of a cluster; failures of tenants with tests of their own are not repeated."""
     theirs = tuple(f"{name}: " for name, _party in parties([cluster]))
     own = [failure for failure in cluster["failures"] if not failure.startswith(theirs)]
     return _junit.Case(cluster["name"], "worked on to the end", "\n".join(own), _junit.ERROR, "\n".join(cluster["overlaps"]))
 
 
-def _as_asked(name: str, tenant: Data) -> _junit.Case:
+def _as_asked(name: str, tenant: JsonObject) -> _junit.Case:
     """Return the test of whether a tenant is as it was asked for; what is left to do is no failure."""
     if tenant["failure"]:
         return _junit.Case(name, "as asked", tenant["failure"])
     return _junit.Case(name, "as asked", tenant["to_do"], _junit.SKIPPED)
 
 
-def _case(name: str, check: Data) -> _junit.Case:
+def _case(name: str, check: JsonObject) -> _junit.Case:
     kind = {"failed": _junit.FAILURE, "not_tried": _junit.SKIPPED}.get(check["verdict"])
     wrong = check["reason"] or check["verdict"] if kind else ""
     seen = check["reason"] if check["verdict"] == PASSED else f"{check['verdict']}: {check['reason']}"

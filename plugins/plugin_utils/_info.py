@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _reports, _summary
+from ..module_utils._common.text import legible
+from ..module_utils._common.values import JsonObject
+from . import _reports, _summary
 
-Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]
-Table = list[Data]
+Table = list[JsonObject]
 
 GROUP = "kubegpu_running"
 _NOT_READ = "it was not reached, see the output above"
@@ -32,7 +32,7 @@ _PARTS = ("queues", "pods")
 # --- collected ---------------------------------------------------------------------------------------------------
 
 
-def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[Data]:
+def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[JsonObject]:
     """Collect what the playbook read, one record for each cluster of the inventory; None stands for what was not asked for, or not read.
 
     :arg hostvars: Ansible's, in which the playbook left its results; ``groups``, Ansible's as well.
@@ -45,7 +45,7 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
     return [legible(_cluster(name, hostvars[name], running.get(name, {}))) for name in _reports.clusters(hostvars, groups)]
 
 
-def _cluster(name: str, variables: Mapping, running: t.Mapping[str, Mapping]) -> Data:
+def _cluster(name: str, variables: Mapping, running: t.Mapping[str, Mapping]) -> JsonObject:
     """Return the record of one cluster.
 
     :arg running: variables of the hosts that stand for its tenants, by tenant.
@@ -73,7 +73,7 @@ def _early(variables: Mapping) -> list[str]:
     return [str(variables.get("_kubegpu_failure") or refused or _NOT_READ)]
 
 
-def _gpus(variables: Mapping, only: t.Collection[str]) -> tuple[Data | None, list[str]]:
+def _gpus(variables: Mapping, only: t.Collection[str]) -> tuple[JsonObject | None, list[str]]:
     """Return the devices and who has them, of the tenants that are asked for, and why they could not be read."""
     found = _reports.registered(variables, "_kubegpu_devices")
     if "devices" not in found:
@@ -83,7 +83,7 @@ def _gpus(variables: Mapping, only: t.Collection[str]) -> tuple[Data | None, lis
     return {"devices": rows, "overlaps": found["overlaps"]}, list(found["unread"])
 
 
-def _shared(variables: Mapping) -> tuple[Data | None, list[str]]:
+def _shared(variables: Mapping) -> tuple[JsonObject | None, list[str]]:
     """Return the record of the KAI Scheduler that tenants share, None without one, and why what was asked for could not be read."""
     version = _reports.registered(variables, "_kubegpu_tenants").get("shared_scheduler")
     read, failures = _read(variables)
@@ -91,10 +91,10 @@ def _shared(variables: Mapping) -> tuple[Data | None, list[str]]:
     return ({"state": None, "scheduler": f"kai {version}"} | about | read if version else None), failures
 
 
-def _read(variables: Mapping) -> tuple[Data, list[str]]:
+def _read(variables: Mapping) -> tuple[JsonObject, list[str]]:
     """Return what was read of a KAI Scheduler, of its queues and of pods, and why what was asked for could not be."""
     kai, failures = _reports.registered(variables, "_kubegpu_kai"), []
-    read: Data = {"kai": _kai(kai, variables) if kai.get("installed") else None}
+    read: JsonObject = {"kai": _kai(kai, variables) if kai.get("installed") else None}
     for part in _PARTS:
         read[part] = _reports.registered(variables, f"_kubegpu_{part}").get(part)
     for name, key in {"_kubegpu_kai": "installed", **{f"_kubegpu_{part}": part for part in _PARTS}}.items():
@@ -105,7 +105,7 @@ def _read(variables: Mapping) -> tuple[Data, list[str]]:
     return read, failures
 
 
-def _kai(found: Mapping, variables: Mapping) -> Data:
+def _kai(found: Mapping, variables: Mapping) -> JsonObject:
     """Return what kai_scheduler_info says of a release, with its hazards by whether they touch what is installed, and were accepted.
 
     :arg variables: of the host whose release it is.
@@ -122,7 +122,7 @@ def _name(hazard: str) -> str:
     return hazard.partition(":")[0]
 
 
-def _tenant(name: str, seen: Mapping, compared: Mapping, variables: Mapping, desired: Mapping) -> Data:
+def _tenant(name: str, seen: Mapping, compared: Mapping, variables: Mapping, desired: Mapping) -> JsonObject:
     """Return the record of one tenant.
 
     :arg seen: as vcluster_info returns it; ``compared``, as tenants_info does. Empty where it is not there, or not listed.
@@ -152,7 +152,7 @@ def _tenant(name: str, seen: Mapping, compared: Mapping, variables: Mapping, des
     )
 
 
-def _shown_versions(wanted: Mapping, compared: Mapping, desired: Mapping) -> Data:
+def _shown_versions(wanted: Mapping, compared: Mapping, desired: Mapping) -> JsonObject:
     """Return the versions of a tenant's virtual cluster and scheduler, as the summary shows them."""
     found = _reports.versions(wanted, compared, desired)
     return {
@@ -168,7 +168,7 @@ def _observed(scheduler: Mapping | None) -> str:
     return " ".join(filter(None, [scheduler["name"], scheduler.get("version")])) if scheduler else "cluster's own"
 
 
-def _preview(variables: Mapping, compared: Mapping, desired: Mapping) -> Data | None:
+def _preview(variables: Mapping, compared: Mapping, desired: Mapping) -> JsonObject | None:
     """Return what the change of a tenant would do; None where none was tried."""
     refusal = variables.get("_kubegpu_refusal")
     release = _reports.registered(variables, "_kai_scheduler_release")
@@ -189,7 +189,7 @@ def _preview(variables: Mapping, compared: Mapping, desired: Mapping) -> Data | 
 # --- shown -------------------------------------------------------------------------------------------------------
 
 
-def gpus(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
+def gpus(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
     """Return a row for each device and pod that has it, and the GPUs that two tenants could book at once."""
     table, notes = [], []
     for prefix, cluster in _each(clusters):
@@ -209,7 +209,7 @@ def gpus(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
     return table, notes
 
 
-def tenants(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
+def tenants(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
     """Return a row for each tenant, and for the KAI Scheduler that tenants share, with versions, and what is to be known of these."""
     table, whose = [], {}
     kinds = {
@@ -236,7 +236,7 @@ def tenants(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
     return table, [line for key, kind in kinds.items() for line in _summary.grouped(kind, whose, key)]
 
 
-def _notes(one: Data, kai: Mapping) -> list[str]:
+def _notes(one: JsonObject, kai: Mapping) -> list[str]:
     """Return what is to be known of a tenant beside its versions."""
     notes = [] if one["listed"] else ["made by this collection, not listed"]
     notes += [one["reason"]] if one["reason"] else []
@@ -255,7 +255,7 @@ def _support(kai: Mapping) -> str:
     return str(kai["end_of_support"] or "unknown") + ("" if kai["supported"] else ", over")
 
 
-def queues(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
+def queues(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
     """Return a row for each queue, those below it indented, with GPU devices."""
     table = [
         prefix | {"tenant": name} | row
@@ -266,7 +266,7 @@ def queues(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
     return table, []
 
 
-def _tree(rows: t.Iterable[Mapping], depth: int) -> t.Iterator[Data]:
+def _tree(rows: t.Iterable[Mapping], depth: int) -> t.Iterator[JsonObject]:
     for row in rows:
         gpu = row["gpu"]
         yield {
@@ -286,7 +286,7 @@ def _amount(value: t.Any) -> t.Any:
     return "" if value is None else f"{value:g}" if isinstance(value, float) else value
 
 
-def pending(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
+def pending(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
     """Return a row for each pod that waits, was refused, or runs past KAI Scheduler, and below for each what to do, and why."""
     table, notes = [], []
     for prefix, cluster in _each(clusters):
@@ -301,7 +301,7 @@ def pending(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
     return table, notes
 
 
-def preview(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
+def preview(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
     """Return a row for each tenant that site would change, and below why and how."""
     table, notes, whose = [], [], {}
     for prefix, cluster in _each(clusters):
@@ -323,24 +323,24 @@ def preview(clusters: t.Sequence[Data]) -> tuple[Table, list[str]]:
     return table, notes + [line for key, kind in kinds.items() for line in _summary.grouped(kind, whose, key)]
 
 
-def _each(clusters: t.Sequence[Data]) -> t.Iterator[tuple[Data, Data]]:
+def _each(clusters: t.Sequence[JsonObject]) -> t.Iterator[tuple[JsonObject, JsonObject]]:
     """Return each cluster, with the column that names it where there are several."""
     for cluster in clusters:
         yield ({"cluster": cluster["cluster"]} if len(clusters) > 1 else {}), cluster
 
 
-def _where(cluster: Data, clusters: t.Sequence[Data], end: str = ": ") -> str:
+def _where(cluster: JsonObject, clusters: t.Sequence[JsonObject], end: str = ": ") -> str:
     return f"{cluster['cluster']}{end}" if len(clusters) > 1 else ""
 
 
-def _schedulers(cluster: Data) -> list[tuple[str, Data]]:
+def _schedulers(cluster: JsonObject) -> list[tuple[str, JsonObject]]:
     """Return the tenants of a cluster, and the KAI Scheduler that they share where there is one, each with its name."""
     shared = cluster["shared_scheduler"]
     return [*((one["name"], one) for one in cluster["tenants"]), *([("shared scheduler", shared)] if shared else [])]
 
 
 # What shows each part, and what is said where there is nothing to show.
-PARTS: dict[str, tuple[t.Callable[[t.Sequence[Data]], tuple[Table, list[str]]], str]] = {
+PARTS: dict[str, tuple[t.Callable[[t.Sequence[JsonObject]], tuple[Table, list[str]]], str]] = {
     "gpus": (gpus, "There are no GPUs."),
     "tenants": (tenants, "There are no tenants."),
     "queues": (queues, "There are no queues."),

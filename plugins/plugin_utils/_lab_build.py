@@ -32,9 +32,10 @@ from pathlib import Path
 
 import yaml
 from ansible.module_utils import urls
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document, load_documents
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Chart, File, Image, Program, Recipe, Rootfs
+
+from ..module_utils._common.documents import load_document, load_documents
+from ..module_utils._common.errors import CommandFailed, TenancyError
+from ._lab_recipe import Chart, File, Image, Program, Recipe, Rootfs
 
 HEARTBEAT = 30.0
 # mmdebstrap and the Go client resume nothing half-made, but a step never takes longer than this on two cores.
@@ -377,7 +378,7 @@ class Builder:
         finally:
             log_path.unlink(missing_ok=True)
             Path(f"{log_path}.out").unlink(missing_ok=True)
-        raise TenancyError(
+        raise CommandFailed(
             f"{self._step}: {' '.join(command[:3])} ended with code {code}.{self._disk_hint(output)} Its last output: {output}",
             rc=code,
         )

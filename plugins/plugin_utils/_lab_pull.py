@@ -24,16 +24,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ansible.module_utils import urls
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import HEARTBEAT, Builder, answers
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import (
-    ENFORCING,
-    Chart,
-    Download,
-    Image,
-    Program,
-    Recipe,
-)
+
+from ..module_utils._common.errors import TenancyError
+from ._lab_build import HEARTBEAT, Builder, answers
+from ._lab_recipe import ENFORCING, Chart, Download, Image, Program, Recipe
 
 PROBE_TIMEOUT = 5.0
 READ_TIMEOUT = 60.0
@@ -189,9 +183,7 @@ class Puller(Builder):
             yield
         except TenancyError as exc:
             server = self._at(upstream).partition("/")[0]
-            raise TenancyError(
-                f"{upstream} cannot be pulled from {server}. {exc.message.rstrip('.')}. {ALTERNATIVE}", **exc.details
-            ) from exc
+            raise exc.saying(f"{upstream} cannot be pulled from {server}. {exc.message.rstrip('.')}. {ALTERNATIVE}") from exc
 
 
 def published_digest(text: str, name: str) -> str:

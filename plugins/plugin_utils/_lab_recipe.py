@@ -14,9 +14,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as _kai_releases
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as _vcluster
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._kai import validation as _kai_releases
+from ..module_utils._vcluster import facts as _vcluster
 
 KAI_SERVICES = (
     "admission",

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from ansible.inventory.group import to_safe_group_name
 from ansible.inventory.manager import split_host_pattern
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+
+from ..module_utils._common.text import shown
 
 
 def group_name(name: str) -> str:

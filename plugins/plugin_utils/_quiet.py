@@ -12,7 +12,8 @@ import typing as t
 from collections.abc import Iterator
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_secrets
+
+from ..module_utils._common.secrets import without_secrets
 
 Result = dict[str, t.Any]
 

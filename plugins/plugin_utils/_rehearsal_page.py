@@ -11,13 +11,13 @@ import json
 import statistics
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, MEANINGS, PROMOTE, REJECT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judgement
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _page
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._junit import ERROR, FAILURE, Case, document, suite
+from ..module_utils._rehearsal.change import Change
+from ..module_utils._rehearsal.facts import INVARIANTS, MEANINGS, PROMOTE, REJECT
+from ..module_utils._rehearsal.model import Trace
+from ..module_utils._rehearsal.validation import parse
+from ..module_utils._rehearsal.verdict import judgement
+from . import _page
+from ._junit import ERROR, FAILURE, Case, document, suite
 
 Data = t.Mapping[str, t.Any]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import legible
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import EVERY_POD
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import repairs
+from ..module_utils._common.text import legible
+from ..module_utils._common.values import JsonObject
+from ..module_utils._desired.facts import SHARED_SCHEDULER
+from ..module_utils._kai.facts import EVERY_POD
+from ._differences import repairs
 
-Data = dict[str, t.Any]
 Mapping = t.Mapping[str, t.Any]
 
 PASSED = "passed"
@@ -35,7 +35,7 @@ _UNWRITTEN = "_kubegpu_unwritten"
 _NOT_REACHED = "it was not reached, see the output above"
 _DIED = "the module died, see the output above"
 # What there is to say of a tenant without nodes.
-_NO_GPUS: Data = {"nodes": [], "gpus": 0, "in_use": 0, "ledger": None}
+_NO_GPUS: JsonObject = {"nodes": [], "gpus": 0, "in_use": 0, "ledger": None}
 
 # What a run of each role registers, in the order in which they run.
 _REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_gate", "_kai_scheduler_release", "_kai_scheduler_queues")
@@ -43,12 +43,12 @@ _REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_gate", "_kai_schedule
 _PROBES = (("_kai_scheduler_probe", "_vcluster_tenant_probe"), ("_vcluster_tenant_shared",), ("_vcluster_tenant_network",))
 
 
-def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[Data]:
+def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[JsonObject]:
     """Collect what a run found out, one record for each cluster that it was to work on.
 
     :arg hostvars: Ansible's, in which the playbooks left their results; ``groups``, Ansible's as well.
     """
-    worked_on: dict[str, dict[str, Data]] = collections.defaultdict(dict)
+    worked_on: dict[str, dict[str, JsonObject]] = collections.defaultdict(dict)
     for group in ("kubegpu_leaving", "kubegpu_removed", "kubegpu_due"):
         for host in groups.get(group, ()):
             if is_of_this_pass(hostvars[host], group, hostvars):
@@ -68,7 +68,7 @@ def is_of_this_pass(variables: Mapping, group: str, hostvars: Mapping) -> bool:
     return bool(variables.get("_kubegpu_taken_up", "") == f"{current} {group}")
 
 
-def _tenant_report(variables: Mapping) -> Data:
+def _tenant_report(variables: Mapping) -> JsonObject:
     """Return what a run did for one tenant."""
     probes = [next(filter(None, (registered(variables, name) for name in names)), {}) for names in _PROBES]
     return {
@@ -81,12 +81,12 @@ def _tenant_report(variables: Mapping) -> Data:
     } | changes(variables)
 
 
-def _spans(variables: Mapping) -> list[Data]:
+def _spans(variables: Mapping) -> list[JsonObject]:
     """Return what the playbooks timed: the work, when it began, in seconds of Unix time, and its seconds."""
     return list(variables.get("_kubegpu_spans") or [])
 
 
-def changes(variables: Mapping) -> Data:
+def changes(variables: Mapping) -> JsonObject:
     """Return what is to be known of the changes of a host's roles: hazards, upgrade notes and steps."""
     results = [registered(variables, name) for name in _REGISTERED]
     found = {
@@ -100,7 +100,7 @@ def whose(hazard: str, variables: Mapping) -> str:
     return hazard.replace(EVERY_POD, "every pod of this tenant's cluster") if "kubegpu_tenant" in variables else hazard
 
 
-def _hazards(desired: Mapping, name: str, done: Mapping) -> Data:
+def _hazards(desired: Mapping, name: str, done: Mapping) -> JsonObject:
     """Return the hazards of a tenant's KAI Scheduler, or of the shared one, those that were accepted apart.
 
     :arg done: what the run did, by which more of them are known.
@@ -116,7 +116,7 @@ def registered(variables: Mapping, name: str) -> Mapping:
     return {} if found.get("skipped") else found
 
 
-def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, Data]) -> Data:
+def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, JsonObject]) -> JsonObject:
     """Return the record of one cluster.
 
     :arg worked_on: what was done for its tenants, by name.
@@ -162,7 +162,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     }
 
 
-def _noted(cluster: str, variables: Mapping, worked_on: t.Mapping[str, Data]) -> list[str]:
+def _noted(cluster: str, variables: Mapping, worked_on: t.Mapping[str, JsonObject]) -> list[str]:
     """Return the failures that the playbooks noted on a cluster and its tenants."""
     noted = [variables[name] for name in _FAILURES if variables.get(name)]
     noted += [failure for folder, failure in variables.get(_UNWRITTEN, {}).items() if folder == variables.get("kubegpu_evidence")]
@@ -182,9 +182,9 @@ def failure_of(result: Mapping) -> str:
     return str(result.get("msg") or _DIED)
 
 
-def _gpus_by_tenant(ledger: Mapping) -> dict[str, Data]:
+def _gpus_by_tenant(ledger: Mapping) -> dict[str, JsonObject]:
     """Return what the ledger says of each tenant that has a row or a node in it: ``nodes``, ``gpus``, ``in_use`` and ``ledger``, its row."""
-    found: dict[str, Data] = {}
+    found: dict[str, JsonObject] = {}
     for row in ledger.get("tenants") or []:
         found[row["tenant"]] = _NO_GPUS | {"nodes": [], "ledger": row}
     for node in ledger.get("nodes") or []:
@@ -196,13 +196,13 @@ def _gpus_by_tenant(ledger: Mapping) -> dict[str, Data]:
     return found
 
 
-def _removed(desired: Mapping, worked_on: t.Mapping[str, Data]) -> list[Data]:
+def _removed(desired: Mapping, worked_on: t.Mapping[str, JsonObject]) -> list[JsonObject]:
     """Return the tenants that were removed and that the inventory does not list, each with the steps."""
     listed = {tenant["name"] for tenant in desired.get("selected") or []}
     return [{key: one[key] for key in ("name", "steps")} for one in worked_on.values() if one["name"] not in listed]
 
 
-def _shared_scheduler(desired: Mapping, live: Mapping, variables: Mapping) -> Data:
+def _shared_scheduler(desired: Mapping, live: Mapping, variables: Mapping) -> JsonObject:
     """Return what there is to say of the host cluster's KAI Scheduler."""
     done = changes(variables)
     return (
@@ -231,7 +231,7 @@ def _unnoted_failure(variables: Mapping) -> list[str]:
     return [] if _is_to_be_made(variables) or registered(variables, "_kubegpu_ledger") else [_NOT_REACHED]
 
 
-def _tenant(tenant: Mapping, live: Mapping, done: Mapping, gpus: Mapping, desired: Mapping) -> Data:
+def _tenant(tenant: Mapping, live: Mapping, done: Mapping, gpus: Mapping, desired: Mapping) -> JsonObject:
     """Return what there is to say of one tenant.
 
     :arg live: its record as module tenants_info returns it, or its state alone.
@@ -272,14 +272,14 @@ def _tenant(tenant: Mapping, live: Mapping, done: Mapping, gpus: Mapping, desire
     }
 
 
-def _results(tenant: Mapping, live: Mapping, done: Mapping) -> list[Data]:
+def _results(tenant: Mapping, live: Mapping, done: Mapping) -> list[JsonObject]:
     """Return the checks that say something of the tenant as it is: those from before a change that is still due do not."""
     # What a failed probe returned is recorded nowhere else.
     results = done.get("results") if done.get("failure") else None if "change" in live.get("due", ()) else live.get("results")
     return list(results or []) if tenant["state"] == "present" else []
 
 
-def versions(tenant: Mapping, live: Mapping, desired: Mapping) -> Data:
+def versions(tenant: Mapping, live: Mapping, desired: Mapping) -> JsonObject:
     """Return a tenant's virtual cluster and scheduler, each with the version that is wanted and the one that runs.
 
     :arg tenant: as it is wanted.
@@ -292,7 +292,7 @@ def versions(tenant: Mapping, live: Mapping, desired: Mapping) -> Data:
     }
 
 
-def _scheduler(scheduler: Mapping, live: Mapping, shared: Mapping) -> Data | None:
+def _scheduler(scheduler: Mapping, live: Mapping, shared: Mapping) -> JsonObject | None:
     """Return which scheduler places a tenant's pods, the version that is wanted, and the one that runs; None for the cluster's own."""
     if not scheduler:
         return None
@@ -303,13 +303,13 @@ def _scheduler(scheduler: Mapping, live: Mapping, shared: Mapping) -> Data | Non
     return {"name": scheduler["name"], "shared": is_shared, "wanted": wanted, "running": running}
 
 
-def shown_blueprint(blueprint: Data) -> str:
+def shown_blueprint(blueprint: JsonObject) -> str:
     """Return a blueprint as a sentence without its end, with as much of its digest as people compare."""
     differing = f", overridden by the inventory: {', '.join(blueprint['overridden'])}" if blueprint["overridden"] else ""
     return f"blueprint {blueprint['name']}, {blueprint['digest'][:19]}{differing}"
 
 
-def to_do(tenant: Data) -> str:
+def to_do(tenant: JsonObject) -> str:
     """Return what is still to do for a tenant, and why; empty where nothing is, or where a failure explains it."""
     if not tenant["due"] or tenant["failure"]:
         return ""
@@ -320,12 +320,12 @@ def to_do(tenant: Data) -> str:
     return f"to be {' and '.join(done[work] for work in tenant['due'])}: {'; '.join(tenant['reasons'])}"
 
 
-def named(result: Data) -> str:
+def named(result: JsonObject) -> str:
     """Return the name of a check, with its queue where it has one."""
     return f"{result['name']} in queue {result['queue']}" if result.get("queue") else str(result["name"])
 
 
-def counted(results: t.Sequence[Data]) -> str:
+def counted(results: t.Sequence[JsonObject]) -> str:
     """Return how many checks passed of those that there are, and what the others did."""
     if not results:
         return "not verified"

@@ -11,23 +11,13 @@ import pathlib
 import shlex
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import drawn
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import NOT_READ
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import (
-    CHANGE,
-    NO_CLUSTER,
-    NOT_REACHED,
-    PASSED,
-    counted,
-    named,
-    shown_blueprint,
-    to_do,
-)
-
-Data = dict[str, t.Any]
+from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.values import JsonObject
+from ..module_utils._nodes.status import drawn
+from ..module_utils._queues.validation import parse
+from ..module_utils._queues.values import leaves
+from ..module_utils._tenant.facts import NOT_READ
+from ._reports import CHANGE, NO_CLUSTER, NOT_REACHED, PASSED, counted, named, shown_blueprint, to_do
 
 # A first job of a team, beside the code in a clone and in an installed collection, and the queue that it names.
 FIRST_JOB, FIRST_QUEUE = pathlib.Path(__file__).resolve().parents[2] / "examples/workloads/gpu.yaml", "training"
@@ -36,7 +26,7 @@ FIRST_JOB, FIRST_QUEUE = pathlib.Path(__file__).resolve().parents[2] / "examples
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
-def rows(clusters: t.Sequence[Data]) -> list[Data]:
+def rows(clusters: t.Sequence[JsonObject]) -> list[JsonObject]:
     """Return the table of all tenants, a row each, without columns in which nothing stands.
 
     The cluster's name stands in it only where there are several.
@@ -51,7 +41,7 @@ def rows(clusters: t.Sequence[Data]) -> list[Data]:
     return [{head: cell for head, cell in row.items() if head not in empty} for row in table]
 
 
-def _cells(tenant: Data) -> Data:
+def _cells(tenant: JsonObject) -> JsonObject:
     known = tenant["state"] not in (NOT_REACHED, NO_CLUSTER)
     there = known and tenant["state"] != "absent"
     described = (known and (there or tenant["wanted_state"] != "absent")) or tenant["state"] == NO_CLUSTER
@@ -76,7 +66,7 @@ def _read(value: t.Any) -> t.Any:
     return NOT_READ if value is None else " ".join(value) if isinstance(value, list) else value
 
 
-def _state(tenant: Data) -> str:
+def _state(tenant: JsonObject) -> str:
     """Return a tenant's live state, and what is to be known beside it at first sight."""
     if tenant["failure"]:
         return f"{tenant['state']}, failed"
@@ -84,7 +74,7 @@ def _state(tenant: Data) -> str:
     return f"{tenant['state']}, as wanted" if as_wanted else str(tenant["state"])
 
 
-def shown_version(version: Data, state: str) -> str:
+def shown_version(version: JsonObject, state: str) -> str:
     """Return the version that runs and, where another one is wanted, that one behind an arrow.
 
     :arg state: the tenant's.
@@ -95,7 +85,7 @@ def shown_version(version: Data, state: str) -> str:
     return f"{running} -> {wanted}" if running else f"-> {wanted}"
 
 
-def shown_scheduler(scheduler: Data | None, state: str) -> str:
+def shown_scheduler(scheduler: JsonObject | None, state: str) -> str:
     """Return a scheduler and its version, as ``shown_version`` does."""
     if not scheduler:
         return "cluster's own"
@@ -111,7 +101,7 @@ def _leaf_queues(tree: t.Sequence[t.Any]) -> list[str]:
         return []
 
 
-def _checks(tenant: Data) -> str:
+def _checks(tenant: JsonObject) -> str:
     """Return how many checks passed of those that there are; what else there is to say of them stands below the table."""
     if tenant["wanted_state"] != "present" or tenant["state"] == NOT_REACHED:
         return ""
@@ -121,7 +111,7 @@ def _checks(tenant: Data) -> str:
 # --- below the table ---------------------------------------------------------------------------------------------
 
 
-def picture(clusters: t.Sequence[Data]) -> list[str]:
+def picture(clusters: t.Sequence[JsonObject]) -> list[str]:
     """Return who has which GPUs, a line for each node with GPUs; nodes whose GPUs look the same stand on one line."""
     lines = []
     for cluster in clusters:
@@ -134,7 +124,7 @@ def picture(clusters: t.Sequence[Data]) -> list[str]:
     return lines
 
 
-def notes(clusters: t.Sequence[Data]) -> list[str]:
+def notes(clusters: t.Sequence[JsonObject]) -> list[str]:
     """Return the sentences below the table: everything that a reader has to know and the table does not show."""
     listed = {name for cluster in clusters for name in cluster["listed"]}
     unknown = dict.fromkeys(name for cluster in clusters for name in cluster["only"] if name not in listed)
@@ -144,7 +134,7 @@ def notes(clusters: t.Sequence[Data]) -> list[str]:
     return [line.replace("\n", "\n  ") for line in dict.fromkeys(lines)]
 
 
-def _cluster_notes(cluster: Data, several: bool) -> list[str]:
+def _cluster_notes(cluster: JsonObject, several: bool) -> list[str]:
     prefix, where = (f"{cluster['cluster']}/", f" on {cluster['cluster']}") if several else ("", "")
     start = f"{cluster['cluster']}: " if several else ""
     lines = [f"{start}{shown_blueprint(cluster['blueprint'])}"] if cluster["blueprint"] else []
@@ -175,7 +165,7 @@ def _cluster_notes(cluster: Data, several: bool) -> list[str]:
     return lines
 
 
-def _verified_before(tenants: t.Sequence[Data]) -> list[str]:
+def _verified_before(tenants: t.Sequence[JsonObject]) -> list[str]:
     """Return a line about the tenants whose checks are not of this run; none where there is no such tenant."""
     before = {tenant["name"]: tenant["verified_before"] for tenant in tenants if tenant["verified_before"]}
     if not before:
@@ -185,7 +175,7 @@ def _verified_before(tenants: t.Sequence[Data]) -> list[str]:
     return [f"checks of {', '.join(before)} are from before this run: {when}"]
 
 
-def _expiry(tenant: Data) -> str:
+def _expiry(tenant: JsonObject) -> str:
     """Return until when a temporary tenant is needed."""
     expires = tenant["expires"]
     return (
@@ -193,7 +183,7 @@ def _expiry(tenant: Data) -> str:
     )
 
 
-def grouped(what: str, whose: t.Mapping[str, Data], key: str) -> list[str]:
+def grouped(what: str, whose: t.Mapping[str, JsonObject], key: str) -> list[str]:
     """Return a line for each text, with everybody whom it is about."""
     about: dict[str, list[str]] = {}
     for name, one in whose.items():
@@ -202,11 +192,11 @@ def grouped(what: str, whose: t.Mapping[str, Data], key: str) -> list[str]:
     return [f"{', '.join(dict.fromkeys(names))}: {what}: {text}" for text, names in about.items()]
 
 
-def shown_step(step: Data) -> str:
+def shown_step(step: JsonObject) -> str:
     return f"{step['step']} ({step['why']}" + (f", {step['seconds']} s)" if "seconds" in step else ")")
 
 
-def _check_notes(results: t.Sequence[Data]) -> list[str]:
+def _check_notes(results: t.Sequence[JsonObject]) -> list[str]:
     """Return the checks that did not pass, with their reasons."""
     places: dict[tuple[str, str], list[str]] = {}
     for result in results:
@@ -218,12 +208,12 @@ def _check_notes(results: t.Sequence[Data]) -> list[str]:
     ]
 
 
-def _tenant_notes(tenant: Data) -> list[str]:
+def _tenant_notes(tenant: JsonObject) -> list[str]:
     """Return the checks that did not pass, and what is still to do."""
     return [*_check_notes(tenant["results"]), *filter(None, [to_do(tenant)])]
 
 
-def first_job(clusters: t.Sequence[Data]) -> list[str]:
+def first_job(clusters: t.Sequence[JsonObject]) -> list[str]:
     """Return the command with which a first job runs in the first tenant that KAI Scheduler gives GPUs; nothing where there is none."""
     for tenant in (tenant for cluster in clusters for tenant in cluster["tenants"]):
         running = (tenant["state"], tenant["wanted_state"]) == ("running", "present") and not tenant["failure"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import did_you_mean
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from ..module_utils._common.errors import did_you_mean
+from ..module_utils._common.text import shown
 
 # What Ansible itself takes as tags (ansible-core, playbook/taggable.py).
 _ALL = ("all", "tagged")

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_FROM_LABEL, TENANT_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_FROM_LABEL
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
 from report import now, today, write_section
 from switch import OLD, tenant
@@ -71,7 +71,7 @@ def starts(cluster: Cluster) -> list[tuple[str, float]]:
     """The seconds that the programs themselves took to start in the reset, by their pods' conditions: nothing here can shorten them."""
     pods = cluster.kube.list("v1", "Pod", "tenant-team-ml")
     plane = [pod for pod in pods if pod["metadata"]["name"] == "team-ml-0"]
-    kai = [pod for pod in pods if pod["metadata"]["labels"].get(SYNCED_FROM_LABEL) == NAMESPACE]
+    kai = [pod for pod in pods if pod["metadata"]["labels"].get(SYNCED_FROM_LABEL) == KAI_NAMESPACE]
     if not plane or not kai:
         raise SystemExit(f"no pods of the control plane or of KAI Scheduler: {[pod['metadata']['name'] for pod in pods]}")
     return [

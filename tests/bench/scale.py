@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import CONFIG_SECRET
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import SIMULATED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CONFIG_SECRET
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     gpu_ledger_info,
     kai_pending_info,

@@ -24,11 +24,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecyc
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import device_policies, queue_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, KAI_SCHEDULER_NAME, TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.records import Records
 
 KUBECONFIG = os.environ["KUBEGPU_CONTRACT_KUBECONFIG"]
@@ -143,7 +143,7 @@ def pod(
     notes: dict[str, str],
     namespace: str,
     *,
-    scheduler: str = kai.SCHEDULER_NAME,
+    scheduler: str = KAI_SCHEDULER_NAME,
     gpus: int = 0,
     init_gpus: int = 0,
     resource: str = "nvidia.com/gpu",
@@ -173,15 +173,15 @@ def pod(
 def _host() -> Iterator[Host]:
     kube = Kube.connect(kubeconfig=KUBECONFIG)
     name = f"tenant-{TENANT}"
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": TENANT, "namespace": kai.NAMESPACE}}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": TENANT, "namespace": KAI_NAMESPACE}}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
-    subject = {"kind": "ServiceAccount", "name": TENANT, "namespace": kai.NAMESPACE}
+    subject = {"kind": "ServiceAccount", "name": TENANT, "namespace": KAI_NAMESPACE}
     binding = {"apiVersion": kai.RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": TENANT}}
     runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": TENANT}, "handler": "nvidia"}
-    has_kai = kube.get("v1", "Namespace", kai.NAMESPACE) is not None
+    has_kai = kube.get("v1", "Namespace", KAI_NAMESPACE) is not None
     try:
-        for namespace, labels in ((name, {TENANT_LABEL: TENANT}), (kai.NAMESPACE, {})):
-            if not (namespace == kai.NAMESPACE and has_kai):
+        for namespace, labels in ((name, {TENANT_LABEL: TENANT}), (KAI_NAMESPACE, {})):
+            if not (namespace == KAI_NAMESPACE and has_kai):
                 kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}})
         kube.create(runtime)
         kube.create(account)
@@ -192,14 +192,14 @@ def _host() -> Iterator[Host]:
     finally:
         remove_policies(Run({"timeout": 30}, kube=kube), TENANT)
         kube.delete(kai.RBAC, "ClusterRoleBinding", TENANT)
-        kube.delete("v1", "ServiceAccount", TENANT, kai.NAMESPACE)
+        kube.delete("v1", "ServiceAccount", TENANT, KAI_NAMESPACE)
         kube.delete("node.k8s.io/v1", "RuntimeClass", TENANT)
-        for namespace in [name] if has_kai else [name, kai.NAMESPACE]:
+        for namespace in [name] if has_kai else [name, KAI_NAMESPACE]:
             kube.delete("v1", "Namespace", namespace)
 
 
 def _token(kube: Kube) -> str:
-    return kube.create_token(TENANT, kai.NAMESPACE, 600)
+    return kube.create_token(TENANT, KAI_NAMESPACE, 600)
 
 
 @pytest.fixture(name="bound")

@@ -23,10 +23,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm, Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm_output import UPGRADE_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import UNFINISHED, UPGRADE_ARGUMENTS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import UNFINISHED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Image, Program, Recipe

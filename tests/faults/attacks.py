@@ -18,15 +18,15 @@ from typing import Any
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import KAI_PORT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import (
     FRACTION_NOTE,
     GPU_GROUP_LABEL,
+    KAI_NAMESPACE,
     MEMORY_NOTE,
+    QUEUE_LABEL,
     RESERVATION_APP,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import KAI_PORT
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster
 
 POSSIBLE, STOPPED = "**possible**", "stopped"
@@ -546,7 +546,7 @@ def gpu_pod(attacker: Attacker, name: str, queue: str | None, gpus: int = 1, **m
 
 def read_metrics(host: Kube) -> str:
     """Return the command that reads what the host cluster's KAI Scheduler tells of queues; it fails where no pod of it answers."""
-    pods = [pod for pod in host.list("v1", "Pod", kai.NAMESPACE) if pod["status"].get("podIP")]
+    pods = [pod for pod in host.list("v1", "Pod", KAI_NAMESPACE) if pod["status"].get("podIP")]
     addresses = " ".join(pod["status"]["podIP"] for pod in pods)
     return f"for a in {addresses}; do wget -q -T 3 -O - http://$a:{KAI_PORT}/metrics | grep -m 1 kai_queue_info && exit 0; done; exit 1"
 

@@ -26,17 +26,21 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import KAI, LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import (
     FRACTION_NOTE,
     GPU_GROUP_LABEL,
     GPU_RESOURCE,
+    KAI_NAMESPACE,
+    KAI_SCHEDULERS,
+    QUEUE_API_VERSION,
+    QUEUE_KIND,
+    QUEUE_LABEL,
     RESERVATION_APP,
     RESERVED_GPU_NOTE,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND, QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import KAI, LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import RECORD_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION
 from ansible_collections.kubegpu.tenancy.tests.faults.attacks import HARMLESS, HTTPS, IMAGE, Attacker, Outcome
@@ -240,7 +244,7 @@ class _Answers(http.server.BaseHTTPRequestHandler):
 
 def _kinds(version: str) -> dict[str, Any]:
     """Return the kinds of a version of KAI Scheduler's group, as discovery answers."""
-    kinds = {"v2": ("queues", KIND, False), "v2alpha2": ("podgroups", "PodGroup", True)}
+    kinds = {"v2": ("queues", QUEUE_KIND, False), "v2alpha2": ("podgroups", "PodGroup", True)}
     name, kind, namespaced = kinds.get(version, kinds["v2"])
     served = {"name": name, "singularName": "", "kind": kind, "namespaced": namespaced, "verbs": ["get", "list"]}
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": f"scheduling.run.ai/{version}", "resources": [served]}
@@ -465,8 +469,8 @@ def a_crowd(attacker: Hostile) -> Outcome:
 @attack(SYNCED, "the release by what was installed", ALL)
 def a_pod_that_passes_for_kai_scheduler(attacker: Hostile) -> Outcome:
     """A pod that passes for KAI Scheduler, with the tag of another release."""
-    labels = {"app": kai.SCHEDULERS[0]}
-    return attacker.pod("forged", namespace=kai.NAMESPACE, labels=labels, image="registry.invalid/scheduler:v0.1.0")
+    labels = {"app": KAI_SCHEDULERS[0]}
+    return attacker.pod("forged", namespace=KAI_NAMESPACE, labels=labels, image="registry.invalid/scheduler:v0.1.0")
 
 
 @attack(SYNCED, "one printable line of each text", ALL)
@@ -477,7 +481,7 @@ def texts_for_the_terminal(attacker: Hostile) -> Outcome:
     return first_failure(
         [
             attacker.pod("text", notes=notes, image=f"registry.invalid/x:{TEXT}", container=container),
-            attacker.pod("text", namespace=kai.NAMESPACE, labels={"app": "scheduler"}, image=f"registry.invalid/x:{TEXT}"),
+            attacker.pod("text", namespace=KAI_NAMESPACE, labels={"app": "scheduler"}, image=f"registry.invalid/x:{TEXT}"),
         ]
     )
 
@@ -493,7 +497,7 @@ def records_of_helm(attacker: Hostile) -> Outcome:
         outcomes.append(attacker.secret(f"helm-{number}", labels=labels, stringData=data, type="helm.sh/release.v1"))
     if attacker.name == "own-kai":
         # So that the operator's run works on the tenant.
-        attacker.kube.delete(API_VERSION, KIND, "work")
+        attacker.kube.delete(QUEUE_API_VERSION, QUEUE_KIND, "work")
     return first_failure(outcomes)
 
 
@@ -516,10 +520,10 @@ def helm_record(name: str, namespace: str, version: int, **more: Any) -> str:
 @attack(SERVED, "a record that cannot be read is that tenant's; nothing unpacks it without a bound", ALL, own=True)
 def a_record_of_kai_scheduler(attacker: Hostile) -> Outcome:
     """In its own cluster, Helm's record of a KAI Scheduler that is not there, too large."""
-    release = helm_record(kai.RELEASE_NAME, kai.NAMESPACE, 1000, manifest=" " * UNPACKED)
+    release = helm_record(kai.RELEASE_NAME, KAI_NAMESPACE, 1000, manifest=" " * UNPACKED)
     labels = {"owner": "helm", "name": kai.RELEASE_NAME, "status": "deployed", "version": "1000"}
     name = f"sh.helm.release.v1.{kai.RELEASE_NAME}.v1000"
-    attacker.make("Secret", name, kai.NAMESPACE, labels=labels, stringData={"release": release}, type="helm.sh/release.v1")
+    attacker.make("Secret", name, KAI_NAMESPACE, labels=labels, stringData={"release": release}, type="helm.sh/release.v1")
     return True, "in the tenant"
 
 

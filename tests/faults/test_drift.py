@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubernetes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import QUEUE_API_VERSION, QUEUE_KIND, TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab, changed
 from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD
 
@@ -93,10 +92,10 @@ class Hand:
         self.host.kube.patch("v1", "Node", name, change)
 
     def queue(self) -> None:
-        self.tenant("own").kube.patch(API_VERSION, KIND, "work", {"spec": {"resources": {"gpu": {"limit": 1}}}})
+        self.tenant("own").kube.patch(QUEUE_API_VERSION, QUEUE_KIND, "work", {"spec": {"resources": {"gpu": {"limit": 1}}}})
 
     def shared_queue(self) -> None:
-        self.host.kube.delete(API_VERSION, KIND, "sharing")
+        self.host.kube.delete(QUEUE_API_VERSION, QUEUE_KIND, "sharing")
 
     def plugin(self) -> None:
         (chart,) = self.host.charts.glob("nvidia-device-plugin-*.tgz")

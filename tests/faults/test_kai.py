@@ -20,11 +20,16 @@ from typing import Any
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import (
+    GPU_GROUP_LABEL,
+    KAI_NAMESPACE,
+    RESERVATION_NAMESPACE,
+    RESERVED_GPU_NOTE,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import stand_in
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import Probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status import Observation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS
@@ -137,7 +142,7 @@ def lost(seen: Observation) -> list[str]:
     reserved = {
         (pod["metadata"]["labels"].get(GPU_GROUP_LABEL), pod["metadata"].get("annotations", {}).get(RESERVED_GPU_NOTE))
         for pod in seen.cluster
-        if pod["metadata"]["namespace"] == kai.RESERVATION_NAMESPACE and "deletionTimestamp" not in pod["metadata"]
+        if pod["metadata"]["namespace"] == RESERVATION_NAMESPACE and "deletionTimestamp" not in pod["metadata"]
     }
     removed = [f"{name} is gone" for name in sorted(names - seen.pods.keys())]
     return removed or [
@@ -337,7 +342,7 @@ def test_killed_before_every_step_of_a_downgrade(cluster: Scheduler, monkeypatch
     assert kill_before_every_step(cluster, OLD, monkeypatch) == steps_to(f"downgrade to {OLD}")
     cluster.settle(OLD)
     cluster.probe()
-    assert cluster.kube.get("v1", "Pod", stand_in.NAME, kai.NAMESPACE) is None
+    assert cluster.kube.get("v1", "Pod", stand_in.NAME, KAI_NAMESPACE) is None
 
 
 def test_an_operator_whose_image_is_missing_is_named_and_the_next_run_goes_on(cluster: Scheduler) -> None:
@@ -348,9 +353,9 @@ def test_an_operator_whose_image_is_missing_is_named_and_the_next_run_goes_on(cl
 
 
 def test_a_webhook_without_its_backend_comes_back(cluster: Scheduler) -> None:
-    cluster.kube.patch("apps/v1", "Deployment", kai.OPERATOR, {"spec": {"replicas": 0}}, kai.NAMESPACE)
+    cluster.kube.patch("apps/v1", "Deployment", kai.OPERATOR, {"spec": {"replicas": 0}}, KAI_NAMESPACE)
     time.sleep(5)
-    cluster.kube.delete("apps/v1", "Deployment", "admission", kai.NAMESPACE)
+    cluster.kube.delete("apps/v1", "Deployment", "admission", KAI_NAMESPACE)
     assert "parts" in cluster.scheduler(OLD, check_mode=True)["diff"]["after"]
     assert "parts" in cluster.settle(OLD)["diff"]["after"]
     cluster.probe()
@@ -361,7 +366,7 @@ def test_a_release_that_helm_left_pending_is_finished(cluster: Scheduler) -> Non
         kube = Kube.connect(kubeconfig=str(cluster.kubeconfig))
         # The images come first.
         deadline = time.monotonic() + 150
-        while not kube.list("v1", "Secret", kai.NAMESPACE, "owner=helm,status=pending-upgrade"):
+        while not kube.list("v1", "Secret", KAI_NAMESPACE, "owner=helm,status=pending-upgrade"):
             assert time.monotonic() < deadline
             # Without hooks helm is done within a second or two.
             time.sleep(0.02)
@@ -370,7 +375,7 @@ def test_a_release_that_helm_left_pending_is_finished(cluster: Scheduler) -> Non
     threading.Thread(target=kill_when_pending).start()
     with pytest.raises(TenancyError):
         cluster.scheduler(OLD, values={"scheduler": {"placementStrategy": "spread"}})
-    found = cluster.helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
+    found = cluster.helm.release(kai.RELEASE_NAME, KAI_NAMESPACE)
     assert found is not None
     assert found.status.startswith("pending")
     steps = [step["step"] for step in cluster.settle(OLD)["steps"]]

@@ -22,10 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import (
+    FRACTION_NOTE,
+    GPU_UUID,
+    MEMORY_NOTE,
+    QUEUE_LABEL,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, GPU_UUID, MEMORY_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_ledger_info
 from ansible_collections.kubegpu.tenancy.tests.faults.attacks import (
     ATTACKS,

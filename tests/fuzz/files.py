@@ -15,12 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm_output import error_message, violations
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import read_kubeconfig
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import DEEPEST, depth, load_documents, parse_json
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.kubeconfig import ENTRIES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.validation import parse as parse_daemon
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.values import Undone, edit, undo
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.validation import error_message, violations
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines, without_names
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import plan, values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import assigned
@@ -138,7 +139,7 @@ def _folder() -> TemporaryDirectory[str]:
 def _of_others(config: Object | None, context: str) -> Any:
     """Return what a kubeconfig holds of others, types and quotes of values included."""
     kept = {key: value for key, value in (config or {}).items() if key not in ("apiVersion", "kind", "current-context")}
-    for kind in plan.ENTRIES:
+    for kind in ENTRIES:
         kept[kind] = [entry for entry in kept.get(kind) or [] if entry["name"] != context]
     return _told({key: value for key, value in kept.items() if value})
 

@@ -21,6 +21,7 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.filter.info import info
 from ansible_collections.kubegpu.tenancy.plugins.filter.summary import summary
 from ansible_collections.kubegpu.tenancy.plugins.inventory.vclusters import groups, host_variables
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import GPU_GROUP_LABEL, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import ENDED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
@@ -113,8 +114,8 @@ def _objects(profile: str) -> list[Object]:
         )
     )
     reserves, gpu = (
-        {"app": "kai-resource-reservation", nodes.GPU_GROUP_LABEL: GROUP},
-        {nodes.RESERVED_GPU_NOTE: "GPU-9f3e4c1a-0000-4000-8000-000000000003"},
+        {"app": "kai-resource-reservation", GPU_GROUP_LABEL: GROUP},
+        {RESERVED_GPU_NOTE: "GPU-9f3e4c1a-0000-4000-8000-000000000003"},
     )
     spec = {
         "nodeName": "gpu-web",
@@ -314,9 +315,7 @@ def check_only_about_evil(profile: str, more: Sequence[Object] = (), but: Sequen
 _VALUES = st.sampled_from(
     [*{*LABELS.values()}, "", "true", "q", "evil", "web", GROUP, "kai-resource-reservation", "x" * 63, "default-queue"]
 )
-_KEYS = st.sampled_from(
-    [*LABELS, nodes.GPU_GROUP_LABEL + "/x", "app.kubernetes.io/name", "x", "kubegpu.tenancy/scheduler-version"]
-)
+_KEYS = st.sampled_from([*LABELS, GPU_GROUP_LABEL + "/x", "app.kubernetes.io/name", "x", "kubegpu.tenancy/scheduler-version"])
 _NOTE_KEYS = st.sampled_from([*NOTES, "x", "kubectl.kubernetes.io/last-applied-configuration", "run.ai/x", "priorityClassName"])
 _NOTES = (
     st.sampled_from(
@@ -332,8 +331,8 @@ _NAMESPACES = st.sampled_from(
 _PASSING = st.sampled_from(
     [
         *[({}, "")] * 8,
-        ({"app": "kai-resource-reservation", nodes.GPU_GROUP_LABEL: GROUP}, "kai-resource-reservation"),
-        ({nodes.GPU_GROUP_LABEL: GROUP}, "default"),
+        ({"app": "kai-resource-reservation", GPU_GROUP_LABEL: GROUP}, "kai-resource-reservation"),
+        ({GPU_GROUP_LABEL: GROUP}, "default"),
         ({"app": "kai-scheduler-default"}, "kai-scheduler"),
         ({"app": "vcluster", "release": "ml", "chart": "vcluster-0.1.0"}, "default"),
         ({"app": "vcluster", "vcluster-name": "ml"}, ""),

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import parse_gpus, parse_minor
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.nvidia import parse_gpus, parse_minor
 from ansible_collections.kubegpu.tenancy.tests.gpu import kubelet
 from ansible_collections.kubegpu.tenancy.tests.gpu.nvml import QUESTIONS, UUID, Answer, Nvml, unsupported
 

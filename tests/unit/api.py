@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CILIUM
 
 Object = dict[str, Any]
@@ -221,13 +221,13 @@ class InMemoryApi:
 
     def _require_kind(self, api_version: str, kind: str) -> None:
         if not self.served(api_version, kind):
-            raise TenancyError(f"The API server has no {kind} in {api_version}: is its CRD installed?", status=404)
+            raise ApiError(f"The API server has no {kind} in {api_version}: is its CRD installed?", status=404)
 
     def _require(self, what: str, api_version: str, kind: str, name: str, namespace: str | None) -> Object:
         self._require_kind(api_version, kind)
         found = self._find(api_version, kind, name, namespace)
         if found is None:
-            raise TenancyError(f"{what} {kind} {name} failed: not found", status=404)
+            raise ApiError(f"{what} {kind} {name} failed: not found", status=404)
         return found
 
     def _store(self, before: Object, after: Object) -> Object:
@@ -323,16 +323,16 @@ class InMemoryApi:
                 metadata["name"] = f"{metadata['generateName']}{next(self._counter)}"
             self._welcome(f"Creating {kind} {metadata['name']} failed", metadata.get("namespace"))
             if self._key(definition) in self.objects:
-                raise TenancyError(f"Creating {kind} {metadata['name']} failed: it already exists", status=409)
+                raise ApiError(f"Creating {kind} {metadata['name']} failed: it already exists", status=409)
             stored = self.put(definition)
         return self._wrote("create", stored)
 
     def _welcome(self, what: str, namespace: str | None) -> None:
         home = self.objects.get(("v1", "Namespace", None, namespace)) if namespace else None
         if home is not None and "deletionTimestamp" in home["metadata"]:
-            raise TenancyError(f"{what}: namespace {namespace} is being terminated", status=403)
+            raise ApiError(f"{what}: namespace {namespace} is being terminated", status=403)
         if self.strict and namespace and home is None:
-            raise TenancyError(f"{what}: namespace {namespace} not found", status=404)
+            raise ApiError(f"{what}: namespace {namespace} not found", status=404)
 
     def apply(self, definition: Object) -> Object:
         api_version, kind, metadata = definition["apiVersion"], definition["kind"], definition["metadata"]
@@ -368,7 +368,7 @@ class InMemoryApi:
     @staticmethod
     def _unchanged_since(metadata: Object, existing: Object, what: str) -> None:
         if metadata.get("resourceVersion") not in (None, existing["metadata"]["resourceVersion"]):
-            raise TenancyError(f"{what} failed: the object has been modified", status=409)
+            raise ApiError(f"{what} failed: the object has been modified", status=409)
 
     @staticmethod
     def _as_stored(body: Object) -> Object:
@@ -416,14 +416,14 @@ class InMemoryApi:
         self._enter("metrics", "Pod")
         self._require("Reading the metrics of", "v1", "Pod", pod, namespace)
         if pod not in self.pod_metrics:
-            raise TenancyError(f"Reading the metrics of Pod {pod}: error trying to reach service", status=503)
+            raise ApiError(f"Reading the metrics of Pod {pod}: error trying to reach service", status=503)
         return self.pod_metrics[pod]
 
     def read_file(self, pod: str, namespace: str, container: str, path: str) -> str:
         self._enter("read_file", "Pod")
         self._require(f"Reading {path} in", "v1", "Pod", pod, namespace)
         if pod not in self.pod_files:
-            raise TenancyError(f"Reading {path} in Pod {pod} failed: command terminated with exit code 1", status=None)
+            raise ApiError(f"Reading {path} in Pod {pod} failed: command terminated with exit code 1", status=None)
         return self.pod_files[pod]
 
 

@@ -13,13 +13,21 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import (
+    FRACTION_NOTE,
+    GPU_GROUP_LABEL,
+    HOST_SCHEDULER_LABEL,
+    MEMORY_NOTE,
+    NODE_LABEL,
+    RESERVED_GPU_NOTE,
+    TENANT_LABEL,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL, OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics import facts as metrics
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes import facts as nodes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant import facts as tenant
@@ -125,12 +133,12 @@ LABELS = {
     "release": "ml",
     "chart": "vcluster-0.1.0",
     "vcluster-name": "ml",
-    vc.TENANT_LABEL: "ml",
-    vc.HOST_SCHEDULER_LABEL: "kai",
+    TENANT_LABEL: "ml",
+    HOST_SCHEDULER_LABEL: "kai",
     tenant.RECORD_LABEL: "verified",
     metrics.LABEL: metrics.KAI,
-    nodes.GPU_GROUP_LABEL: "g",
-    nodes.NODE_LABEL + "ml": "true",
+    GPU_GROUP_LABEL: "g",
+    NODE_LABEL + "ml": "true",
     vc.LISTED_CLASS: "basic",
     "kai.scheduler/queue": "q",
     MARKER_LABEL: "ml",
@@ -147,9 +155,9 @@ NOTES = {
     "vcluster.loft.sh/name": "other",
     "vcluster.loft.sh/namespace": "other",
     "vcluster.loft.sh/force-sync": "true",
-    nodes.FRACTION_NOTE: "sNaN",
-    nodes.MEMORY_NOTE: "1e999999999",
-    nodes.RESERVED_GPU_NOTE: "GPU-9f3e4c1a-0000-4000-8000-000000000003",
+    FRACTION_NOTE: "sNaN",
+    MEMORY_NOTE: "1e999999999",
+    RESERVED_GPU_NOTE: "GPU-9f3e4c1a-0000-4000-8000-000000000003",
     "pod-group-name": "x",
 }
 KINDS = {

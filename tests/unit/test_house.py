@@ -84,8 +84,35 @@ def imports(name: str) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+            module = ".".join(filter(None, [*_package(name, node.level), node.module]))
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
     return found
+
+
+def _package(name: str, level: int) -> list[str]:
+    """Return the package that a relative import of a file begins at, one level up for each dot after the first; nothing for an absolute one."""
+    own = ["ansible_collections", "kubegpu", "tenancy", "plugins", *name.split("/")[:-1]]
+    return own[: len(own) - level + 1] if level else []
+
+
+def test_subjects_are_handed_their_adapters():
+    """So that a double can take their place. Names of types are no use of them."""
+    subjects = [
+        name
+        for name in FILES
+        if name.startswith("module_utils/_") and name.split("/")[1] not in ("_adapters", "_common", "_kernel")
+    ]
+    at_run_time = {
+        name: {node.module or "" for node in TREES[name].body if isinstance(node, ast.ImportFrom)} for name in subjects
+    }
+    assert not {name for name, found in at_run_time.items() if any("_adapters" in module for module in found)}
+
+
+def test_own_code_is_imported_by_relative_names():
+    absolute = "ansible_collections.kubegpu."
+    assert not {
+        name for name, tree in TREES.items() for node in ast.walk(tree) if absolute in (getattr(node, "module", None) or "")
+    }
 
 
 def test_a_module_holds_little_logic():

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.nvkind_output import nvkind_error
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.nvidia import Gpu
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu, nvkind_error
 
 DOUBLE = Path(__file__).parents[1] / "doubles/nvkind.py"
 GPUS = [Gpu(index, f"GPU-{index:04x}", index) for index in range(4)]

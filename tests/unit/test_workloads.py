@@ -13,11 +13,18 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import FACTS, SCHEDULER_NAME, dotted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, GPU_RESOURCE, MEMORY_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import LOWEST_PRIORITY, POD_GROUP, POD_GROUP_NOTE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import (
+    FRACTION_NOTE,
+    GPU_RESOURCE,
+    KAI_SCHEDULER_NAME,
+    MEMORY_NOTE,
+    POD_GROUP,
+    POD_GROUP_NOTE,
+    QUEUE_LABEL,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import FACTS, dotted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import LOWEST_PRIORITY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import LEAST_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, leaves
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import recipe
@@ -88,7 +95,7 @@ def asked_of_kai(example: Path) -> Iterator[str]:
 def test_a_pod_is_placed_by_kai_scheduler_in_a_leaf_queue_that_has_room(example):
     assert list(pods(example))
     for pod, count in pods(example):
-        assert pod["spec"]["schedulerName"] == SCHEDULER_NAME
+        assert pod["spec"]["schedulerName"] == KAI_SCHEDULER_NAME
         name = pod["metadata"]["labels"][QUEUE_LABEL]
         for tree in QUEUES.values():
             assert name in {queue.name for queue in leaves(tree)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
 
@@ -52,7 +53,7 @@ OBJECTS = [
         "Namespace",
         "tenant-team-ml",
         None,
-        OWNED_LABELS | {facts.TENANT_LABEL: "team-ml"},
+        OWNED_LABELS | {TENANT_LABEL: "team-ml"},
         metadata={"annotations": {facts.TRUST_ANNOTATION: "partial", facts.SCHEDULER_ANNOTATION: "v0.13.1"}},
     ),
     item(

@@ -11,13 +11,26 @@ import json
 import os
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import CUT_SHORT, Programs, last_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import CLUSTER_LABEL, NETWORK, NVKIND_VARIABLES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import nvkind_error
+from .._common.documents import Unreadable, parse_json
+from .._common.errors import CommandFailed, TenancyError
+from .._common.text import shown
+from .nvkind_output import nvkind_error
+from .programs import CUT_SHORT, Programs, last_lines
 
+# kind v0.33.0, pkg/cluster/internal/providers/docker/constants.go.
+CLUSTER_LABEL = "io.x-k8s.kind.cluster"
+# Variables that must not reach nvkind, as of commit 24c190e. All but the last set its flags (cmd/nvkind/cluster_create.go), and
+# KIND_CLUSTER_RETAIN sets two at once, which no value suits. With the last, `kind get nodes` prints a line more, of which nvkind
+# takes every word for a node.
+NVKIND_VARIABLES = (
+    "KIND_CLUSTER_NAME",
+    "KIND_CLUSTER_IMAGE",
+    "KIND_CLUSTER_RETAIN",
+    "KIND_CLUSTER_CONFIG_TEMPLATE",
+    "KIND_CLUSTER_CONFIG_VALUES",
+    "NVKIND_SKIP_GPU_SETUP",
+    "KIND_EXPERIMENTAL_PROVIDER",
+)
 # How to get a program that is missing.
 PROGRAMS = {
     "docker": "install Docker",
@@ -47,22 +60,22 @@ class Docker(Programs):
         if rc != 0:
             said, printed = last_lines(err), last_lines(out)
             message = said.strip() or printed.strip() or f"exit status {rc}"
-            raise TenancyError(f"{what} failed: {message}", rc=rc, stdout=printed, stderr=said)
+            raise CommandFailed(f"{what} failed: {message}", rc=rc, stdout=printed, stderr=said)
         return out
 
     def _listed(self, label: str) -> list[str]:
         """Return the IDs of containers by label, running or not."""
         return self._call("docker ps", [self.program("docker"), "ps", "--all", "--quiet", "--filter", f"label={label}"]).split()
 
-    def has_network(self) -> bool:
-        """Tell whether Docker has the network that kind puts all clusters into."""
-        listing = [self.program("docker"), "network", "ls", "--quiet", "--filter", f"name=^{NETWORK}$"]
+    def has_network(self, name: str) -> bool:
+        """Tell whether Docker has a network."""
+        listing = [self.program("docker"), "network", "ls", "--quiet", "--filter", f"name=^{name}$"]
         return bool(self._call("docker network ls", listing).strip())
 
-    def remove_network(self) -> None:
-        """Remove kind's network, if there is one."""
-        if self.has_network():
-            self._call("docker network rm", [self.program("docker"), "network", "rm", NETWORK])
+    def remove_network(self, name: str) -> None:
+        """Remove a network, if there is one."""
+        if self.has_network(name):
+            self._call("docker network rm", [self.program("docker"), "network", "rm", name])
 
     def others(self, cluster: str) -> bool:
         """Tell whether there are nodes of other clusters."""
@@ -127,11 +140,11 @@ class Docker(Programs):
         }
         try:
             self._bounded("nvkind cluster create", timeout, args + _image(image), prefix=unset, **environment)
-        except TenancyError as exc:
-            if exc.details["rc"] in CUT_SHORT:
+        except CommandFailed as exc:
+            if exc.rc in CUT_SHORT:
                 raise
-            reason = nvkind_error(exc.details["stderr"]) or exc.message
-            raise TenancyError(f"nvkind cluster create ended with status {exc.details['rc']}: {reason}", **exc.details) from exc
+            reason = nvkind_error(exc.stderr) or exc.message
+            raise exc.saying(f"nvkind cluster create ended with status {exc.rc}: {reason}") from exc
 
     def _bounded(
         self,
@@ -145,11 +158,11 @@ class Docker(Programs):
         """Run a program for at most ``timeout`` seconds."""
         try:
             self._call(what, [*prefix, "timeout", "--kill-after=10", str(timeout), *args], data, **environment)
-        except TenancyError as exc:
-            if exc.details["rc"] not in CUT_SHORT:
+        except CommandFailed as exc:
+            if exc.rc not in CUT_SHORT:
                 raise
-            end = f"{'' if exc.details['rc'] == _LATE else 'was killed, or '}did not end within {timeout} s"
-            raise TenancyError(f"{what} {end}: {exc.message}", **exc.details) from exc
+            end = f"{'' if exc.rc == _LATE else 'was killed, or '}did not end within {timeout} s"
+            raise exc.saying(f"{what} {end}: {exc.message}") from exc
 
     def delete_cluster(self, name: str, kubeconfig: str) -> None:
         """Delete a cluster with kind, because nvkind has no such command."""

@@ -11,9 +11,9 @@ import os
 import tempfile
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Runner, last_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from .._common.documents import Unreadable, parse_json
+from .._common.errors import TenancyError
+from .programs import Runner, last_lines
 
 # dockerd is where only root's PATH leads.
 PATH = "/usr/local/sbin:/usr/sbin:/sbin"

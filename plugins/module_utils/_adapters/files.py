@@ -14,10 +14,10 @@ import os
 import pwd
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.folders import Folder, Held, Identity, reach
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write, stamp
+from .._common.documents import LARGEST
+from .._common.errors import TenancyError
+from .._common.values import Write, stamp
+from .folders import Folder, Held, Identity, reach
 
 # Kernel files take a value in place; nothing can be renamed onto them.
 IN_PLACE = ("/proc/", "/sys/")

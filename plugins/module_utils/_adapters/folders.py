@@ -22,8 +22,8 @@ import pwd
 import stat
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from .._common.documents import LARGEST
+from .._common.errors import TenancyError
 
 # Device and inode: no two folders that exist have the same.
 Identity = tuple[int, int]

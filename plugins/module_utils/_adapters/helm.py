@@ -21,24 +21,15 @@ import tarfile
 import tempfile
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import CUT_SHORT, Runner, last_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import (
-    DEEPEST,
-    LARGEST,
-    Unreadable,
-    depth,
-    load_document,
-    load_documents,
-    parse_json,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, moment, stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import NOT_FOUND, UPGRADE_ARGUMENTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.validation import UNKNOWN_KEYS, error_message, violations
+from .._common.documents import DEEPEST, LARGEST, Unreadable, depth, load_document, load_documents, parse_json
+from .._common.errors import CommandFailed, TenancyError, refuse
+from .._common.quantity import whole
+from .._common.secrets import without_password
+from .._common.text import shown
+from .._common.values import Values, moment, stamp
+from .._common.wait import Deadline
+from .helm_output import NOT_FOUND, UNKNOWN_KEYS, UPGRADE_ARGUMENTS, error_message, violations
+from .programs import CUT_SHORT, Runner, last_lines
 
 # Documented by the fragment kubegpu.tenancy._helm.
 HELM_ARG_SPEC: dict[str, t.Any] = {
@@ -208,7 +199,7 @@ class Helm:
         if rc != 0:
             said = last_lines(err)
             if _OUT_OF_MEMORY in err:
-                raise TenancyError(
+                raise CommandFailed(
                     f"helm {args[0]} needs more than {MEMORY // 1024} MiB of memory. A release's record in the cluster may be larger than any "
                     "chart makes it.",
                     rc=rc,
@@ -216,7 +207,7 @@ class Helm:
                 )
             ended = f" after {seconds} s" if bound and rc in CUT_SHORT else ""
             message = error_message(said) or last_lines(out).strip() or f"exit status {rc}"
-            raise TenancyError(f"helm {args[0]} failed{ended}: {message}", rc=rc, stderr=said)
+            raise CommandFailed(f"helm {args[0]} failed{ended}: {message}", rc=rc, stderr=said)
         return out
 
     def major(self) -> int:
@@ -295,9 +286,8 @@ class Helm:
         args = ["template", name, *chart.args(), "--namespace", namespace, *served, "--values", "-"]
         try:
             return self._helm(*args, data=json.dumps(values))
-        except TenancyError as exc:
-            stderr: str = exc.details["stderr"]
-            refuse(violations(stderr, self._defaults(chart) if UNKNOWN_KEYS in stderr else {}))
+        except CommandFailed as exc:
+            refuse(violations(exc.stderr, self._defaults(chart) if UNKNOWN_KEYS in exc.stderr else {}))
             raise
 
     def _defaults(self, chart: Chart) -> Values:
@@ -329,4 +319,4 @@ def _utc(time: str) -> str:
 
 
 def _is_not_found(error: TenancyError) -> bool:
-    return str(error.details.get("stderr")).rstrip().endswith(NOT_FOUND)
+    return isinstance(error, CommandFailed) and error.stderr.rstrip().endswith(NOT_FOUND)

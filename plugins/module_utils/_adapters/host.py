@@ -15,12 +15,11 @@ import os
 import socket
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import Programs
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import PROGRAMS, TOOLKIT_CONFIG
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu, parse_gpus, parse_minor
+from .._common.errors import CommandFailed, TenancyError
+from .._common.nvidia import PROGRAMS, TOOLKIT_CONFIG, Gpu, parse_gpus, parse_minor
+from .._common.quantity import whole
+from .._common.wait import Deadline, wait_for
+from .programs import Programs
 
 # See linux/capability.h.
 CAP_SYS_RESOURCE = 24
@@ -39,7 +38,7 @@ class Host(Programs):
             raise TenancyError("workers: asks for GPUs, but this host has no nvidia-smi: is NVIDIA's driver installed?")
         rc, out, err = self._run([binary, "-L"])
         if rc != 0:
-            raise TenancyError(f"nvidia-smi -L failed: {err.strip() or out.strip()}", rc=rc)
+            raise CommandFailed(f"nvidia-smi -L failed: {err.strip() or out.strip()}", rc=rc)
         minors = (parse_minor(_read(path)) for path in glob.glob("/proc/driver/nvidia/gpus/*/information"))
         return parse_gpus(out, dict(minor for minor in minors if minor))
 

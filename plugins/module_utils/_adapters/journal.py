@@ -18,7 +18,9 @@ import os
 import typing as t
 import urllib.parse
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import (
+from .._common.documents import LARGEST, parse_json
+from .._common.errors import TenancyError
+from .files import (
     Seen,
     is_kernel_file,
     last_write,
@@ -30,9 +32,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files im
     remove_file,
     write_file,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.folders import Identity, reach, temporary_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from .folders import Identity, reach, temporary_of
 
 DIRECTORY = "/var/lib/kubegpu/journal"
 

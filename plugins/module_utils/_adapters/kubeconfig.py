@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, load_document
+from .._common.documents import LARGEST, load_document
 
 
 def read_kubeconfig(path: str) -> dict[str, t.Any] | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import written
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.folders import Held, Identity, reach
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
+from .._common.errors import TenancyError
+from .._common.values import Write
+from .files import written
+from .folders import Held, Identity, reach
 
 
 class KubeconfigFile:

@@ -10,19 +10,17 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import last_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-
-Object = dict[str, t.Any]
+from .._common.documents import Unreadable, parse_json
+from .._common.text import shown
+from .._common.values import JsonObject
+from .programs import last_lines
 
 # Seconds for such a program. Those of clouds take about one; one that waits for somebody to log in never ends here.
 SECONDS = 60
 
 
-def complaint(program: Object, folder: str | None, seconds: float = SECONDS) -> str:
+def complaint(program: JsonObject, folder: str | None, seconds: float = SECONDS) -> str:
     """Run the program once more, and return why it gives no credentials, as a clause that begins with its name.
 
     :arg program: the kubeconfig's ``exec``.
@@ -45,16 +43,16 @@ def complaint(program: Object, folder: str | None, seconds: float = SECONDS) -> 
     return f"{named} {_flaw(done.stdout, program)}"
 
 
-def overdue(program: Object, seconds: float) -> str:
+def overdue(program: JsonObject, seconds: float) -> str:
     """Return what to say of a program that did not end."""
     return f"{_named(program)} did not end within {seconds:g} s. Where it waits for somebody to log in, log in before"
 
 
-def _named(program: Object) -> str:
+def _named(program: JsonObject) -> str:
     return f"the program {shown(program.get('command'))}, which the kubeconfig names for its credentials,"
 
 
-def _run(program: Object, folder: str | None, seconds: float) -> subprocess.CompletedProcess[bytes]:
+def _run(program: JsonObject, folder: str | None, seconds: float) -> subprocess.CompletedProcess[bytes]:
     info = {"apiVersion": program.get("apiVersion"), "kind": "ExecCredential", "spec": {"interactive": False}}
     more = {item["name"]: item["value"] for item in program.get("env") or []}
     return subprocess.run(
@@ -68,7 +66,7 @@ def _run(program: Object, folder: str | None, seconds: float) -> subprocess.Comp
     )
 
 
-def _flaw(output: bytes, program: Object) -> str:
+def _flaw(output: bytes, program: JsonObject) -> str:
     """Return what is wrong with what the program printed; without a part of it, which may be a token."""
     try:
         answer = parse_json(output)

@@ -19,19 +19,21 @@ import threading
 import typing as t
 import urllib.parse
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.answers import Answer, Oversized, Pool, within
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_program import SECONDS, complaint, overdue
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import Most, Object, Pages, checked, parsed
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import Failure, classify, message_of, repeat
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.current import chosen, program_of
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as core
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
+
+from .._common.documents import LARGEST, parse_json
+from .._common.errors import ApiError, TenancyError
+from .._common.kubeconfig import chosen, program_of
+from .._common.secrets import without_password
+from .._common.text import shown
+from .._common.values import JsonObject
+from .._common.wait import Deadline
+from .answers import Answer, Oversized, Pool, within
+from .kubeconfig import kubeconfig_exists, read_kubeconfig
+from .kubeconfig_program import SECONDS, complaint, overdue
+from .objects import Most, Pages, checked, parsed
+from .retry import Failure, classify, message_of, repeat
 
 try:
     import urllib3
@@ -91,7 +93,7 @@ _MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, ssl.S
 Result = t.TypeVar("Result")
 
 
-def ask(kubeconfig: Object, path: str, timeout: float = 5) -> Object:
+def ask(kubeconfig: JsonObject, path: str, timeout: float = 5) -> JsonObject:
     """Make one authenticated GET, without the discovery of kinds that a client begins with.
 
     For waits for an API server that may not answer yet. The server's certificate is verified.
@@ -106,7 +108,7 @@ def ask(kubeconfig: Object, path: str, timeout: float = 5) -> Object:
         return parsed(f"GET {path}", get(path))
 
 
-def ask_list(kubeconfig: Object, path: str, timeout: float = 30) -> list[Object]:
+def ask_list(kubeconfig: JsonObject, path: str, timeout: float = 30) -> list[JsonObject]:
     """Return all objects of a list, read page by page as ``ask`` reads; each has metadata of the form of the API.
 
     :arg path: of the list, such as ``/apis/scheduling.run.ai/v2/queues``.
@@ -125,7 +127,7 @@ def ask_list(kubeconfig: Object, path: str, timeout: float = 30) -> list[Object]
 
 
 @contextlib.contextmanager
-def _asking(kubeconfig: Object, path: str, deadline: Deadline) -> t.Iterator[t.Callable[[str], bytes]]:
+def _asking(kubeconfig: JsonObject, path: str, deadline: Deadline) -> t.Iterator[t.Callable[[str], bytes]]:
     """Provide the call that makes one GET and returns the body; all of its calls together end by the deadline.
 
     :arg path: the first one, for the error of a malformed kubeconfig.
@@ -164,7 +166,7 @@ def _malformed(what: str, exc: BaseException) -> TenancyError:
     return Failure(f"the kubeconfig is malformed: {type(exc).__name__} {exc}", permanent=True).error(what)
 
 
-def _tls(cluster: Object, user: Object) -> ssl.SSLContext:
+def _tls(cluster: JsonObject, user: JsonObject) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=_decoded(cluster["certificate-authority-data"]))
     # As kubectl does: Python 3.13 would also refuse certificates that lack extensions nobody needs here.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -190,9 +192,8 @@ def check_proxy(url: str | None) -> None:
     """
     scheme = (url or "http://").partition("://")[0].lower()
     if scheme not in PROXY_SCHEMES:
-        raise TenancyError(
+        raise ApiError(
             f"The proxy {without_password(str(url))} is of kind {scheme}, which is not supported. Name one that begins with http:// or https://.",
-            status=None,
             permanent=True,
         )
 
@@ -201,7 +202,7 @@ def _decoded(data: str) -> str:
     return base64.b64decode(data).decode()
 
 
-def _entries(kubeconfig: t.Any, context: str | None) -> tuple[Object, Object]:
+def _entries(kubeconfig: t.Any, context: str | None) -> tuple[JsonObject, JsonObject]:
     """Return the cluster and the user by which a kubeconfig leads to a server; empty where it is none.
 
     :arg kubeconfig: path, content, or None.
@@ -214,9 +215,8 @@ def _entries(kubeconfig: t.Any, context: str | None) -> tuple[Object, Object]:
 class Kube:
     """Verbs over one API server.
 
-    Every method raises TenancyError when the server cannot be reached or refuses; ``status`` in its details is the HTTP
-    status (None when there was no answer), ``permanent`` marks what no waiting mends. Calls that may be made twice are
-    repeated for a few seconds, see ``retry``. What could not be read is an error, never "nothing there".
+    Every method raises ApiError when the server cannot be reached or refuses. Calls that may be made twice are repeated for a few
+    seconds, see ``retry``. What could not be read is an error, never "nothing there".
 
     In check mode nothing may call the writing verbs: modules decide that, so that what they predict follows the same path.
     Threads may share it.
@@ -270,7 +270,7 @@ class Kube:
 
     def _object(
         self, what: str, api_version: str, kind: str, verb: t.Callable[..., t.Any], *args: t.Any, **kwargs: t.Any
-    ) -> Object:
+    ) -> JsonObject:
         """Return the object that the server answers to a verb; the client's own objects cost more than the call."""
         return checked(what, parsed(what, self._text(what, verb, *args, **kwargs), LARGEST_ANSWER), api_version, kind)
 
@@ -290,9 +290,9 @@ class Kube:
             try:
                 return self._discovered(what, wanted)
             except ResourceNotFoundError as exc:
-                raise TenancyError(f"{what} failed: the API group answers at times only.", status=None) from exc
+                raise ApiError(f"{what} failed: the API group answers at times only.") from exc
 
-    def _discovered(self, what: str, wanted: Object) -> t.Any:
+    def _discovered(self, what: str, wanted: JsonObject) -> t.Any:
         try:
             return self._call(what, lambda: self._client.resources.get(**wanted))
         except _MALFORMED as exc:
@@ -302,8 +302,8 @@ class Kube:
     def _kinds(self, what: str, path: str) -> set[str]:
         try:
             answer = parsed(what, self._get(what, path))
-        except TenancyError as exc:
-            if exc.details.get("status") == 404:
+        except ApiError as exc:
+            if exc.status == 404:
                 return set()
             raise
         try:
@@ -318,18 +318,18 @@ class Kube:
     def _require(self, api_version: str, kind: str) -> t.Any:
         resource = self._resource(api_version, kind)
         if resource is None:
-            raise TenancyError(f"The API server has no {kind} in {api_version}: is its CRD installed?", status=404)
+            raise ApiError(f"The API server has no {kind} in {api_version}: is its CRD installed?", status=404)
         return resource
 
-    def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object | None:
+    def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> JsonObject | None:
         """Return one object, or None when it or its kind does not exist."""
         resource = self._resource(api_version, kind)
         if resource is None:
             return None
         try:
             return self._object(f"Reading {kind} {name}", api_version, kind, resource.get, name=name, namespace=namespace)
-        except TenancyError as exc:
-            if exc.details.get("status") == 404:
+        except ApiError as exc:
+            if exc.status == 404:
                 return None
             raise
 
@@ -340,7 +340,7 @@ class Kube:
         namespace: str | None = None,
         label_selector: str | None = None,
         field_selector: str | None = None,
-    ) -> list[Object]:
+    ) -> list[JsonObject]:
         """Return all objects that match, read page by page; an empty list when the kind does not exist."""
         resource = self._resource(api_version, kind)
         if resource is None:
@@ -353,14 +353,14 @@ class Kube:
         pages = Pages(what, lambda limit, more: read(limit=limit, _continue=more or None), lambda: end - clock(), PAGE, LIST)
         try:
             items = pages.read()
-        except TenancyError as exc:
+        except ApiError as exc:
             # What the client discovered may be older than the removal of a CRD.
-            if exc.details.get("status") == 404:
+            if exc.status == 404:
                 return []
             raise
         return [checked(what, item, api_version, kind) for item in items]
 
-    def create(self, definition: Object) -> Object:
+    def create(self, definition: JsonObject) -> JsonObject:
         """Create an object, and return it as the server has it.
 
         It is repeated only where the server surely did nothing. Where one of our own attempts did create it after all, which
@@ -382,15 +382,15 @@ class Kube:
                 namespace=metadata.get("namespace"),
                 field_manager=FIELD_MANAGER,
             )
-        except TenancyError as exc:
-            if name and exc.details.get("status") == 409 and exc.details.get("attempts"):
+        except ApiError as exc:
+            if name and exc.status == 409 and exc.attempts > 1:
                 existing = self.get(api_version, kind, name, metadata.get("namespace"))
                 managers = (entry.get("manager") for entry in (existing or {"metadata": {}})["metadata"].get("managedFields", []))
                 if existing and FIELD_MANAGER in managers:
                     return existing
             raise
 
-    def apply(self, definition: Object) -> Object:
+    def apply(self, definition: JsonObject) -> JsonObject:
         """Apply on the server's side as field manager ``kubegpu.tenancy``, and return the object.
 
         Fields of the definition are taken over from other managers; theirs that it does not name stay. A field that an
@@ -411,7 +411,7 @@ class Kube:
             force_conflicts=True,
         )
 
-    def patch(self, api_version: str, kind: str, name: str, body: Object, namespace: str | None = None) -> Object:
+    def patch(self, api_version: str, kind: str, name: str, body: JsonObject, namespace: str | None = None) -> JsonObject:
         """Merge a patch into an object, and return it; None as a value removes its key, and a list replaces a list.
 
         :arg body: with ``metadata.resourceVersion``, the object is changed only if it still is of that version. Whoever
@@ -441,15 +441,15 @@ class Kube:
         resource = self._resource(api_version, kind)
         if resource is None:
             return False
-        body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        body: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds
         try:
             self._text(f"Deleting {kind} {name}", resource.delete, name=name, namespace=namespace, body=body)
-        except TenancyError as exc:
-            if exc.details.get("status") == 404:
+        except ApiError as exc:
+            if exc.status == 404:
                 # An attempt before this one may have deleted it.
-                return "attempts" in exc.details
+                return exc.attempts > 1
             raise
         return True
 
@@ -481,14 +481,14 @@ class Kube:
         :arg seconds: only lines that are not older.
         :raises TenancyError: where the log cannot be read, with ``status`` 404 where the pod does not exist.
         """
-        query: Object = {"tailLines": lines, "limitBytes": LARGEST_LOG, "previous": str(previous).lower()}
+        query: JsonObject = {"tailLines": lines, "limitBytes": LARGEST_LOG, "previous": str(previous).lower()}
         query |= ({"container": container} if container else {}) | (
             {"sinceSeconds": max(1, seconds)} if seconds is not None else {}
         )
         try:
             return self._get(f"Reading the log of Pod {name}", f"/api/v1/namespaces/{namespace}/pods/{name}/log", query)
-        except TenancyError as exc:
-            if exc.details.get("status") == 400 and _NO_LOG_YET.search(exc.message):
+        except ApiError as exc:
+            if exc.status == 400 and _NO_LOG_YET.search(exc.message):
                 return ""
             raise
 
@@ -554,7 +554,7 @@ class Kube:
         return self._request(what, "GET", path, query)
 
     def _request(
-        self, what: str, method: str, path: str, query: dict[str, t.Any] | None = None, body: Object | None = None
+        self, what: str, method: str, path: str, query: dict[str, t.Any] | None = None, body: JsonObject | None = None
     ) -> str:
         def call() -> str:
             answer = self._client.client.call_api(
@@ -573,7 +573,7 @@ class Kube:
 
 
 def _connected(
-    module: AnsibleK8SModule | None, deadline: Deadline, auth: dict[str, t.Any], program: Object, folder: str | None
+    module: AnsibleK8SModule | None, deadline: Deadline, auth: dict[str, t.Any], program: JsonObject, folder: str | None
 ) -> DynamicClient:
     """Return the client that kubernetes.core would make, whose requests are bounded from the first one on.
 
@@ -589,7 +589,7 @@ def _connected(
     return core.k8sdynamicclient.K8SDynamicClient(client, discoverer=core.LazyDiscoverer)
 
 
-def _configuration(module: AnsibleK8SModule | None, auth: dict[str, t.Any], program: Object, folder: str | None) -> t.Any:
+def _configuration(module: AnsibleK8SModule | None, auth: dict[str, t.Any], program: JsonObject, folder: str | None) -> t.Any:
     """Return the client's configuration, with the credentials of the kubeconfig's program where it names one.
 
     :raises CoreException: where that program gives none; the client itself would go on without.

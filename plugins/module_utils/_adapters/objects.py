@@ -14,12 +14,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST, Unreadable, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-
-Object = dict[str, t.Any]
+from .._common.documents import LARGEST, Unreadable, parse_json
+from .._common.errors import ApiError, TenancyError
+from .._common.quantity import MOST
+from .._common.text import shown
+from .._common.values import JsonObject
 
 
 def _is_text(value: t.Any) -> bool:
@@ -64,7 +63,7 @@ _FORMS: dict[str, t.Callable[[t.Any], bool]] = {
 }
 
 
-def parsed(what: str, text: bytes | str, largest: int = LARGEST) -> Object:
+def parsed(what: str, text: bytes | str, largest: int = LARGEST) -> JsonObject:
     """Return the JSON object that a server answered.
 
     :arg what: names the call in the error, as in "Reading Pod web".
@@ -76,13 +75,11 @@ def parsed(what: str, text: bytes | str, largest: int = LARGEST) -> Object:
     except Unreadable as exc:
         answer, why = None, shown(exc, 200)
     if not isinstance(answer, dict):
-        raise TenancyError(
-            f"{shown(what)} failed: the answer is no JSON object ({why}). Is this the address of an API server?", status=None
-        )
+        raise ApiError(f"{shown(what)} failed: the answer is no JSON object ({why}). Is this the address of an API server?")
     return answer
 
 
-def checked(what: str, item: t.Any, api_version: str = "", kind: str = "") -> Object:
+def checked(what: str, item: t.Any, api_version: str = "", kind: str = "") -> JsonObject:
     """Return an object whose metadata has the form of the API; what is null there is left out.
 
     :arg api_version: of the kind that was asked for. The object gets it, and ``kind``, whatever it says itself.
@@ -101,7 +98,7 @@ def checked(what: str, item: t.Any, api_version: str = "", kind: str = "") -> Ob
 
 
 def _odd(what: str, why: str) -> TenancyError:
-    return TenancyError(f"{shown(what)} failed: the answer is not of the form of the API: {why}.", status=None)
+    return ApiError(f"{shown(what)} failed: the answer is not of the form of the API: {why}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,8 +143,8 @@ class Pages:
         """
         try:
             self._read_all()
-        except TenancyError as exc:
-            if exc.details.get("status") != 410:
+        except ApiError as exc:
+            if exc.status != 410:
                 raise
             self._items, self._seen, self._size = [], set(), 0
             self._read_all()
@@ -166,13 +163,13 @@ class Pages:
             if more in self._seen:
                 raise self._unfinished("it names the same page again")
 
-    def _page(self, more: str) -> Object:
+    def _page(self, more: str) -> JsonObject:
         while True:
             try:
                 text = self._fetch(self._limit, more)
                 break
-            except TenancyError as exc:
-                if not exc.details.get("oversized") or self._limit == 1:
+            except ApiError as exc:
+                if not exc.oversized or self._limit == 1:
                     raise
                 self._limit = max(1, self._limit // 4)
                 self._refuse_endless()
@@ -194,4 +191,4 @@ class Pages:
 
     def _unfinished(self, why: str) -> TenancyError:
         read = f"{len(self._items)} objects on {len(self._seen)} pages ({self._size} bytes)"
-        return TenancyError(f"{shown(self._what)} failed: the list was not read to its end: {why}, after {read}.", status=None)
+        return ApiError(f"{shown(self._what)} failed: the list was not read to its end: {why}, after {read}.")

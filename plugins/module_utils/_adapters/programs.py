@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown_lines
+from .._common.text import shown_lines
 
 # The exit status of timeout(1) when it had to end its program, and when that was killed, by it or by somebody else.
 CUT_SHORT = (124, 137, -9)

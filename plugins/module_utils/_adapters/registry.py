@@ -17,10 +17,10 @@ except ImportError:
     # The module says so: it comes with the client for Kubernetes.
     pass
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.answers import Answer, bounded, read
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .._common.documents import parse_json
+from .._common.errors import ApiError, TenancyError
+from .._common.text import shown
+from .answers import Answer, bounded, read
 
 # Seconds for one answer, and its bytes: a token has a few thousand.
 TIMEOUT = 10.0
@@ -52,7 +52,7 @@ def digest(url: str) -> str:
     except (OSError, ValueError, urllib3.exceptions.HTTPError) as exc:
         raise TenancyError(f"{url} cannot be read: {shown(exc)}.") from exc
     if answer.status != 200:
-        raise TenancyError(f"{url} is not there: {answer.status} {shown(answer.reason)}.", status=answer.status)
+        raise ApiError(f"{url} is not there: {answer.status} {shown(answer.reason)}.", status=answer.status)
     found = answer.headers.get("Docker-Content-Digest") or ""
     if not _DIGEST.fullmatch(found):
         raise TenancyError(f"{url} has no digest in the registry's answer.")

@@ -15,13 +15,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.answers import Oversized
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
+
+from .._common.documents import Unreadable, parse_json
+from .._common.errors import ApiError
+from .._common.quantity import whole
+from .._common.text import shown
+from .._common.wait import Deadline
+from .answers import Oversized
 
 try:
     from kubernetes.client.exceptions import ApiException
@@ -73,17 +74,11 @@ class Failure:
     oversized: bool = False
     retry_after: float = 0.0
 
-    def error(self, what: str, attempts: int = 1) -> TenancyError:
-        """Return the error that ends a call, with ``status``, and where they tell something ``attempts``, ``permanent``, ``oversized``."""
-        details: dict[str, t.Any] = {"status": self.status}
-        tried = ""
-        if attempts > 1:
-            details["attempts"], tried = attempts, f" in {attempts} attempts"
-        if self.permanent:
-            details["permanent"] = True
-        if self.oversized:
-            details["oversized"] = True
-        return TenancyError(f"{shown(what)} failed{tried}: {shown(self.message, LONGEST_MESSAGE)}", **details)
+    def error(self, what: str, attempts: int = 1) -> ApiError:
+        """Return the error that ends a call."""
+        tried = f" in {attempts} attempts" if attempts > 1 else ""
+        message = f"{shown(what)} failed{tried}: {shown(self.message, LONGEST_MESSAGE)}"
+        return ApiError(message, self.status, attempts, self.permanent, self.oversized)
 
 
 def repeat(what: str, call: t.Callable[[], T], deadline: Deadline, repeatable: bool = True) -> T:
@@ -92,8 +87,7 @@ def repeat(what: str, call: t.Callable[[], T], deadline: Deadline, repeatable: b
     :arg what: names the call in the error, as in "Reading Pod web".
     :arg deadline: of the whole change. Its end, too, ends the attempts.
     :arg repeatable: whether doing it twice is as good as once; otherwise it is repeated only where the server surely did nothing.
-    :raises TenancyError: with ``status`` (HTTP status, or None without an answer), with ``attempts`` after more than one, and
-        with ``permanent`` where no waiting mends it.
+    :raises ApiError: for the last failure.
     """
     start, bound = deadline.clock(), min(RETRY_SECONDS, deadline.left(LEAST_SECONDS))
     attempts = 0

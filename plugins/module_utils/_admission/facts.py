@@ -10,8 +10,8 @@ Sources are files of kai-scheduler/KAI-Scheduler, the same from v0.12.0 to v0.17
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import ADMISSION, NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, GPU_GROUP_LABEL, MEMORY_NOTE
+from .._common.names import FRACTION_NOTE, GPU_GROUP_LABEL, KAI_NAMESPACE, MEMORY_NOTE
+from .._kai.facts import ADMISSION
 
 API_VERSION = ADMISSION
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
@@ -22,7 +22,7 @@ SINCE = (1, 30)
 ADMITS_ANNOTATION = "kubegpu.tenancy/admits"
 
 # Who changes pods for KAI Scheduler: its service accounts.
-KAI_USERS = f"system:serviceaccount:{NAMESPACE}:"
+KAI_USERS = f"system:serviceaccount:{KAI_NAMESPACE}:"
 DEFAULT_SCHEDULER = "default-scheduler"
 # Resources of NVIDIA's device plugin: whole GPUs and MIG slices.
 GPU_RESOURCES = "nvidia.com/"

@@ -11,31 +11,19 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import (
-    ADMITS_ANNOTATION,
-    API_VERSION,
-    BINDING,
-    POLICY,
-    SINCE,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import (
-    policy_name,
-    record_policies,
-    record_policy_name,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, last_write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
+from .._common.errors import TenancyError
+from .._common.ownership import annotations_of, is_owned, last_write
+from .._common.quantity import whole
+from .._common.values import JsonObject, merge_patch
+from .facts import ADMITS_ANNOTATION, API_VERSION, BINDING, POLICY, SINCE
+from .plan import policy_name, record_policies, record_policy_name
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-
-Object = dict[str, t.Any]
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Run
 
 
-def have_policies(run: Run, tenant: str, wanted: t.Sequence[Object]) -> None:
+def have_policies(run: Run, tenant: str, wanted: t.Sequence[JsonObject]) -> None:
     """Have a tenant's policy and its binding as they are wanted.
 
     :raises TenancyError: where the cluster is too old for them, or an object of the name is not this collection's.
@@ -62,7 +50,7 @@ def enforces(kube: Kube) -> bool:
     return not found or (whole(found[1]), whole(found[2])) >= SINCE
 
 
-def _have(run: Run, wanted: t.Iterable[Object], why: str) -> None:
+def _have(run: Run, wanted: t.Iterable[JsonObject], why: str) -> None:
     for item in wanted:
         kind, name = item["kind"], item["metadata"]["name"]
         live = _own(run, kind, name)
@@ -74,7 +62,7 @@ def _have(run: Run, wanted: t.Iterable[Object], why: str) -> None:
         run.take(f"apply {kind} {name}", why, functools.partial(_write, run, live, item))
 
 
-def _write(run: Run, live: Object | None, wanted: Object) -> None:
+def _write(run: Run, live: JsonObject | None, wanted: JsonObject) -> None:
     if live is None:
         run.kube.create(wanted)
         return
@@ -100,7 +88,7 @@ def _remove(run: Run, name: str, why: str) -> None:
             run.take(f"remove {kind} {name}", why, functools.partial(run.kube.delete, API_VERSION, kind, name))
 
 
-def _own(run: Run, kind: str, name: str) -> Object | None:
+def _own(run: Run, kind: str, name: str) -> JsonObject | None:
     live = run.kube.get(API_VERSION, kind, name)
     if live is not None and not is_owned(live):
         raise TenancyError(f"tenant: {kind} {name} exists and was not made by this collection; it stays untouched.")

@@ -16,7 +16,10 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import (
+from .._common.names import GPU_GROUP_LABEL, KAI_SCHEDULER_NAME, QUEUE_LABEL, TENANT_LABEL
+from .._common.ownership import MARKER_LABEL, OWNED_LABELS
+from .._common.values import JsonObject
+from .facts import (
     ADMITS_ANNOTATION,
     API_VERSION,
     BINDING,
@@ -32,18 +35,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts i
     SHARING_NOTES,
     VISIBLE_DEVICES,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL, OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
-
-Object = dict[str, t.Any]
 
 
 def policies(
     tenant: str, trust: str | None, queues: t.Sequence[str] | None, shares_nodes: bool, gpu_sharing: bool
-) -> list[Object]:
+) -> list[JsonObject]:
     """Return the policies that a tenant needs, each with its binding; none where nothing is to be kept from it.
 
     :arg queues: names of the queues of the host cluster's KAI Scheduler that its pods may use; None where another one places them.
@@ -55,7 +51,7 @@ def policies(
     return device_policies(tenant) if trust == "partial" and shares_nodes and not gpu_sharing else []
 
 
-def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[Object]:
+def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[JsonObject]:
     """Return the policy of a tenant that shares the host cluster's KAI Scheduler, and its binding to the tenant's namespace.
 
     :arg queues: names of the queues that its pods may use.
@@ -65,13 +61,13 @@ def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> l
     return _policies(tenant, admits, _variables(), [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(by_kai=True)])
 
 
-def device_policies(tenant: str) -> list[Object]:
+def device_policies(tenant: str) -> list[JsonObject]:
     """Return the policy of a tenant that shares nodes with a scheduler of its own, and its binding to the tenant's namespace."""
     variables = {name: expression for name, expression in _variables().items() if name in ("created", "containers")}
     return _policies(tenant, "GPUs that are asked for", variables, _device_rules(by_kai=False))
 
 
-def record_policies(tenant: str) -> list[Object]:
+def record_policies(tenant: str) -> list[JsonObject]:
     """Return the policy that keeps a tenant's syncer from records of Helm in its namespace of the host cluster, and its binding.
 
     Helm finds the records of a release by their labels, whatever they are called (helm.sh/helm, pkg/storage/driver/secrets.go). It deletes
@@ -88,7 +84,7 @@ def record_policies(tenant: str) -> list[Object]:
     return _bound(record_policy_name(tenant), tenant, "no records of Helm by the tenant", chosen, match, {}, [rule])
 
 
-def _policies(tenant: str, admits: str, variables: dict[str, str], rules: list[tuple[str, str]]) -> list[Object]:
+def _policies(tenant: str, admits: str, variables: dict[str, str], rules: list[tuple[str, str]]) -> list[JsonObject]:
     """Return a policy for pods, and its binding.
 
     :arg rules: conditions that pods have to meet, and what those are told that do not.
@@ -102,12 +98,12 @@ def _policies(tenant: str, admits: str, variables: dict[str, str], rules: list[t
     return _bound(policy_name(tenant), tenant, admits, chosen, match, variables, rules)
 
 
-def _chosen(tenant: str) -> Object:
+def _chosen(tenant: str) -> JsonObject:
     # Whatever the API server would add is here, too, so that what is wanted can be compared with what there is.
     return {"namespaceSelector": {"matchLabels": {TENANT_LABEL: tenant}}, "objectSelector": {}, "matchPolicy": "Equivalent"}
 
 
-def _resources(*names: str) -> Object:
+def _resources(*names: str) -> JsonObject:
     return {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -121,11 +117,11 @@ def _bound(
     name: str,
     tenant: str,
     admits: str,
-    chosen: Object,
-    match: Object,
+    chosen: JsonObject,
+    match: JsonObject,
     variables: dict[str, str],
     rules: list[tuple[str, str]],
-) -> list[Object]:
+) -> list[JsonObject]:
     """Return a policy and its binding."""
     policy = (
         {"failurePolicy": "Fail"}
@@ -270,15 +266,15 @@ def _device_rules(by_kai: bool) -> list[tuple[str, str]]:
 
 def _queue_rules(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[tuple[str, str]]:
     """Return the conditions under which a pod with GPUs is placed by KAI Scheduler within the tenant's queues, alike."""
-    by_kai = f"variables.scheduler == {_text(SCHEDULER_NAME)}"
+    by_kai = f"variables.scheduler == {_text(KAI_SCHEDULER_NAME)}"
     rules = [
         (
-            f"!variables.created || variables.scheduler in {_text([SCHEDULER_NAME, DEFAULT_SCHEDULER])}",
-            f"'schedulerName ' + variables.scheduler + {_text(f' is none that tenant {tenant} may use: {SCHEDULER_NAME} is one.')}",
+            f"!variables.created || variables.scheduler in {_text([KAI_SCHEDULER_NAME, DEFAULT_SCHEDULER])}",
+            f"'schedulerName ' + variables.scheduler + {_text(f' is none that tenant {tenant} may use: {KAI_SCHEDULER_NAME} is one.')}",
         ),
         (
             f"!variables.created || !variables.gpus || {by_kai}",
-            _text(f"Pods of tenant {tenant} with GPUs are placed by {SCHEDULER_NAME}: set schedulerName."),
+            _text(f"Pods of tenant {tenant} with GPUs are placed by {KAI_SCHEDULER_NAME}: set schedulerName."),
         ),
         (
             f"!({by_kai}) || !variables.queue_asked || variables.queue in {_text(list(queues))}",
@@ -287,7 +283,7 @@ def _queue_rules(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> lis
         ),
         (
             "!variables.created || !variables.gpus || !has(object.spec.nodeName) || object.spec.nodeName == ''",
-            _text(f"A pod of tenant {tenant} with GPUs names no node itself: {SCHEDULER_NAME} chooses one within its queue."),
+            _text(f"A pod of tenant {tenant} with GPUs names no node itself: {KAI_SCHEDULER_NAME} chooses one within its queue."),
         ),
         ("!variables.own_labels", _text(f"The labels {', '.join(OWN_LABELS)} are KAI Scheduler's own.")),
         ("variables.created || !variables.sharing", _text("What part of a GPU a pod asks for is said when it is created.")),

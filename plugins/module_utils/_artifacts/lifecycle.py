@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.plan import Installation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.values import (
-    Reference,
-    images_named,
-    merged,
-    syncer_images,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import parse_manifests
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CHART as VCLUSTER
+from .._common.errors import TenancyError
+from .._common.parallel import concurrently
+from .._common.values import JsonObject
+from .._kai.values import parse_manifests
+from .._vcluster.facts import CHART as VCLUSTER
+from .plan import Installation
+from .values import Reference, images_named, merged, syncer_images
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm
-
-Record = dict[str, t.Any]
+    from .._adapters.helm import Chart, Helm
 
 
 class Artifacts:
@@ -36,8 +30,8 @@ class Artifacts:
     def __init__(self, helm: Helm, find_chart: t.Callable[[Installation], tuple[Chart, Chart]]) -> None:
         self._helm = helm
         self._find_chart = find_chart
-        self._charts: dict[str, Record] = {}
-        self._images: dict[str, Record] = {}
+        self._charts: dict[str, JsonObject] = {}
+        self._images: dict[str, JsonObject] = {}
 
     def add_release(self, item: Installation) -> None:
         """Add the chart of an installation, and the images that it leads to.
@@ -46,7 +40,7 @@ class Artifacts:
         """
         upstream, chart = self._find_chart(item)
         arguments = " ".join(upstream.args())
-        record: Record = {
+        record: JsonObject = {
             "name": item.chart,
             "version": item.version,
             "pull": arguments,
@@ -58,7 +52,7 @@ class Artifacts:
         try:
             manifests = parse_manifests(self._helm.template(item.release, item.namespace, chart, item.values, item.api_versions))
         except TenancyError as exc:
-            raise TenancyError(f"{item.user}: {item.chart} {item.version}: {exc.message}", **exc.details) from exc
+            raise exc.saying(f"{item.user}: {item.chart} {item.version}: {exc.message}") from exc
         found = [*images_named(manifests, item.hooks).items()]
         if item.chart == VCLUSTER:
             found += syncer_images(manifests, item.version).items()
@@ -70,11 +64,11 @@ class Artifacts:
             record = _note(self._images, image, {"image": image, "optional": True, "digest": None, "for": []}, user)
             record["optional"] = record["optional"] and not starts
 
-    def charts(self) -> list[Record]:
+    def charts(self) -> list[JsonObject]:
         """Return the charts, by name and version."""
         return sorted(self._charts.values(), key=lambda record: (record["name"], record["version"]))
 
-    def images(self) -> list[Record]:
+    def images(self) -> list[JsonObject]:
         """Return the images, by name."""
         return [self._images[key] for key in sorted(self._images)]
 
@@ -88,7 +82,7 @@ class Artifacts:
         asked = [(record["image"], record) for record in self.images()]
         asked += [(name, record) for record in self.charts() if (name := _in_registry(record))]
 
-        def ask(one: tuple[str, Record]) -> str:
+        def ask(one: tuple[str, JsonObject]) -> str:
             name, record = one
             try:
                 record["digest"] = digest(Reference.parse(name).manifest_url(mirrors))
@@ -99,13 +93,13 @@ class Artifacts:
         return [problem for problem in concurrently(ask, asked) if problem]
 
 
-def _in_registry(chart: Record) -> str:
+def _in_registry(chart: JsonObject) -> str:
     """Return the name of a chart in a registry; empty for one that comes from elsewhere (helm.sh/docs/topics/registries)."""
     scheme, _separator, name = chart["source"].partition("oci://")
     return f"{name}:{chart['version'].replace('+', '_')}" if name and not scheme else ""
 
 
-def _note(records: dict[str, Record], key: str, new: Record, user: str) -> Record:
+def _note(records: dict[str, JsonObject], key: str, new: JsonObject, user: str) -> JsonObject:
     """Return the record of something, made if there is none, with one who needs it added."""
     record = records.setdefault(key, new)
     if user not in record["for"]:

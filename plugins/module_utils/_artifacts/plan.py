@@ -10,25 +10,26 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.facts import PROGRAMS, Program
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import DRA_KIND, PROVIDERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import chart_values as plugin_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import uses_dra
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values as kai_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import migrates_topologies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.plan import IMAGE as SIMULATOR
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vcluster
+from .._common.names import KAI_NAMESPACE, namespace_of
+from .._common.schema import Problems
+from .._common.values import Values, deep_merge
+from .._desired.validation import tenants_from
+from .._desired.values import vcluster_values
+from .._device_plugin.facts import DRA_KIND, PROVIDERS
+from .._device_plugin.values import chart_values as plugin_values
+from .._device_plugin.values import uses_dra
+from .._kai import facts as kai
+from .._kai.validation import release
+from .._kai.values import chart_values as kai_values
+from .._kai.values import migrates_topologies
+from .._metrics.validation import reader
+from .._probe.plan import IMAGE
+from .._rehearsal.plan import IMAGE as SIMULATOR
+from .._vcluster import facts as vcluster
+from .facts import PROGRAMS, Program
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Scheduler, Tenant
+    from .._desired.model import Scheduler, Tenant
 
 Data = t.Mapping[str, t.Any]
 # Who needs something that is no tenant's.
@@ -153,12 +154,12 @@ def _kai(user: str, version: str, gpu_sharing: bool, own: Values, source: str) -
     values = deep_merge(kai_values(found, gpu_sharing), own)
     hooks = not found.operator or migrates_topologies(values, found)
     chart = (kai.CHART, found.chart_version, found.chart, "")
-    return Installation(user, kai.RELEASE_NAME, kai.NAMESPACE, *chart, values, source, hooks)
+    return Installation(user, kai.RELEASE_NAME, KAI_NAMESPACE, *chart, values, source, hooks)
 
 
 def _vcluster(tenant: Tenant, source: str) -> Installation:
     chart = (vcluster.CHART, tenant.vcluster.version, vcluster.CHART, vcluster.REPOSITORY)
-    namespace = vcluster.namespace_of(tenant.name)
+    namespace = namespace_of(tenant.name)
     return Installation(tenant.name, tenant.name, namespace, *chart, vcluster_values(tenant), source)
 
 

@@ -13,29 +13,18 @@ import re
 import typing as t
 import urllib.parse
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._artifacts.facts import (
-    DEFAULT_REGISTRY,
-    DEFAULT_REGISTRY_API,
-    SANDBOX_PARTS,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import HOOK
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CONFIG_PARTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import config_spec, image_named, is_config
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import holds_api
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
-    CONFIG_SECRET,
-    COREDNS,
-    COREDNS_REPOSITORY,
-    NEWEST_KUBERNETES,
-    parse_version,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import has_dns, value_at
+from .._common.documents import load_document
+from .._common.names import CONFIG_SECRET, HELM_HOOK
+from .._common.ownership import annotations_of
+from .._common.quantity import whole
+from .._common.values import JsonObject, Values, value_at
+from .._kai.facts import CONFIG_PARTS
+from .._kai.values import config_spec, image_named, is_config
+from .._kind.plan import holds_api
+from .._vcluster.facts import COREDNS, COREDNS_REPOSITORY, NEWEST_KUBERNETES, parse_version
+from .._vcluster.values import has_dns
+from .facts import DEFAULT_REGISTRY, DEFAULT_REGISTRY_API, SANDBOX_PARTS
 
-Object = dict[str, t.Any]
 # Images, and whether an installation starts each of them, or only something that may happen later does.
 Images = dict[str, bool]
 
@@ -43,7 +32,7 @@ Images = dict[str, bool]
 _ARGUMENT = re.compile(r"--[\w-]*image=(\S+)")
 
 
-def images_named(manifests: t.Sequence[Object], hooks: bool = True) -> Images:
+def images_named(manifests: t.Sequence[JsonObject], hooks: bool = True) -> Images:
     """Return the images that a chart's manifests name: of pods, and of what an operator makes of its configuration.
 
     :arg hooks: whether the chart's hooks run when it is installed.
@@ -52,7 +41,7 @@ def images_named(manifests: t.Sequence[Object], hooks: bool = True) -> Images:
     for item in manifests:
         if is_config(item):
             continue
-        hook = annotations_of(item).get(HOOK, "")
+        hook = annotations_of(item).get(HELM_HOOK, "")
         starts = not hook or (hooks and "delete" not in hook)
         found += [(image, starts) for image in _images(_without_sandbox(item))]
     found += [(image, name in CONFIG_PARTS) for name, part in config_spec(manifests).items() for image in _images(part)]
@@ -83,11 +72,11 @@ def _images(node: t.Any) -> t.Iterator[str]:
             yield from _images(value)
 
 
-def _is_off(node: Object) -> bool:
+def _is_off(node: JsonObject) -> bool:
     return any(isinstance(part, dict) and part.get("enabled") is False for part in (node, node.get("service")))
 
 
-def _image_of(node: Object) -> str:
+def _image_of(node: JsonObject) -> str:
     """Return the image of a container, of a part of KAI's Config or of one of the GPU operator's ClusterPolicy; empty for none."""
     image, repository, version = (node.get(key) for key in ("image", "repository", "version"))
     if not isinstance(image, str):
@@ -98,7 +87,7 @@ def _image_of(node: Object) -> str:
     return image if "name" in node else ""
 
 
-def _without_sandbox(item: Object) -> Object:
+def _without_sandbox(item: JsonObject) -> JsonObject:
     if item.get("kind") != "ClusterPolicy" or value_at(item, "spec.sandboxWorkloads.enabled") is True:
         return item
     return item | {"spec": {name: part for name, part in item["spec"].items() if name not in SANDBOX_PARTS}}
@@ -107,7 +96,7 @@ def _without_sandbox(item: Object) -> Object:
 # --- what a virtual cluster starts --------------------------------------------------------------------------------
 
 
-def syncer_images(manifests: t.Iterable[Object], version: str) -> Images:
+def syncer_images(manifests: t.Iterable[JsonObject], version: str) -> Images:
     """Return the images that vCluster's syncer starts, which no manifest of the chart names: by the configuration that it gets.
 
     :arg version: of the chart.

@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.facts import CONTENT, EXAMPLE, NAME, OWN, ROLE_VARIABLES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.values import Blueprint
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import BLUEPRINT, PREFIX
+from .._common.errors import TenancyError, did_you_mean
+from .._common.schema import Problems
+from .._desired.facts import BLUEPRINT, PREFIX
+from .facts import CONTENT, EXAMPLE, NAME, OWN, ROLE_VARIABLES
+from .values import Blueprint
 
 
 def check_name(name: str, known: t.Sequence[str]) -> None:

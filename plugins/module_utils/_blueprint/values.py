@@ -12,9 +12,8 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import KAI, SHARED_SCHEDULER, TEMPORARY, TENANTS
-
-Data = dict[str, t.Any]
+from .._common.values import JsonObject
+from .._desired.facts import KAI, SHARED_SCHEDULER, TEMPORARY, TENANTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +25,9 @@ class Blueprint:
 
     name: str
     about: str
-    variables: Data = dataclasses.field(default_factory=dict)
-    vcluster: Data = dataclasses.field(default_factory=dict)
-    kai: Data = dataclasses.field(default_factory=dict)
+    variables: JsonObject = dataclasses.field(default_factory=dict)
+    vcluster: JsonObject = dataclasses.field(default_factory=dict)
+    kai: JsonObject = dataclasses.field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -37,7 +36,7 @@ class Blueprint:
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def applied(blueprint: Blueprint, variables: Data) -> tuple[Data, list[str]]:
+def applied(blueprint: Blueprint, variables: JsonObject) -> tuple[JsonObject, list[str]]:
     """Return an inventory's variables with what the blueprint adds, and the paths at which the inventory differs from it.
 
     What is of a wrong type stays as it is, for the check of all variables.
@@ -69,6 +68,6 @@ def _is_kai(scheduler: t.Any) -> bool:
     return isinstance(scheduler, dict) and scheduler.get("name") == KAI and not scheduler.get("shared")
 
 
-def _filled(own: Data, given: Data, path: str, overridden: list[str]) -> Data:
+def _filled(own: JsonObject, given: JsonObject, path: str, overridden: list[str]) -> JsonObject:
     overridden += [f"{path}.{key}" for key, value in given.items() if own.get(key, value) != value]
     return given | own

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Object, Seen
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from .._common.errors import ApiError
+from .._common.values import JsonObject
+from . import facts
+from .status import Seen
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 FORBIDDEN = 403
 
@@ -26,12 +27,12 @@ def read(kube: Kube) -> Seen:
     """Read a cluster, by a list of each kind."""
     unread: list[str] = []
 
-    def allowed(listed: t.Callable[[], list[Object]]) -> list[Object]:
+    def allowed(listed: t.Callable[[], list[JsonObject]]) -> list[JsonObject]:
         # What is only a note needs no further rights: a user who may look, and not more, can run drift.
         try:
             return listed()
-        except TenancyError as exc:
-            if exc.details.get("status") != FORBIDDEN:
+        except ApiError as exc:
+            if exc.status != FORBIDDEN:
                 raise
             unread.append(exc.message)
             return []
@@ -53,7 +54,7 @@ def read(kube: Kube) -> Seen:
     )
 
 
-def _all(kube: Kube, *kinds: str) -> list[Object]:
+def _all(kube: Kube, *kinds: str) -> list[JsonObject]:
     # Mutating policies are a beta in many clusters, which somebody may have switched on.
     return [item for kind in kinds for item in kube.list(_HOOKS, kind) or kube.list(_BETA, kind)]
 

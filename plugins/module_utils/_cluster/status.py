@@ -8,23 +8,15 @@
 from __future__ import annotations
 
 import dataclasses
-import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    OWNED_LABELS,
-    annotations_of,
-    is_owned,
-    labels_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_kai_webhook
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL, namespace_of
-
-Object = dict[str, t.Any]
+from .._common.names import DEDICATED_TAINT, TENANT_LABEL, namespace_of
+from .._common.ownership import OWNED_LABELS, annotations_of, is_owned, labels_of
+from .._common.pods import is_ready
+from .._common.values import JsonObject
+from .._kai.status import is_kai_webhook
+from .._nodes.status import offered
+from .._probe.status import untolerated
+from . import facts
 
 # A tenant that nobody has named in a selector.
 _TENANT = "any"
@@ -42,21 +34,21 @@ class Seen:
     """
 
     version: str
-    nodes: list[Object]
-    runtime_classes: list[Object]
-    storage_classes: list[Object]
-    ingress_classes: list[Object]
-    daemon_sets: list[Object]
-    cluster_policies: list[Object]
-    webhooks: list[Object]
+    nodes: list[JsonObject]
+    runtime_classes: list[JsonObject]
+    storage_classes: list[JsonObject]
+    ingress_classes: list[JsonObject]
+    daemon_sets: list[JsonObject]
+    cluster_policies: list[JsonObject]
+    webhooks: list[JsonObject]
     security_contexts: bool
-    policies: list[Object]
-    policy_bindings: list[Object]
-    priority_classes: list[Object]
+    policies: list[JsonObject]
+    policy_bindings: list[JsonObject]
+    priority_classes: list[JsonObject]
     unread: list[str]
 
 
-def report(seen: Seen) -> Object:
+def report(seen: Seen) -> JsonObject:
     """Return what the cluster is and has, as module cluster_info documents it."""
     default = [name(item) for item in seen.storage_classes if annotations_of(item).get(facts.DEFAULT_CLASS) == "true"]
     return {
@@ -82,7 +74,7 @@ def report(seen: Seen) -> Object:
     }
 
 
-def name(item: Object) -> str:
+def name(item: JsonObject) -> str:
     """Return an object's name."""
     return str(item["metadata"]["name"])
 
@@ -99,7 +91,7 @@ def distribution(seen: Seen) -> str:
     return "unknown"
 
 
-def _gpu_node(node: Object) -> Object:
+def _gpu_node(node: JsonObject) -> JsonObject:
     status = node.get("status", {})
     return {
         "name": name(node),
@@ -114,18 +106,18 @@ def _gpu_node(node: Object) -> Object:
     }
 
 
-def _labelled_by(node: Object) -> list[str]:
+def _labelled_by(node: JsonObject) -> list[str]:
     """Return who says that a node has GPUs."""
     labels = labels_of(node)
     return [who for label, who in facts.GPU_LABELS.items() if labels.get(label, "false") not in ("false", "")]
 
 
-def _offers_gpus(daemon_set: Object) -> bool:
+def _offers_gpus(daemon_set: JsonObject) -> bool:
     containers = daemon_set["spec"]["template"]["spec"]["containers"]
     return any(part in container.get("image", "") for container in containers for part in facts.DEVICE_PLUGIN_IMAGES)
 
 
-def _network(seen: Seen) -> Object:
+def _network(seen: Seen) -> JsonObject:
     """Return the network plugins that are known, and whether they enforce network policies; None where that is not known."""
     plugins = sorted({name(item) for item in seen.daemon_sets} & facts.NETWORKS.keys())
     verdicts = {facts.NETWORKS[plugin] for plugin in plugins}
@@ -135,7 +127,7 @@ def _network(seen: Seen) -> Object:
     return {"plugins": plugins, "enforces_policies": enforced}
 
 
-def _judges_pods(configuration: Object) -> bool:
+def _judges_pods(configuration: JsonObject) -> bool:
     """Tell whether no pod is created while one of these webhooks does not answer."""
     return any(
         (webhook.get("failurePolicy") or "Fail") == "Fail" and _is_for_pods(webhook.get("rules"))
@@ -143,11 +135,11 @@ def _judges_pods(configuration: Object) -> bool:
     )
 
 
-def _is_for_pods(rules: list[Object] | None) -> bool:
+def _is_for_pods(rules: list[JsonObject] | None) -> bool:
     return any({"pods", "*", "*/*"} & set(rule.get("resources") or []) for rule in rules or [])
 
 
-def _called_for_tenants_pods(seen: Seen) -> list[Object]:
+def _called_for_tenants_pods(seen: Seen) -> list[JsonObject]:
     """Return the webhooks and admission policies that are asked when a pod is made in a tenant's namespace, but for KAI Scheduler's and ours."""
     found = [item for item in seen.webhooks if not is_kai_webhook(item) and any(map(_meets_tenants, item.get("webhooks") or []))]
     bound = [policy for policy in seen.policies if not is_owned(policy) and _is_bound(policy, seen.policy_bindings)]
@@ -157,11 +149,11 @@ def _called_for_tenants_pods(seen: Seen) -> list[Object]:
     )
 
 
-def _meets_tenants(webhook: Object) -> bool:
+def _meets_tenants(webhook: JsonObject) -> bool:
     return _is_for_pods(webhook.get("rules")) and _selects_tenants(webhook.get("namespaceSelector"))
 
 
-def _is_bound(policy: Object, bindings: list[Object]) -> bool:
+def _is_bound(policy: JsonObject, bindings: list[JsonObject]) -> bool:
     """Tell whether an admission policy is in force for pods of tenants; without a binding, none is."""
     matched = policy.get("spec", {}).get("matchConstraints") or {}
     if not _is_for_pods(matched.get("resourceRules")) or not _selects_tenants(matched.get("namespaceSelector")):
@@ -171,7 +163,7 @@ def _is_bound(policy: Object, bindings: list[Object]) -> bool:
     return any(_selects_tenants((spec.get("matchResources") or {}).get("namespaceSelector")) for spec in named)
 
 
-def _selects_tenants(selector: Object | None) -> bool:
+def _selects_tenants(selector: JsonObject | None) -> bool:
     """Tell whether a selector of namespaces takes that of a tenant, of whatever name."""
     labels = OWNED_LABELS | {TENANT_LABEL: _TENANT, "kubernetes.io/metadata.name": namespace_of(_TENANT)}
     given = selector or {}
@@ -180,7 +172,7 @@ def _selects_tenants(selector: Object | None) -> bool:
     )
 
 
-def _takes(expression: Object, value: str | None) -> bool:
+def _takes(expression: JsonObject, value: str | None) -> bool:
     operator: str = expression["operator"]
     values: list[str] = expression.get("values") or []
     if operator in ("Exists", "DoesNotExist"):
@@ -189,7 +181,7 @@ def _takes(expression: Object, value: str | None) -> bool:
     return (value in values) == (operator == "In")
 
 
-def _default_priority(classes: list[Object]) -> Object | None:
+def _default_priority(classes: list[JsonObject]) -> JsonObject | None:
     """Return the PriorityClass that pods without one get; None without such a class. Of several, the lowest counts."""
     found = sorted((item for item in classes if item.get("globalDefault") is True), key=lambda item: item.get("value", 0))
     if not found:

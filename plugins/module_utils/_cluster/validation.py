@@ -10,21 +10,17 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import LOAD_BALANCER
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import tolerates
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
-    backing_store,
-    has_network_policies,
-    value_at,
-)
+from .._common.values import JsonObject, value_at
+from .._desired.facts import LOAD_BALANCER
+from .._desired.values import vcluster_values
+from .._probe.status import tolerates
+from .._vcluster.values import backing_store, has_network_policies
+from . import facts
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import GpuNodes, Tenant
+    from .._common.values import Values
+    from .._desired.model import GpuNodes, Tenant
 
-Object = dict[str, t.Any]
 
 _TRY_LOAD_BALANCER = (
     "Whether a Service of type LoadBalancer gets an address cannot be read. Try it: kubectl create service loadbalancer kubegpu-try "
@@ -37,7 +33,7 @@ _SECURITY_CONTEXTS = (
 )
 
 
-def problems(cluster: Object, tenants: t.Iterable[Tenant], runtime_class: str) -> list[str]:
+def problems(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: str) -> list[str]:
     """Return what keeps tenants from running on a cluster, each with the line of the inventory that mends it.
 
     :arg cluster: as ``report`` returns it; ``runtime_class``, of pods with GPUs, empty for none.
@@ -63,7 +59,7 @@ def without_rights(lacking: t.Mapping[str, list[str]]) -> list[str]:
     return [f"kubegpu_kubeconfig: its user may not {told}. Bind a ClusterRole to it that allows that, such as cluster-admin."]
 
 
-def notes(cluster: Object, tenants: t.Iterable[Tenant], runtime_class: str) -> list[str]:
+def notes(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: str) -> list[str]:
     """Return what should be known of a cluster, and cannot be decided by reading it."""
     wanted = [vcluster_values(tenant) for tenant in tenants if tenant.state == "present"]
     found = []
@@ -89,7 +85,7 @@ def notes(cluster: Object, tenants: t.Iterable[Tenant], runtime_class: str) -> l
     return found
 
 
-def _admission(called: list[Object]) -> list[str]:
+def _admission(called: list[JsonObject]) -> list[str]:
     """Return what should be known of what changes or judges tenants' pods."""
     changing = [row for row in called if row["changes"]]
     judging = [f"{row['kind']} {row['name']}" for row in called if not row["changes"]]
@@ -103,7 +99,7 @@ def _admission(called: list[Object]) -> list[str]:
     return found
 
 
-def _scheduling(cluster: Object) -> list[str]:
+def _scheduling(cluster: JsonObject) -> list[str]:
     """Return what should be known of priorities and node pools."""
     found, default = [], cluster["default_priority"]
     if default:
@@ -121,7 +117,7 @@ def _scheduling(cluster: Object) -> list[str]:
     return found
 
 
-def _offer(cluster: Object) -> str:
+def _offer(cluster: JsonObject) -> str:
     if any(node["gpus"] for node in cluster["gpu_nodes"]):
         return ""
     labelled = ", ".join(node["name"] for node in cluster["gpu_nodes"])
@@ -133,7 +129,7 @@ def _offer(cluster: Object) -> str:
     )
 
 
-def _class(cluster: Object, runtime_class: str) -> str:
+def _class(cluster: JsonObject, runtime_class: str) -> str:
     classes = cluster["runtime_classes"]
     if not runtime_class or runtime_class in classes:
         return ""
@@ -144,7 +140,7 @@ def _class(cluster: Object, runtime_class: str) -> str:
     )
 
 
-def _storage(cluster: Object, values: Values) -> str:
+def _storage(cluster: JsonObject, values: Values) -> str:
     claim = value_at(values, "controlPlane.statefulSet.persistence.volumeClaim") or {}
     if backing_store(values) != "database embedded" or claim.get("enabled") in (False, "false"):
         return ""
@@ -156,7 +152,7 @@ def _storage(cluster: Object, values: Values) -> str:
     return ""
 
 
-def _ingress(cluster: Object, values: Values) -> str:
+def _ingress(cluster: JsonObject, values: Values) -> str:
     ingress = value_at(values, "controlPlane.ingress") or {}
     wanted = (ingress.get("spec") or {}).get("ingressClassName")
     if not ingress.get("enabled") or not wanted or wanted in cluster["ingress_classes"]:
@@ -165,7 +161,7 @@ def _ingress(cluster: Object, values: Values) -> str:
     return f"kubegpu_tenant_api.ingress_class: there is no IngressClass {wanted}. There are: {there}."
 
 
-def _taints(cluster: Object, tenant: Tenant, values: Values) -> str:
+def _taints(cluster: JsonObject, tenant: Tenant, values: Values) -> str:
     """Return why none of a tenant's pods could run on the nodes with GPUs that it may get."""
     tolerations = [_enforced(text) for text in value_at(values, "sync.toHost.pods.enforceTolerations") or []]
     nodes = [node for node in cluster["gpu_nodes"] if _may_get(tenant.gpu_nodes, node)]
@@ -184,13 +180,13 @@ def _taints(cluster: Object, tenant: Tenant, values: Values) -> str:
     )
 
 
-def _may_get(wanted: GpuNodes, node: Object) -> bool:
+def _may_get(wanted: GpuNodes, node: JsonObject) -> bool:
     if wanted.names:
         return node["name"] in wanted.names
     return bool(wanted.labels.items() <= node["labels"].items())
 
 
-def _enforced(text: str) -> Object:
+def _enforced(text: str) -> JsonObject:
     """Return a toleration from a text as the syncer reads it: key:effect stands for every value, * for every taint."""
     rest, colon, effect = text.removeprefix("*").partition(":")
     key, equals, value = rest.partition("=")
@@ -198,13 +194,13 @@ def _enforced(text: str) -> Object:
     return {"key": key, "operator": "Exists" if exists else "Equal", "value": value, "effect": effect}
 
 
-def _taint(text: str) -> Object:
+def _taint(text: str) -> JsonObject:
     rest, _colon, effect = text.rpartition(":")
     key, _equals, value = rest.partition("=")
     return {"key": key, "value": value, "effect": effect}
 
 
-def _toleration(text: str) -> Object:
+def _toleration(text: str) -> JsonObject:
     """Return what tolerates a taint."""
     taint = _taint(text)
     matched = {"operator": "Equal", "value": taint["value"]} if taint["value"] else {"operator": "Exists"}

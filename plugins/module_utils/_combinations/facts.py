@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import FACTS, dotted
+from .._kai.facts import FACTS, dotted
 
 # Parts, as they are called in sentences. KUBERNETES is that of the cluster in which a part runs, HOST that of the cluster below a tenant's.
 VCLUSTER, KAI, KUBERNETES, HOST = "vcluster", "kai", "kubernetes", "host"

@@ -10,16 +10,16 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.versions import number, shown, within
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import PROVIDERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.validation import limit_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_KUBERNETES, parse_version
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.validation import check_skew
+from .._common.errors import TenancyError, did_you_mean, refuse
+from .._common.versions import number, shown, within
+from .._device_plugin.facts import PROVIDERS
+from .._device_plugin.validation import limit_problems
+from .._vcluster.facts import DEFAULT_KUBERNETES, parse_version
+from .._vcluster.validation import check_skew
+from . import facts
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Scheduler, Tenant
+    from .._desired.model import Scheduler, Tenant
 
 ACCEPT = "kubegpu_accept_combinations"
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The one exception of the collection's library code."""
+"""The errors of the collection's library code: one class, and one below it for each kind that somebody handles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TenancyError(Exception):
     """Something the user can act on: what is wrong, where, and what to do.
 
     :arg message: one sentence for the user.
-    :arg details: plain data a module adds to its failure (what was seen last, a program's output).
+    :arg details: plain data that a module adds to its failure.
     """
 
     def __init__(self, message: str, **details: t.Any) -> None:
@@ -26,16 +26,86 @@ class TenancyError(Exception):
     @property
     def problems(self) -> list[str]:
         """Return everything that is wrong, each with its path."""
-        return list(self.details.get("problems", [self.message]))
+        return [self.message]
+
+    def saying(self, message: str) -> TenancyError:
+        """Return an error of the same kind and details with another message."""
+        other = type(self).__new__(type(self), message)
+        other.__dict__.update(self.__dict__)
+        other.message = message
+        return other
+
+
+class ApiError(TenancyError):
+    """A call to an API that failed.
+
+    :ivar status: HTTP status; None where there was no answer.
+    :ivar attempts: how often it was tried.
+    :ivar permanent: whether it stays so until somebody mends it, such as a certificate that does not verify.
+    :ivar oversized: whether the answer was larger than what is read; asked for less, the server may give it.
+    """
+
+    def __init__(
+        self, message: str, status: int | None = None, attempts: int = 1, permanent: bool = False, oversized: bool = False
+    ) -> None:
+        tried = {"attempts": attempts} if attempts > 1 else {}
+        kinds = {name: True for name, is_so in (("permanent", permanent), ("oversized", oversized)) if is_so}
+        super().__init__(message, status=status, **tried, **kinds)
+        self.status = status
+        self.attempts = attempts
+        self.permanent = permanent
+        self.oversized = oversized
+
+
+class WaitTimeout(TenancyError):
+    """Something did not come within its time.
+
+    :ivar last_seen: what there was of it instead.
+    :ivar waited: seconds; None where the wait ended before its time, because nothing would have come.
+    """
+
+    def __init__(self, message: str, last_seen: str, waited: float | None = None) -> None:
+        super().__init__(message, last_seen=last_seen, **({} if waited is None else {"waited": waited}))
+        self.last_seen = last_seen
+        self.waited = waited
+
+
+class Refused(TenancyError):
+    """What was asked for has problems, and nothing was done.
+
+    :arg problems: each with its path.
+    """
+
+    def __init__(self, message: str, problems: list[str]) -> None:
+        super().__init__(message, problems=problems)
+
+    @property
+    def problems(self) -> list[str]:
+        """Return everything that is wrong, each with its path."""
+        return list(self.details["problems"])
+
+
+class CommandFailed(TenancyError):
+    """A program that ended with another exit status than 0.
+
+    :ivar rc: that status.
+    :ivar stderr: what it wrote there.
+    :arg output: plain data that a module adds to its failure, such as ``stdout``.
+    """
+
+    def __init__(self, message: str, rc: int, stderr: str = "", **output: t.Any) -> None:
+        super().__init__(message, rc=rc, **({"stderr": stderr} if stderr else {}), **output)
+        self.rc = rc
+        self.stderr = stderr
 
 
 def refuse(problems: t.Iterable[str]) -> None:
     """Raise once for all problems, each named once; do nothing where there are none.
 
-    :raises TenancyError: with the list ``problems``, and a message that names one a line.
+    :raises Refused: with a message that names one a line.
     """
     if distinct := list(dict.fromkeys(problems)):
-        raise TenancyError("\n".join(distinct), problems=distinct)
+        raise Refused("\n".join(distinct), distinct)
 
 
 def did_you_mean(key: t.Any, known: t.Iterable[str]) -> str:

@@ -15,10 +15,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
-
-Object = dict[str, t.Any]
+from .text import shown
+from .values import JsonObject, Write
 
 MANAGER = "kubegpu.tenancy"
 OWNED_LABELS = {"app.kubernetes.io/managed-by": MANAGER}
@@ -34,32 +32,32 @@ OWNED_SELECTOR = f"app.kubernetes.io/managed-by={MANAGER},{NOT_SYNCED}"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", re.ASCII)
 
 
-def labels_of(item: Object | None) -> dict[str, str]:
+def labels_of(item: JsonObject | None) -> dict[str, str]:
     """Return an object's labels; empty for None and for an object without any."""
     return ((item or {}).get("metadata") or {}).get("labels") or {}
 
 
-def annotations_of(item: Object | None) -> dict[str, str]:
+def annotations_of(item: JsonObject | None) -> dict[str, str]:
     """Return an object's annotations; empty for None and for an object without any."""
     return ((item or {}).get("metadata") or {}).get("annotations") or {}
 
 
-def is_owned(item: Object | None) -> bool:
+def is_owned(item: JsonObject | None) -> bool:
     """Tell whether an object exists and was made by this collection: it carries its label, and no syncer brought it."""
     return OWNED_LABELS.items() <= labels_of(item).items() and not is_synced(item)
 
 
-def is_synced(item: Object | None) -> bool:
+def is_synced(item: JsonObject | None) -> bool:
     """Tell whether the syncer of a virtual cluster brought an object to the host cluster: what stands in it is its tenant's."""
     return MARKER_LABEL in labels_of(item)
 
 
-def own(items: t.Iterable[Object]) -> list[Object]:
+def own(items: t.Iterable[JsonObject]) -> list[JsonObject]:
     """Return the objects that no syncer brought: the collection's, vCluster's, and those of the host cluster's people and programs."""
     return [item for item in items if not is_synced(item)]
 
 
-def last_write(item: Object | None, *paths: t.Sequence[str]) -> Write | None:
+def last_write(item: JsonObject | None, *paths: t.Sequence[str]) -> Write | None:
     """Return the last write of some fields of a live object, by what the API server notes (``metadata.managedFields``).
 
     It notes one time for each writer and object, of the writer's last write that changed something: the fields are as they are since

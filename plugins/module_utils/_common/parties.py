@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .errors import TenancyError
+from .text import shown
 
 T = t.TypeVar("T")
 Item = t.TypeVar("Item")

@@ -10,18 +10,18 @@ from __future__ import annotations
 import decimal
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import bounded, quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .quantity import bounded, quantity
+from .text import shown
+from .values import JsonObject
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 # Reasons of a container that is on its way, or has done its work.
 _HARMLESS = (None, "Completed", "PodInitializing", "ContainerCreating")
 
 
-def is_ready(item: Object | None) -> bool:
+def is_ready(item: JsonObject | None) -> bool:
     """Tell whether a Pod or a Node has the condition Ready."""
     conditions = ((item or {}).get("status") or {}).get("conditions") or []
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
@@ -31,12 +31,12 @@ def is_ready(item: Object | None) -> bool:
 ENDED = ("Succeeded", "Failed")
 
 
-def is_ended(pod: Object) -> bool:
+def is_ended(pod: JsonObject) -> bool:
     """Tell whether a pod has ended, and holds nothing any more."""
     return (pod.get("status") or {}).get("phase") in ENDED
 
 
-def held_by(spec: Object, resource: str, kinds: t.Sequence[str] = ("limits",)) -> decimal.Decimal:
+def held_by(spec: JsonObject, resource: str, kinds: t.Sequence[str] = ("limits",)) -> decimal.Decimal:
     """Return how much of a resource Kubernetes books for a pod, in whole units: devices, cores or bytes.
 
     Its containers' sum and that of native sidecars (init containers that restart always), or more while an init container runs
@@ -46,7 +46,7 @@ def held_by(spec: Object, resource: str, kinds: t.Sequence[str] = ("limits",)) -
     :raises ValueError: where an amount cannot be read, or their sum is more than Kubernetes counts.
     """
 
-    def asked(container: Object) -> decimal.Decimal:
+    def asked(container: JsonObject) -> decimal.Decimal:
         given = container.get("resources") or {}
         return next(
             (quantity(given[kind][resource]) for kind in kinds if resource in (given.get(kind) or {})), decimal.Decimal(0)
@@ -63,7 +63,7 @@ def held_by(spec: Object, resource: str, kinds: t.Sequence[str] = ("limits",)) -
     return bounded(most, str(most))
 
 
-def container_statuses(pod: Object) -> list[Object]:
+def container_statuses(pod: JsonObject) -> list[JsonObject]:
     """Return the statuses of a pod's containers, init containers first."""
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
@@ -74,7 +74,7 @@ def image_tag(image: str) -> str:
     return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 
-def pod_problem(pod: Object) -> str | None:
+def pod_problem(pod: JsonObject) -> str | None:
     """Return why a pod does not run, such as ``pod web-0: app: ErrImagePull (no such host)``; None where nothing is known to be wrong.
 
     The first container that waits or ended for a reason comes before the scheduler's reason.
@@ -92,18 +92,18 @@ def pod_problem(pod: Object) -> str | None:
     return None
 
 
-def pod_state(pod: Object) -> str:
+def pod_state(pod: JsonObject) -> str:
     """Return one line about a pod that is not ready: its problem, or else its phase."""
     phase = (pod.get("status") or {}).get("phase", "Unknown")
     return pod_problem(pod) or f"pod {pod['metadata']['name']}: {phase}, not ready"
 
 
-def pod_problems(pods: t.Iterable[Object]) -> list[str]:
+def pod_problems(pods: t.Iterable[JsonObject]) -> list[str]:
     """Return one line for each pod that is known not to run, in the order given."""
     return [problem for problem in map(pod_problem, pods) if problem]
 
 
-def event_time(event: Object) -> str:
+def event_time(event: JsonObject) -> str:
     """Return when an event was last seen; older recorders write other fields than newer ones."""
     series = event.get("series")
     times = (

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+from .errors import TenancyError
+from .values import Change, Write
+from .wait import Deadline
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.helm import Helm
+    from .._adapters.kubernetes import Kube
 
 Params = t.Mapping[str, t.Any]
 Result = dict[str, t.Any]
@@ -113,7 +113,7 @@ class Run:
         try:
             action()
         except TenancyError as exc:
-            raise TenancyError(f"Could not {what}: {exc.message}", **exc.details) from exc
+            raise exc.saying(f"Could not {what}: {exc.message}") from exc
         record["seconds"] = round(self.deadline.elapsed() - start, 1)
 
     def take_all(self, steps: t.Iterable[Step]) -> None:

@@ -14,13 +14,13 @@ import dataclasses
 import itertools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import DEEPEST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
+from .documents import DEEPEST
+from .errors import Refused, TenancyError, did_you_mean, refuse
+from .quantity import MOST
+from .text import shown
+from .values import JsonObject
 
 T = t.TypeVar("T")
-Data = dict[str, t.Any]
 # Where something stands: its key, and the place of what it stands in.
 _Place = t.Optional[tuple[t.Any, t.Any]]
 
@@ -75,7 +75,7 @@ class Problems(list[str]):
             count = "1 problem" if len(self) == 1 else f"{len(self)} problems"
             told = [shown(problem, _LONGEST_PROBLEM) for problem in self[:_MOST_PROBLEMS]]
             more = [f"and {len(self) - _MOST_PROBLEMS} more"] if len(self) > _MOST_PROBLEMS else []
-            raise TenancyError("\n".join([f"{count} in {what}, nothing was changed:", *told, *more]), problems=told)
+            raise Refused("\n".join([f"{count} in {what}, nothing was changed:", *told, *more]), problems=told)
 
     def typed(self, value: t.Any, kind: type, path: str) -> bool:
         """Tell whether a value has a type; if not, add the problem."""
@@ -86,7 +86,7 @@ class Problems(list[str]):
             self.add(path, f"must be {_TYPE_NAMES[kind]}, not {said(value)}{hint}.")
         return right
 
-    def mapping(self, value: t.Any, allowed: Fields, path: str) -> Data:
+    def mapping(self, value: t.Any, allowed: Fields, path: str) -> JsonObject:
         """Return the entries of a dictionary that are allowed and of the right type."""
         if not self.typed(value, dict, path):
             return {}

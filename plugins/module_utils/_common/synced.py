@@ -11,16 +11,9 @@ The tenant writes all else that stands in such an object; see ``ownership``.
 from __future__ import annotations
 
 import hashlib
-import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MARKER_LABEL,
-    annotations_of,
-    is_synced,
-    labels_of,
-)
-
-Object = dict[str, t.Any]
+from .ownership import MARKER_LABEL, annotations_of, is_synced, labels_of
+from .values import JsonObject
 
 # Label of a synced object, which its tenant can not set either: its namespace in the virtual cluster.
 SYNCED_FROM_LABEL = "vcluster.loft.sh/namespace"
@@ -30,7 +23,7 @@ SYNCED_NAME = "vcluster.loft.sh/name"
 _LONGEST_NAME = 63
 
 
-def synced_from(item: Object | None) -> str | None:
+def synced_from(item: JsonObject | None) -> str | None:
     """Return a synced object's namespace in its virtual cluster; None for an object that no syncer brought."""
     return labels_of(item).get(SYNCED_FROM_LABEL) if is_synced(item) else None
 
@@ -48,7 +41,7 @@ def marker(name: str, namespace: str) -> str:
     return joined(namespace, "x", name)
 
 
-def virtual_name(pod: Object) -> str:
+def virtual_name(pod: JsonObject) -> str:
     """Return "namespace/name" of a pod as its tenant knows it; of one that no syncer brought, as it is on the host cluster.
 
     The tenant may write another name into the annotation. So it counts only where the pod's name on the host cluster follows from it.

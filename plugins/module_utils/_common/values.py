@@ -10,10 +10,24 @@ from __future__ import annotations
 import datetime
 import typing as t
 
+# What JSON or YAML has of an object, such as one of Kubernetes' API.
+JsonObject = dict[str, t.Any]
 Values = dict[str, t.Any]
 
 # What changes, from what, to what; None stands for absent.
 Change = tuple[str, t.Any, t.Any]
+
+
+def value_at(values: t.Any, path: str) -> t.Any:
+    """Return what stands at a path such as ``sync.fromHost.nodes``; None where nothing does."""
+    for key in path.split("."):
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
+
+
+def utc_now() -> datetime.datetime:
+    """Return this moment, in UTC."""
+    return datetime.datetime.now(datetime.timezone.utc)
 
 
 def moment(text: str) -> datetime.datetime:
@@ -25,6 +39,14 @@ def moment(text: str) -> datetime.datetime:
 def stamp(at: datetime.datetime) -> str:
     """Return a moment in UTC as the API writes it, to the second; ``strftime`` leaves out the zeros of years before 1000."""
     return at.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+
+
+def stamped(text: str) -> datetime.datetime:
+    """Return the moment that ``stamp`` wrote.
+
+    :raises ValueError: for a text of another form.
+    """
+    return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc)
 
 
 class Write(t.NamedTuple):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import DEEPEST, LARGEST, Unreadable
+from .documents import DEEPEST, LARGEST, Unreadable
 
 try:
     import yaml

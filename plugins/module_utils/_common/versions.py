@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
+from .quantity import whole
 
 
 def number(version: str) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown, shown_lines
+from .errors import TenancyError, WaitTimeout
+from .text import shown, shown_lines
 
 T = t.TypeVar("T")
 
@@ -67,7 +67,7 @@ def wait_for(
         and ends up in the error. It raises TenancyError to give up at once, when waiting mends nothing.
     :arg deadline: of the whole change, or seconds for this wait alone. The probe runs at least once.
     :arg interval: seconds between two probes; ``clock`` and ``sleep`` are those of the deadline where one is given.
-    :raises TenancyError: when time is up, with ``last_seen`` and ``waited`` (seconds) in its details.
+    :raises WaitTimeout: when time is up.
     """
     if not isinstance(deadline, Deadline):
         deadline = Deadline(deadline, clock, sleep)
@@ -79,7 +79,7 @@ def wait_for(
         waited = deadline.clock() - start
         if interval > deadline.left(0):
             last = shown_lines(seen, LONGEST_LINE, MOST_LINES)
-            raise TenancyError(
+            raise WaitTimeout(
                 f"Timed out after {waited:.0f} s waiting for {shown(what, LONGEST_LINE)}. Last seen: {last}",
                 last_seen=last,
                 waited=round(waited, 1),

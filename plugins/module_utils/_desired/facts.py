@@ -10,10 +10,10 @@ docs/inventory.md is written from it, and validation.py checks against it.
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import READER
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
+from .._common.names import RUNTIME_CLASS
+from .._common.schema import Field, Fields
+from .._metrics.facts import READER
+from .._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
 
 PREFIX = "kubegpu_"
 TENANTS = "kubegpu_tenants"

@@ -8,15 +8,12 @@
 from __future__ import annotations
 
 import dataclasses
-import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import DEFAULT_VERSION, HOST_SCHEDULER_LABEL
-
-Data = dict[str, t.Any]
+from .._common.names import HOST_SCHEDULER_LABEL, RUNTIME_CLASS
+from .._common.values import JsonObject, deep_merge
+from .._nodes.status import node_selector
+from .._vcluster.facts import DEFAULT_VERSION
+from . import facts
 
 # The shared KAI Scheduler leaves the pods alone that tenants' own KAI Schedulers place.
 _SHARED_VALUES = {"global": {"namespaceLabelSelector": {HOST_SCHEDULER_LABEL: "kai"}}}
@@ -56,7 +53,7 @@ class VCluster:
 
     version: str = DEFAULT_VERSION
     kubernetes_version: str = ""
-    values: Data = dataclasses.field(default_factory=dict)
+    values: JsonObject = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +67,7 @@ class Scheduler:
     version: str = ""
     gpu_sharing: bool = False
     accept_hazards: list[str] = dataclasses.field(default_factory=list)
-    values: Data = dataclasses.field(default_factory=dict)
+    values: JsonObject = dataclasses.field(default_factory=dict)
     shared: bool = False
     chart: str = ""
     repository: str = ""
@@ -97,10 +94,10 @@ class Tenant:
     state: str = "present"
     gpu_nodes: GpuNodes = GpuNodes()
     vcluster: VCluster = VCluster()
-    quota: Data = dataclasses.field(default_factory=dict)
-    network: Data = dataclasses.field(default_factory=dict)
+    quota: JsonObject = dataclasses.field(default_factory=dict)
+    network: JsonObject = dataclasses.field(default_factory=dict)
     scheduler: Scheduler | None = None
-    queues: tuple[Data, ...] = ()
+    queues: tuple[JsonObject, ...] = ()
     expires: str = ""
     path: str = dataclasses.field(default="", compare=False)
 
@@ -114,7 +111,7 @@ class Tenant:
         """The scheduler inside its virtual cluster, if any."""
         return None if self.shares_scheduler else self.scheduler
 
-    def data(self) -> Data:
+    def data(self) -> JsonObject:
         """Return it as plain data with every key, the form in which it travels through playbooks to modules."""
         nodes = {key: value for key, value in dataclasses.asdict(self.gpu_nodes).items() if value}
         if self.gpu_nodes.names:
@@ -144,16 +141,16 @@ class Platform:
     """
 
     runtime_class: str = RUNTIME_CLASS
-    tolerations: tuple[Data, ...] = ()
+    tolerations: tuple[JsonObject, ...] = ()
     storage_class: str = ""
-    api: Data = dataclasses.field(default_factory=dict)
+    api: JsonObject = dataclasses.field(default_factory=dict)
 
     @property
     def host(self) -> str:
         """Host name of a tenant's API server, with {tenant} for the tenant's name; empty where it is reached by an address."""
         return str(self.api.get("host", ""))
 
-    def data(self) -> Data:
+    def data(self) -> JsonObject:
         """Return what playbooks need of it as plain data."""
         return {"runtime_class": self.runtime_class, "tolerations": list(self.tolerations), "tenant_host": self.host}
 
@@ -178,7 +175,7 @@ class Cluster:
         ``untested`` and neither accepted nor refused.
     """
 
-    blueprint: Data
+    blueprint: JsonObject
     provider: str
     kubeconfig: str
     tenants_folder: str
@@ -190,15 +187,15 @@ class Cluster:
     tenants: tuple[Tenant, ...]
     only: tuple[str, ...]
     shared_scheduler: Scheduler | None
-    metrics: Data
+    metrics: JsonObject
     unlisted: str
     accept_unenforced_network_policies: bool
     accept_lost_pods: bool
-    rehearsal: Data
+    rehearsal: JsonObject
     accepted_hazards: dict[str, list[str]]
     unsupported: dict[str, list[str]]
     accept_combinations: list[str]
-    combinations: Data
+    combinations: JsonObject
 
     @property
     def selected(self) -> tuple[Tenant, ...]:
@@ -207,7 +204,7 @@ class Cluster:
         return tuple(tenant for tenant in self.tenants if not only or tenant.name in only)
 
     @property
-    def shared_queues(self) -> list[Data]:
+    def shared_queues(self) -> list[JsonObject]:
         """The queues of all tenants that share the host cluster's scheduler: one tree, in the tenants' order."""
         return [
             queue for tenant in self.tenants if tenant.shares_scheduler and tenant.state != "absent" for queue in tenant.queues
@@ -220,7 +217,7 @@ class Cluster:
         names = [tenant.name for tenant in sorted(sharing, key=lambda tenant: not tenant.gpu_nodes)]
         return node_selector(names[0]) if names else {}
 
-    def data(self) -> Data:
+    def data(self) -> JsonObject:
         """Return it as plain data, the form in which it travels through playbooks."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return plain | {
@@ -235,6 +232,6 @@ class Cluster:
         }
 
 
-def _shared(scheduler: Scheduler) -> Data:
+def _shared(scheduler: Scheduler) -> JsonObject:
     """Return the shared scheduler as plain data, with what its chart is told for tenants."""
     return dataclasses.asdict(scheduler) | {"values": deep_merge(_SHARED_VALUES, scheduler.values)}

@@ -16,61 +16,35 @@ import datetime
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policy_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.values import Blueprint, applied
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import ACCEPT, Host, judge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._combinations.validation import check_names as check_combinations
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all, did_you_mean
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.forms import (
-    is_key,
-    is_label_value,
-    is_object,
-    label_problems,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, named, plain, said
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import marker
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import (
-    METRICS,
-    SHARED_SCHEDULER,
-    TEMPORARY,
-    TENANTS,
-    WORKERS,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import (
-    Cluster,
-    Data,
-    GpuNodes,
-    Platform,
-    Scheduler,
-    Tenant,
-    VCluster,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import (
-    platform_values,
-    scheduler_values,
-    vcluster_values,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import PROVIDERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Asked, Hazard
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, shares_gpus
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import check_name as check_cluster_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import tolerates_others
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import NAME as SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import RESERVED, RESERVED_PREFIX, is_reserved
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
-    LEAST_QUOTA,
-    cluster_role_name,
-    namespace_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.reach import check_reach
+from .._admission.plan import policy_name
+from .._blueprint.values import Blueprint, applied
+from .._combinations.validation import ACCEPT, Host, judge
+from .._combinations.validation import check_names as check_combinations
+from .._common.errors import TenancyError, check_all, did_you_mean
+from .._common.forms import is_key, is_label_value, is_object, label_problems
+from .._common.names import namespace_of
+from .._common.quantity import whole
+from .._common.schema import Problems, named, plain, said
+from .._common.synced import marker
+from .._common.values import JsonObject, deep_merge
+from .._device_plugin.facts import PROVIDERS
+from .._kai import validation as kai
+from .._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
+from .._kai.facts import Asked, Hazard
+from .._kai.values import chart_values, shares_gpus
+from .._kind.validation import check_name as check_cluster_name
+from .._metrics.validation import reader
+from .._nodes.validation import tolerates_others
+from .._queues import validation as queues
+from .._schedulers.facts import NAME as SCHEDULER_NAME
+from .._schedulers.facts import RESERVED, RESERVED_PREFIX, is_reserved
+from .._vcluster import validation as vc
+from .._vcluster.facts import LEAST_QUOTA, cluster_role_name
+from .._vcluster.reach import check_reach
+from . import facts
+from .facts import METRICS, SHARED_SCHEDULER, TEMPORARY, TENANTS, WORKERS
+from .model import Cluster, GpuNodes, Platform, Scheduler, Tenant, VCluster
+from .values import platform_values, scheduler_values, vcluster_values
 
 # A Service needs a letter first. vCluster and this collection build longer names and labels from a tenant's name, which are cut at 63
 # characters: up to 40 they stay legal. Where two of them come to be the same, _check_names refuses both tenants.
@@ -85,7 +59,7 @@ _CHART_FORMS = (
 _PLACE = re.compile(r"[^-\s][^\x00-\x1f\x7f]*")
 # A GPU's index, or its UUID.
 _GPU = re.compile(r"[0-9]{1,9}|GPU-[-0-9A-Za-z]{1,60}")
-_NOTHING_JUDGED: Data = {"accepted": [], "untested": []}
+_NOTHING_JUDGED: JsonObject = {"accepted": [], "untested": []}
 # "cluster" is the administrator's kubeconfig beside the tenants'.
 _RESERVED = ("cluster",)
 
@@ -94,10 +68,10 @@ _RESERVED = ("cluster",)
 
 
 def desired_state(
-    variables: Data,
+    variables: JsonObject,
     host: str,
     today: datetime.date,
-    running: Data | None = None,
+    running: JsonObject | None = None,
     installs: bool = True,
     blueprint: Blueprint | None = None,
 ) -> Cluster:
@@ -147,7 +121,7 @@ def desired_state(
     )
 
 
-def _with_blueprint(variables: Data, blueprint: Blueprint | None) -> tuple[Data, Data]:
+def _with_blueprint(variables: JsonObject, blueprint: Blueprint | None) -> tuple[JsonObject, JsonObject]:
     """Return the variables with what the blueprint adds, and what there is to say of that; empty without one."""
     if blueprint is None:
         return variables, {}
@@ -155,7 +129,7 @@ def _with_blueprint(variables: Data, blueprint: Blueprint | None) -> tuple[Data,
     return whole, {"name": blueprint.name, "digest": blueprint.digest, "overridden": overridden}
 
 
-def _as_given(given: Data) -> Data:
+def _as_given(given: JsonObject) -> JsonObject:
     """Return what Cluster has as the inventory gives it."""
     accept = ("accept_unenforced_network_policies", "accept_lost_pods", "accept_combinations")
     said = {key: given[f"{facts.PREFIX}{key}"] for key in ("kubeconfig_proxy", "charts", "unlisted", *accept)}
@@ -163,7 +137,7 @@ def _as_given(given: Data) -> Data:
     return said | {"metrics": reader(given[METRICS], METRICS, Problems())}
 
 
-def _places(given: Data, variables: Data, made: bool, host: str, problems: Problems) -> Data:
+def _places(given: JsonObject, variables: JsonObject, made: bool, host: str, problems: Problems) -> JsonObject:
     """Return where kubeconfigs are, as Cluster has it."""
     name = _cluster_name(variables.get("nvkind_cluster_name", facts.CLUSTER_NAME), problems) if made else ""
     return {
@@ -173,7 +147,7 @@ def _places(given: Data, variables: Data, made: bool, host: str, problems: Probl
     }
 
 
-def _platform(given: Data, problems: Problems) -> Platform:
+def _platform(given: JsonObject, problems: Problems) -> Platform:
     """Return what the cluster asks of all tenants."""
     tolerations = [
         problems.mapping(item, facts.TOLERATION, f"kubegpu_tolerations[{index}]")
@@ -192,7 +166,7 @@ def _platform(given: Data, problems: Problems) -> Platform:
     )
 
 
-def _check_toleration(toleration: Data, path: str, problems: Problems) -> None:
+def _check_toleration(toleration: JsonObject, path: str, problems: Problems) -> None:
     key, operator, value = (toleration.get(name) for name in ("key", "operator", "value"))
     if "key" in toleration and tolerates_others(key, operator, value):
         problems.add(f"{path}.key", "would let everyone onto the nodes of tenants with zero trust.")
@@ -204,7 +178,7 @@ def _check_toleration(toleration: Data, path: str, problems: Problems) -> None:
         problems.add(f"{path}.value", "is compared by the operator Equal only.")
 
 
-def _tenant_api(given: Data, path: str, problems: Problems) -> Data:
+def _tenant_api(given: JsonObject, path: str, problems: Problems) -> JsonObject:
     api = problems.mapping(given, facts.TENANT_API, path)
     kind, host = api.get("type", facts.NODE_PORT), api.get("host", "")
     if kind == facts.INGRESS and not host:
@@ -225,14 +199,14 @@ def _tenant_api(given: Data, path: str, problems: Problems) -> Data:
     return api
 
 
-def _rehearsal(given: Data) -> Data:
+def _rehearsal(given: JsonObject) -> JsonObject:
     """Return what a change of KAI Scheduler needs; empty where it needs nothing."""
     keys = ("verdicts", "max_age")
     needs = {key: given[f"kubegpu_rehearsal_{key}"] for key in keys} | {"accept_holds": given["kubegpu_accept_holds"]}
     return needs if given["kubegpu_rehearsal"] == facts.REQUIRED else {}
 
 
-def _check_settings(given: Data, made: bool, problems: Problems) -> None:
+def _check_settings(given: JsonObject, made: bool, problems: Problems) -> None:
     """Refuse settings of the cluster that cannot be."""
     _check_access(given, made, problems)
     _check_rehearsal(given, problems)
@@ -243,7 +217,7 @@ def _check_settings(given: Data, made: bool, problems: Problems) -> None:
         problems.extend(exc.problems)
 
 
-def _check_rehearsal(given: Data, problems: Problems) -> None:
+def _check_rehearsal(given: JsonObject, problems: Problems) -> None:
     """Refuse verdicts that are required, and cannot be there."""
     if given["kubegpu_rehearsal"] == facts.REQUIRED and not given["kubegpu_rehearsal_verdicts"]:
         problems.add("kubegpu_rehearsal_verdicts", "is missing: say in which folder the verdicts of rehearsals are.")
@@ -251,12 +225,12 @@ def _check_rehearsal(given: Data, problems: Problems) -> None:
         problems.add("kubegpu_rehearsal_max_age", f"is {most}; it is one day at least.")
 
 
-def _variables(variables: Data, host: str, problems: Problems) -> Data:
+def _variables(variables: JsonObject, host: str, problems: Problems) -> JsonObject:
     """Return every variable of the schema, defaults included, and refuse unknown ones.
 
     :arg host: name of the inventory host; one that stands for a tenant, such as gpu1/ml, has variables that nobody writes.
     """
-    given: Data = {}
+    given: JsonObject = {}
     known = [*facts.CLUSTER, *(facts.INTERNAL if "/" in host else facts.FOUND)]
     for key in variables:
         if key.startswith(facts.PREFIX) and key not in known:
@@ -304,7 +278,7 @@ def _only(names: list[t.Any], problems: Problems) -> list[str]:
     return list(dict.fromkeys(right))
 
 
-def _check_access(given: Data, made: bool, problems: Problems) -> None:
+def _check_access(given: JsonObject, made: bool, problems: Problems) -> None:
     """Refuse a cluster that cannot be reached as it is written."""
     if given["kubegpu_charts"] and not _PLACE.fullmatch(given["kubegpu_charts"]):
         problems.add(
@@ -369,7 +343,7 @@ def _listed(given: list[t.Any], platform: Platform, problems: Problems) -> list[
     return [dataclasses.replace(tenant, expires="") for tenant in tenants]
 
 
-def _temporary(given: Data, platform: Platform, problems: Problems) -> list[Tenant]:
+def _temporary(given: JsonObject, platform: Platform, problems: Problems) -> list[Tenant]:
     """Return the tenant beside those that are listed, if there is one."""
     if not given:
         return []
@@ -424,7 +398,7 @@ def _check_name(name: str, path: str, problems: Problems) -> None:
         problems.add(path, f"{name} is reserved, because the administrator's kubeconfig has that name. Choose another one.")
 
 
-def _gpu_nodes(given: Data, path: str, problems: Problems) -> GpuNodes:
+def _gpu_nodes(given: JsonObject, path: str, problems: Problems) -> GpuNodes:
     chosen = problems.mapping(given, facts.GPU_NODES, path)
     if len(given.keys() & set(facts.NODE_CHOICES)) != 1:
         choices = ", ".join(facts.NODE_CHOICES)
@@ -462,7 +436,7 @@ def _node_names(given: list[t.Any], path: str, problems: Problems) -> tuple[str,
     return tuple(names)
 
 
-def _network(given: Data, path: str, problems: Problems) -> Data:
+def _network(given: JsonObject, path: str, problems: Problems) -> JsonObject:
     """Services that a tenant's network policies let through, as far as their keys and types are right."""
     network = problems.mapping(given, facts.NETWORK, path)
     for direction, services in network.items():
@@ -497,7 +471,7 @@ def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
     )
 
 
-def _scheduler(entry: Data, path: str, platform: Platform, problems: Problems) -> Scheduler | None:
+def _scheduler(entry: JsonObject, path: str, platform: Platform, problems: Problems) -> Scheduler | None:
     """A tenant's scheduler, with the queues that have to suit its version."""
     tree = entry.get("queues", [])
     if "scheduler" not in entry:
@@ -506,7 +480,7 @@ def _scheduler(entry: Data, path: str, platform: Platform, problems: Problems) -
         return None
     here = f"{path}.scheduler"
     given = problems.mapping(entry["scheduler"], facts.SCHEDULER, here)
-    scheduler = Scheduler(**(t.cast(Data, {"name": ""}) | given))
+    scheduler = Scheduler(**(t.cast(JsonObject, {"name": ""}) | given))
     if scheduler.shared:
         for key in [key for key in given if key not in ("name", "shared") and given[key] not in ("", {}, [], False)]:
             problems.add(f"{here}.{key}", f"a shared scheduler is the host cluster's; its release stands in {SHARED_SCHEDULER}.")
@@ -564,14 +538,14 @@ def _kai(
     return dataclasses.replace(scheduler, version=release.version, values=values)
 
 
-def _shared_scheduler(tenants: list[Tenant], given: Data, platform: Platform, problems: Problems) -> Scheduler | None:
+def _shared_scheduler(tenants: list[Tenant], given: JsonObject, platform: Platform, problems: Problems) -> Scheduler | None:
     users = [tenant for tenant in tenants if tenant.shares_scheduler and tenant.state != "absent"]
     if not given:
         for tenant in users:
             problems.add(f"{tenant.path}.scheduler.shared", f"there is none to share: {SHARED_SCHEDULER} names no scheduler.")
         return None
     entry = problems.mapping(given, facts.RELEASE, SHARED_SCHEDULER)
-    scheduler = Scheduler(**(t.cast(Data, {"name": ""}) | entry))
+    scheduler = Scheduler(**(t.cast(JsonObject, {"name": ""}) | entry))
     if "name" not in entry or not problems.allowed(scheduler.name, (facts.KAI,), f"{SHARED_SCHEDULER}.name"):
         return scheduler
     # All tenants' trees stand beside each other in it.
@@ -681,7 +655,7 @@ def _hazards(
     shared: Scheduler | None,
     only: list[str],
     today: datetime.date,
-    running: Data | None,
+    running: JsonObject | None,
     problems: Problems,
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Refuse releases with hazards that touch what is asked of them and that nobody accepted, where they would be installed.
@@ -726,7 +700,7 @@ def _touching(
     return problems.ask(path, lambda: kai.refuse_hazards(release, asked, accepted, today, installed)) or ()
 
 
-def _running(running: Data | None) -> dict[str, str | None] | None:
+def _running(running: JsonObject | None) -> dict[str, str | None] | None:
     """Return which releases run on the cluster, for tenants by name and as the shared one; None where nothing is known."""
     if running is None:
         return None
@@ -738,8 +712,8 @@ def _running(running: Data | None) -> dict[str, str | None] | None:
 
 
 def _combinations(
-    given: Data, variables: Data, made: bool, tenants: list[Tenant], shared: Scheduler | None, problems: Problems
-) -> Data:
+    given: JsonObject, variables: JsonObject, made: bool, tenants: list[Tenant], shared: Scheduler | None, problems: Problems
+) -> JsonObject:
     """Refuse versions that do not go together, as far as they are known before a cluster is asked."""
     # Versions that are none have no place in the table.
     if problems:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import INGRESS, NODE_PORT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import runtime_class_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values, toleration_text
+from .._common.values import JsonObject, deep_merge
+from .._kai.values import runtime_class_values
+from .._nodes.status import node_selector
+from .._vcluster.values import tenant_values, toleration_text
+from .facts import INGRESS, NODE_PORT
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Data, Platform, Tenant
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import Release
+    from .._common.values import Values
+    from .._kai.facts import Release
+    from .model import Platform, Tenant
 
 
 def vcluster_values(tenant: Tenant) -> Values:
@@ -54,7 +54,7 @@ def platform_values(platform: Platform, tenant: str) -> Values:
     return values | ({"controlPlane": plane} if plane else {})
 
 
-def _api_values(api: Data, host: str) -> Values:
+def _api_values(api: JsonObject, host: str) -> Values:
     """Return the values below controlPlane by which a tenant's API server is reached; none for a NodePort."""
     kind, annotations = api.get("type", NODE_PORT), api.get("annotations", {})
     # The serving certificate names the Ingress's host (pkg/server/cert/cert.go).

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT, GPU_RESOURCE
+from .._common.names import DEDICATED_TAINT, GPU_RESOURCE
+from .._common.ownership import OWNED_LABELS
 
 PRESENT_LABEL = "nvidia.com/gpu.present"
 CONFIG_LABEL = "nvidia.com/device-plugin.config"

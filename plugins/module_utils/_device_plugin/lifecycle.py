@@ -10,33 +10,24 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, Object, is_owned, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
-    DRA_KIND,
-    NODE_API,
-    PROVIDERS,
-    RUNTIME_CLASS,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.plan import Plan, Relabel, plan, relabels
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import (
-    holders,
-    judge_offer,
-    rivals,
-    still_offered,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import has_configs, replicas_of, uses_dra
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import DCGM
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import check_reader, have
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import dcgm_objects
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
+from .._common.errors import TenancyError, refuse
+from .._common.ownership import OWNED_LABELS, is_owned, labels_of
+from .._common.pods import pods_gone
+from .._common.run import Result, Run
+from .._common.values import JsonObject
+from .._common.wait import wait_for
+from .._helm.lifecycle import HelmRelease
+from .._metrics.facts import DCGM
+from .._metrics.lifecycle import check_reader, have
+from .._metrics.plan import dcgm_objects
+from .._nodes.status import offered
+from .facts import DRA_KIND, NODE_API, PROVIDERS, RUNTIME_CLASS
+from .plan import Plan, Relabel, plan, relabels
+from .status import holders, judge_offer, rivals, still_offered
+from .values import has_configs, replicas_of, uses_dra
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
+    from .._adapters.helm import Chart
 
 FindChart = t.Callable[[str], "Chart"]
 
@@ -102,9 +93,9 @@ class DevicePlugin:
         operators = self.kube.list("apps/v1", "Deployment", label_selector="app.kubernetes.io/component=gpu-operator")
         return rivals(self.provider, self.namespace, daemon_sets, operators)
 
-    def _missing_objects(self) -> dict[str, Object]:
+    def _missing_objects(self) -> dict[str, JsonObject]:
         """Return what has to be created besides the release, by its name in diffs."""
-        objects: dict[str, Object] = {}
+        objects: dict[str, JsonObject] = {}
         # The operator makes its own RuntimeClass.
         if self.provider.name == "device_plugin":
             handler = (self.kube.get(NODE_API, "RuntimeClass", "nvidia") or {}).get("handler")
@@ -119,7 +110,7 @@ class DevicePlugin:
             objects["namespace"] = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
         return objects
 
-    def _gpus_to_offer(self, wanted: Plan, nodes: list[Object]) -> dict[str, int]:
+    def _gpus_to_offer(self, wanted: Plan, nodes: list[JsonObject]) -> dict[str, int]:
         """Return how many GPUs each node has to offer, where that is known.
 
         :raises TenancyError: where the live release cannot become the wanted one while it is in use.
@@ -131,7 +122,7 @@ class DevicePlugin:
             )
         gpus = {name: count * wanted.replicas.get(name, 1) for name, count in wanted.expected.items()}
         problems: list[str] = []
-        pods: list[Object] | None = None
+        pods: list[JsonObject] | None = None
         for node in nodes:
             name, offers = node["metadata"]["name"], offered(node)
             before, after = replicas_of(live, labels_of(node)), wanted.replicas.get(name, 1)
@@ -147,7 +138,7 @@ class DevicePlugin:
         refuse(problems)
         return gpus
 
-    def _write(self, objects: dict[str, Object], labels: list[Relabel], chart: Chart | None, wanted: Plan) -> None:
+    def _write(self, objects: dict[str, JsonObject], labels: list[Relabel], chart: Chart | None, wanted: Plan) -> None:
         """Take labels off, apply the release, put labels on: at no time a node names a configuration that does not exist."""
         run = self.run
         for what, item in objects.items():
@@ -185,10 +176,10 @@ class DevicePlugin:
         ended = functools.partial(pods_gone, self.kube, self.namespace, self.provider.selector)
         wait_for("the end of the pods that share GPUs", ended, self.run.deadline)
 
-    def _daemon_sets(self) -> list[Object]:
+    def _daemon_sets(self) -> list[JsonObject]:
         return self.kube.list("apps/v1", "DaemonSet", self.namespace, self.provider.selector)
 
-    def _pods(self) -> list[Object]:
+    def _pods(self) -> list[JsonObject]:
         return self.kube.list("v1", "Pod", self.namespace, self.provider.selector)
 
     def _probe_offer(self, wanted: dict[str, int], dra: bool) -> tuple[dict[str, int] | None, str]:

@@ -11,23 +11,13 @@ import dataclasses
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    Object,
-    annotations_of,
-    labels_of,
-    last_write,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, Write, deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
-    CONFIG_LABEL,
-    MPS_LABEL,
-    PRESENT_LABEL,
-    PROVIDERS,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.validation import validated
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import Group, chart_values, uses_dra
+from .._common.documents import parse_json
+from .._common.errors import refuse
+from .._common.ownership import annotations_of, labels_of, last_write
+from .._common.values import Change, JsonObject, Values, Write, deep_merge
+from .facts import CONFIG_LABEL, MPS_LABEL, PRESENT_LABEL, PROVIDERS
+from .validation import validated
+from .values import Group, chart_values, uses_dra
 
 Labels = dict[str, str]
 
@@ -59,7 +49,7 @@ class Plan:
         return {node: group.replicas for group in self.groups for node in group.nodes}
 
 
-def plan(params: t.Mapping[str, t.Any], version: str, nodes: list[Object], kubernetes: str) -> Plan:
+def plan(params: t.Mapping[str, t.Any], version: str, nodes: list[JsonObject], kubernetes: str) -> Plan:
     """Return what the module's options ask of these nodes.
 
     :arg version: of the chart.
@@ -114,13 +104,13 @@ class Relabel:
         return [(f"{self.node} label {key}", self.before[key], self.after[key]) for key in sorted(self.before)]
 
     @property
-    def retirement(self) -> Object:
+    def retirement(self) -> JsonObject:
         """The patch that takes off the labels that change, so that no node names a configuration that is about to go."""
         gone = {key: None for key, value in self.before.items() if value is not None}
         return _patch(gone, {key: value for key, value in self.owned.items() if key not in self.before}) if gone else {}
 
     @property
-    def patch(self) -> Object:
+    def patch(self) -> JsonObject:
         return _patch(self.after, self.owned)
 
 
@@ -129,11 +119,11 @@ def note(owned: Labels) -> str | None:
     return json.dumps(owned, sort_keys=True) if owned else None
 
 
-def _patch(labels: t.Mapping[str, str | None], owned: Labels) -> Object:
+def _patch(labels: t.Mapping[str, str | None], owned: Labels) -> JsonObject:
     return {"metadata": {"labels": dict(labels), "annotations": {NOTE: note(owned)}}}
 
 
-def relabels(nodes: list[Object], wanted: dict[str, Labels]) -> list[Relabel]:
+def relabels(nodes: list[JsonObject], wanted: dict[str, Labels]) -> list[Relabel]:
     """List what changes for the nodes to have these labels, and no others that are owned by this collection.
 
     A label is owned when this collection put it there and nobody changed it since. Other labels stay, and satisfy what is wanted

@@ -10,17 +10,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
-    DRA_DRIVER,
-    GPU_NODE,
-    PROVIDERS,
-    Provider,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
+from .._common.names import GPU_RESOURCE
+from .._common.ownership import labels_of
+from .._common.pods import is_ready, pod_problems
+from .._common.quantity import devices
+from .._common.values import JsonObject
+from .._nodes.status import held, offered
+from .facts import DRA_DRIVER, GPU_NODE, PROVIDERS, Provider
 
 
 def is_gpu_node(labels: t.Mapping[str, str]) -> bool:
@@ -28,7 +24,7 @@ def is_gpu_node(labels: t.Mapping[str, str]) -> bool:
     return any(labels.get(key) == value for key, value in GPU_NODE.items())
 
 
-def rivals(provider: Provider, namespace: str, daemon_sets: list[Object], deployments: list[Object]) -> list[str]:
+def rivals(provider: Provider, namespace: str, daemon_sets: list[JsonObject], deployments: list[JsonObject]) -> list[str]:
     """List other device plugins than the provider's in its namespace, each as a phrase: two would offer the same GPUs twice."""
     found = []
     for item in [*daemon_sets, *deployments]:
@@ -41,7 +37,7 @@ def rivals(provider: Provider, namespace: str, daemon_sets: list[Object], deploy
     return found
 
 
-def _origin(item: Object) -> str:
+def _origin(item: JsonObject) -> str:
     """Return what installed a DaemonSet or Deployment that is a device plugin or brings one; empty for all others."""
     labels = labels_of(item)
     inner = labels_of(item["spec"]["template"])
@@ -52,7 +48,7 @@ def _origin(item: Object) -> str:
     return "NVIDIA's device plugin from its static manifest" if inner.get("name") == "nvidia-device-plugin-ds" else ""
 
 
-def holders(pods: list[Object], node: str) -> list[str]:
+def holders(pods: list[JsonObject], node: str) -> list[str]:
     """Return the pods that hold GPUs of a node, as namespace/name."""
     return sorted(
         f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -61,13 +57,13 @@ def holders(pods: list[Object], node: str) -> list[str]:
     )
 
 
-def mig_devices(node: Object) -> int:
+def mig_devices(node: JsonObject) -> int:
     """Return the parts of GPUs that a node offers under names of their own, as with the MIG strategy mixed."""
     allocatable = node.get("status", {}).get("allocatable", {})
     return sum(devices(count) for name, count in allocatable.items() if name.startswith("nvidia.com/mig-"))
 
 
-def in_slices(slices: list[Object], node: str) -> int:
+def in_slices(slices: list[JsonObject], node: str) -> int:
     """Return the GPUs of a node in the ResourceSlices of NVIDIA's DRA driver."""
     return sum(
         len(item["spec"].get("devices") or [])
@@ -89,7 +85,11 @@ class Offer:
 
 
 def judge_offer(
-    wanted: dict[str, int], nodes: list[Object], daemon_sets: list[Object], pods: list[Object], slices: list[Object] | None
+    wanted: dict[str, int],
+    nodes: list[JsonObject],
+    daemon_sets: list[JsonObject],
+    pods: list[JsonObject],
+    slices: list[JsonObject] | None,
 ) -> Offer:
     """Judge whether the nodes offer what they should, by the plugin as it was last configured.
 
@@ -114,7 +114,7 @@ def judge_offer(
     return Offer(gpus, missing + pod_problems(pods) if missing else [])
 
 
-def _unready(daemon_set: Object) -> str:
+def _unready(daemon_set: JsonObject) -> str:
     status = daemon_set.get("status", {})
     desired = status.get("desiredNumberScheduled", 0)
     current = status.get("observedGeneration") == daemon_set["metadata"].get("generation")
@@ -122,7 +122,7 @@ def _unready(daemon_set: Object) -> str:
     return "" if current and ready >= desired else f"{ready} of {desired} pods of {daemon_set['metadata']['name']} are ready"
 
 
-def still_offered(nodes: list[Object]) -> list[str]:
+def still_offered(nodes: list[JsonObject]) -> list[str]:
     """List the nodes that still offer GPUs, a phrase each.
 
     Nodes that are down are left out: nobody knows what they will offer, and no pod is placed there.

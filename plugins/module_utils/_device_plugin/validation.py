@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Data, Problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.versions import number, within
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
+from .._common.errors import refuse
+from .._common.names import GPU_UUID
+from .._common.ownership import labels_of
+from .._common.quantity import whole
+from .._common.schema import Problems
+from .._common.values import JsonObject, Values, value_at
+from .._common.versions import number, within
+from .._metrics.validation import reader
+from .facts import (
     DEFAULT,
     LIMITS,
     MANY_REPLICAS,
@@ -28,10 +30,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.fac
     TIME_SLICING_WARNING,
     Provider,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.status import is_gpu_node
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.values import Group, at, uses_dra
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.validation import reader
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_UUID
+from .status import is_gpu_node
+from .values import Group, uses_dra
 
 Labels = dict[str, str]
 
@@ -40,8 +40,8 @@ _UUID = re.compile(GPU_UUID)
 
 
 def validated(
-    params: t.Mapping[str, t.Any], version: str, nodes: list[Object], kubernetes: str
-) -> tuple[tuple[Group, ...], dict[str, int], Data]:
+    params: t.Mapping[str, t.Any], version: str, nodes: list[JsonObject], kubernetes: str
+) -> tuple[tuple[Group, ...], dict[str, int], JsonObject]:
     """Return the groups of nodes that share GPUs, the GPU devices of each node for which a number was given, and who reads metrics.
 
     :arg version: of the chart.
@@ -162,7 +162,7 @@ def _replicas(given: t.Any, path: str, problems: list[str]) -> int:
     return whole(given["replicas"])
 
 
-def sharing_warnings(sharing: t.Iterable[Object]) -> list[str]:
+def sharing_warnings(sharing: t.Iterable[JsonObject]) -> list[str]:
     """Return what is to be known of groups that share GPUs by time-slicing, whose entries are known to be right."""
     replicas = {group["name"]: group["time_slicing"]["replicas"] for group in sharing if "time_slicing" in group}
     many = (
@@ -171,7 +171,7 @@ def sharing_warnings(sharing: t.Iterable[Object]) -> list[str]:
     return [TIME_SLICING_WARNING, *many] if replicas else []
 
 
-def _members(item: Object, path: str, known: dict[str, Labels], with_gpus: set[str], problems: list[str]) -> list[str]:
+def _members(item: JsonObject, path: str, known: dict[str, Labels], with_gpus: set[str], problems: list[str]) -> list[str]:
     """Return the names of a group's nodes, in order."""
     if len(item.keys() & {"nodes", "labels"}) != 1:
         problems.append(f"{path}: name the nodes, either by nodes (a list of names) or by labels (a dictionary).")
@@ -214,7 +214,7 @@ def _dra_problems(params: t.Mapping[str, t.Any]) -> list[str]:
     problems = []
     if params["provider"] != "gpu_operator":
         problems.append("values.gpuCluster: only the chart gpu-operator knows it. Set provider to gpu_operator.")
-    if at(params["values"], "clusterPolicy", "deployCR") is not False:
+    if value_at(params["values"], "clusterPolicy.deployCR") is not False:
         problems.append("values.clusterPolicy.deployCR: has to be false, because DRA takes the place of the device plugin.")
     if params["sharing"]:
         problems.append("sharing: with DRA, claims name how a GPU is shared, and there is no device plugin that would share it.")

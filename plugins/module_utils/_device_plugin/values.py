@@ -11,17 +11,11 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._device_plugin.facts import (
-    CONFIG_LABEL,
-    DEFAULT,
-    STRATEGIES,
-    TOLERATIONS,
-    Provider,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import SERVICE_MONITORS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
+from .._common.names import GPU_RESOURCE
+from .._common.quantity import whole
+from .._common.values import Values, value_at
+from .._metrics.facts import SERVICE_MONITORS
+from .facts import CONFIG_LABEL, DEFAULT, STRATEGIES, TOLERATIONS, Provider
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +38,6 @@ class Group:
             # A pod that asks for two would get two turns on perhaps one GPU, so it is refused; MPS always does.
             lines.append("    failRequestsGreaterThanOne: true")
         return "\n".join([*lines, "    resources:", f"      - name: {GPU_RESOURCE}", f"        replicas: {self.replicas}"])
-
-
-def at(values: t.Any, *keys: str) -> t.Any:
-    """Return the value at a path of keys; None where one of them is missing or its parent is no mapping."""
-    for key in keys:
-        values = values.get(key) if isinstance(values, dict) else None
-    return values
 
 
 def chart_values(
@@ -102,18 +89,19 @@ def _exporter(metrics: t.Mapping[str, t.Any]) -> Values:
 
 def has_configs(values: Values) -> bool:
     """Tell whether the device plugin's chart makes pods that choose among configurations, as sharing needs."""
-    return bool(at(values, "config", "map") or at(values, "config", "name"))
+    return bool(value_at(values, "config.map") or value_at(values, "config.name"))
 
 
 def replicas_of(values: Values, labels: t.Mapping[str, str]) -> int:
     """Return how many pods share a GPU of a node, by the values of an installed release and the node's labels."""
-    config = at(values, "config") or at(values, "devicePlugin", "config")
-    texts = at(config, "map") or at(config, "data")
-    text = at(texts, labels.get(CONFIG_LABEL) or str(at(config, "default")))
+    config = value_at(values, "config") or value_at(values, "devicePlugin.config")
+    texts = value_at(config, "map") or value_at(config, "data")
+    name = labels.get(CONFIG_LABEL) or str(value_at(config, "default"))
+    text = texts.get(name) if isinstance(texts, dict) else None
     found = re.search(r"^ *replicas: *(\d{1,9})", text, re.MULTILINE) if isinstance(text, str) else None
     return whole(found[1]) if found else 1
 
 
 def uses_dra(values: Values) -> bool:
     """Tell whether the operator offers GPUs by Dynamic Resource Allocation."""
-    return at(values, "gpuCluster", "deployCR") is True
+    return value_at(values, "gpuCluster.deployCR") is True

@@ -11,26 +11,19 @@ import functools
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import differences
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.facts import SETTINGS, Path
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.plan import Need, need, pending
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.status import Running
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.validation import check_engine, parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.values import (
-    Undone,
-    Wanted,
-    edit,
-    lookup,
-    setting_differences,
-    undo,
-)
+from .._common.errors import TenancyError
+from .._common.values import differences
+from .._common.wait import Deadline, wait_for
+from .facts import SETTINGS, Path
+from .plan import Need, need, pending
+from .status import Running
+from .validation import check_engine, parse
+from .values import Undone, Wanted, edit, lookup, setting_differences, undo
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker_service import Engine
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal import Entry, Journal
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from .._adapters.docker_service import Engine
+    from .._adapters.journal import Entry, Journal
+    from .._common.run import Result, Run
 
 # Seconds in which a reload takes effect, or never does.
 RELOAD = 20

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.facts import DEFAULT, Path
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.status import Running
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.values import lookup
+from .facts import DEFAULT, Path
+from .status import Running
+from .values import lookup
 
 Need = t.Literal["nothing", "reload", "restart"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.facts import REMAPPED, ROOTLESS, SOCKETS
+from .._common.errors import TenancyError, refuse
+from .._common.text import shown
+from .facts import REMAPPED, ROOTLESS, SOCKETS
 
 
 class Number(str):

@@ -15,8 +15,8 @@ import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.facts import DEFAULT, Path
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.validation import decode, parse_text
+from .facts import DEFAULT, Path
+from .validation import decode, parse_text
 
 INDENT = "    "
 SPACE = re.compile(r"[ \t\r\n]*")

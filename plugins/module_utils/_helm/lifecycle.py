@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change, Values, Write, differences
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import INCOMPLETE, UNFINISHED
+from .._common.values import Change, Values, Write, differences
+from .._common.wait import Deadline
+from .facts import INCOMPLETE, UNFINISHED
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm, Release
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.helm import Chart, Helm, Release
+    from .._adapters.kubernetes import Kube
 
 
 class HelmRelease:

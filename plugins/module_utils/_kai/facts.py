@@ -18,17 +18,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from .._common.names import KAI_NAMESPACE
+from .._common.ownership import OWNED_LABELS
+from .._common.values import JsonObject
 
-Object = dict[str, t.Any]
 Version = tuple[int, int, int]
 
 CHART = RELEASE_NAME = "kai-scheduler"
-# The charts' own clean-up has this name built in until 0.15 (#1618), so there is no other.
-NAMESPACE = "kai-scheduler"
-RESERVATION_NAMESPACE = "kai-resource-reservation"
-SCALE_ADJUST_NAMESPACE = "kai-scale-adjust"
-SCHEDULER_NAME = "kai-scheduler"
 CONFIG = ("kai.scheduler/v1", "Config", "kai-config")
 # The image that the operator takes for a part where the Config names none (pkg/apis/kai/v1), and the variables of its own environment with
 # the repository and the tag for images that have none (pkg/apis/kai/v1/common/image.go), from 0.9 on.
@@ -46,15 +42,13 @@ REPOSITORY_VARIABLE, TAG_VARIABLE = "MS_REPOSITORY", "MS_TAG"
 SHARD = ("kai.scheduler/v1", "SchedulingShard")
 # By which helm knows what it made, and takes nothing else for its own.
 HELM_LABELS = {"app.kubernetes.io/managed-by": "Helm"}
-HELM_ANNOTATIONS = {"meta.helm.sh/release-name": RELEASE_NAME, "meta.helm.sh/release-namespace": NAMESPACE}
+HELM_ANNOTATIONS = {"meta.helm.sh/release-name": RELEASE_NAME, "meta.helm.sh/release-namespace": KAI_NAMESPACE}
 # Kinds of which one release has its operator make what another one's chart makes: the binder is the chart's from 0.9.4 to 0.9.20
 # (templates/services), the reservations' service account the operator's from 0.16 on (pkg/operator/operands/binder).
 MADE_BY_EITHER = ("Deployment", "ServiceAccount", "Service")
 OPERATOR = "kai-operator"
 # Deployment and Service behind the pod webhooks, from 0.9 on.
 ADMISSION_SERVER = "admission"
-# Label "app" of the scheduler's pods, before and since 0.10.
-SCHEDULERS = ("scheduler", "kai-scheduler-default")
 
 # What it takes of a tenant's bounds, by their names in a ResourceQuota: its own amounts, and the limits that the namespace gives
 # containers without any; one more admission pod while it is changed. Seen with v0.12.0 and v0.13.1, 2026-11-22.
@@ -575,7 +569,7 @@ ACCEPTED_ANNOTATION = "kubegpu.tenancy/accepted-hazards"
 EXPORT = ("kubegpu-kai-export", "kube-system")
 
 
-def foreign_crd(name: str) -> Object:
+def foreign_crd(name: str) -> JsonObject:
     """Return as much of another project's CRD as KAI needs to list its objects."""
     kind, version = FOREIGN_KINDS[name]
     plural, group = name.split(".", 1)

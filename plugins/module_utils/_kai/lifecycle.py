@@ -13,51 +13,36 @@ import functools
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, last_write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import reason
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problems, pods_gone
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Step
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts, stand_in, status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.removal import Removal
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import (
-    hazards_on,
-    parse_installed,
-    refuse_deeper_queues,
-    refuse_hazards,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import (
-    config_in,
-    images_in,
-    migrates_topologies,
-    objects_in,
-    parse_manifests,
-    pulling_pod,
-    shares_gpus,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, levels, readable
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
+from .._common.documents import parse_json
+from .._common.errors import TenancyError, WaitTimeout
+from .._common.names import KAI_NAMESPACE, QUEUE_API_VERSION, QUEUE_KIND, TENANT_LABEL
+from .._common.ownership import OWNED_LABELS, annotations_of, last_write
+from .._common.parallel import concurrently
+from .._common.parties import reason
+from .._common.pods import pod_problems, pods_gone
+from .._common.run import Step
+from .._common.values import JsonObject, merge_patch
+from .._common.wait import wait_for, when_webhook_answers
+from .._helm.lifecycle import HelmRelease
+from .._queues.values import from_live, levels, readable
+from . import facts, stand_in, status
+from .removal import Removal
+from .validation import hazards_on, parse_installed, refuse_deeper_queues, refuse_hazards
+from .values import config_in, images_in, migrates_topologies, objects_in, parse_manifests, pulling_pod, shares_gpus
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+    from .._adapters.helm import Chart
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Result, Run
+    from .._common.values import Values
 
-Object = dict[str, t.Any]
 
-QUEUE = (API_VERSION, KIND)
+QUEUE = (QUEUE_API_VERSION, QUEUE_KIND)
 
 
 def helm_release(run: Run) -> HelmRelease:
     """Return KAI's Helm release in a run's cluster."""
-    return HelmRelease(run.kube, run.helm, facts.RELEASE_NAME, facts.NAMESPACE)
+    return HelmRelease(run.kube, run.helm, facts.RELEASE_NAME, KAI_NAMESPACE)
 
 
 def asked_of(kube: Kube, release: facts.Release, values: Values) -> facts.Asked:
@@ -72,7 +57,7 @@ def read_parts(kube: Kube, release: facts.Release) -> status.Parts:
         shards=kube.list(*facts.SHARD) if release.shard else [],
         # An operator reports on its webhooks in the Config's conditions.
         webhooks=[] if release.operator else [item for kind in facts.WEBHOOK_KINDS for item in kube.list(facts.ADMISSION, kind)],
-        deployments=kube.list("apps/v1", "Deployment", facts.NAMESPACE),
+        deployments=kube.list("apps/v1", "Deployment", KAI_NAMESPACE),
     )
 
 
@@ -96,7 +81,7 @@ class Installation:
         # Whether another release, or other values, take the place of what is installed.
         self.replaces = False
         # What the chart makes with these values; rendered where something changes.
-        self.manifests: list[Object] = []
+        self.manifests: list[JsonObject] = []
         # What a downgrade that was killed left for the next run.
         self.export = self.kube.get("v1", "Secret", *facts.EXPORT)
 
@@ -151,7 +136,7 @@ class Installation:
 
     def _record(self) -> list[Step]:
         """Return the step that notes on KAI's namespace which hazards were accepted; none where it says so."""
-        namespace, key = ("v1", "Namespace", facts.NAMESPACE), facts.ACCEPTED_ANNOTATION
+        namespace, key = ("v1", "Namespace", KAI_NAMESPACE), facts.ACCEPTED_ANNOTATION
         live = self.kube.get(*namespace)
         before = annotations_of(live).get(key)
         after = ",".join(sorted(set(self.run.params["accept_hazards"]))) or None
@@ -191,17 +176,15 @@ class Installation:
             return missing
         try:
             wait_for(f"KAI Scheduler {self.release.version}", self._ready, self.run.deadline.share(1 / 3))
-        except TenancyError as exc:
-            if "last_seen" not in exc.details:
-                raise
-            return str(exc.details["last_seen"])
+        except WaitTimeout as exc:
+            return exc.last_seen
         return ""
 
     def _ready(self, ended: t.Collection[str] = ()) -> tuple[bool | None, str]:
         """Probe for ``wait_for``: True once all parts are available and the pods named by ``ended`` are gone."""
         phrases = self._missing()
         if phrases or ended:
-            pods = self.kube.list("v1", "Pod", facts.NAMESPACE)
+            pods = self.kube.list("v1", "Pod", KAI_NAMESPACE)
             phrases += [f"pod {pod['metadata']['name']} still runs" for pod in pods if pod["metadata"]["name"] in ended]
             phrases += pod_problems(pods)
         return (None, "; ".join(phrases)) if phrases else (True, "")
@@ -260,14 +243,14 @@ class Installation:
                 action()
             except TenancyError as exc:
                 failures = self._start_failures()
-                pods = f" Pods in {facts.NAMESPACE}: {'; '.join(failures)}." if failures else ""
-                raise TenancyError(f"{exc.message}{pods}", **exc.details) from exc
+                pods = f" Pods in {KAI_NAMESPACE}: {'; '.join(failures)}." if failures else ""
+                raise exc.saying(f"{exc.message}{pods}") from exc
 
         return Step(what, why, take)
 
     def _start_failures(self) -> list[str]:
         try:
-            return pod_problems(self.kube.list("v1", "Pod", facts.NAMESPACE))
+            return pod_problems(self.kube.list("v1", "Pod", KAI_NAMESPACE))
         except TenancyError:
             # What made the step fail matters more than that the API does not answer now.
             return []
@@ -283,8 +266,8 @@ class Installation:
         """
         pod = pulling_pod(images, self.values)
         name = pod["metadata"]["name"]
-        seen = functools.partial(self.kube.get, "v1", "Pod", name, facts.NAMESPACE)
-        if self.kube.delete("v1", "Pod", name, facts.NAMESPACE):
+        seen = functools.partial(self.kube.get, "v1", "Pod", name, KAI_NAMESPACE)
+        if self.kube.delete("v1", "Pod", name, KAI_NAMESPACE):
             wait_for("the end of a killed run's pod", lambda: (seen() is None or None, "it is there"), self.run.deadline)
         try:
             self.kube.create(pod)
@@ -295,7 +278,7 @@ class Installation:
         try:
             wait_for(f"the images {', '.join(images)}", lambda: status.pulled(seen()), self.run.deadline.share(2 / 3))
         finally:
-            self.kube.delete("v1", "Pod", name, facts.NAMESPACE)
+            self.kube.delete("v1", "Pod", name, KAI_NAMESPACE)
 
     def _apply_crds(self) -> None:
         crds = self.run.helm.crds(self.chart)
@@ -328,9 +311,9 @@ class Installation:
     def _install(self) -> None:
         if self.release.operator:
             # Seen from v0.12.0 to v0.13.1: until the new one is ready, both undo what the other does to the schedulers.
-            self.kube.delete("apps/v1", "Deployment", facts.OPERATOR, facts.NAMESPACE)
+            self.kube.delete("apps/v1", "Deployment", facts.OPERATOR, KAI_NAMESPACE)
         if self.replaces:
-            gone = functools.partial(pods_gone, self.kube, facts.NAMESPACE, f"app={facts.OPERATOR}")
+            gone = functools.partial(pods_gone, self.kube, KAI_NAMESPACE, f"app={facts.OPERATOR}")
             wait_for("the end of the former operator", gone, self.run.deadline, interval=0.3)
             if self.before != self.release.number:
                 concurrently(self._hand_over, objects_in(self.manifests, facts.MADE_BY_EITHER))
@@ -338,11 +321,11 @@ class Installation:
             self._end_former_pods()
         if self._hooks:
             # A hook's Job that was left behind would be in the way of the next one.
-            for job in self.kube.list("batch/v1", "Job", facts.NAMESPACE):
-                self.kube.delete("batch/v1", "Job", job["metadata"]["name"], facts.NAMESPACE)
-        if self.kube.get("v1", "Namespace", facts.NAMESPACE) is None:
+            for job in self.kube.list("batch/v1", "Job", KAI_NAMESPACE):
+                self.kube.delete("batch/v1", "Job", job["metadata"]["name"], KAI_NAMESPACE)
+        if self.kube.get("v1", "Namespace", KAI_NAMESPACE) is None:
             # By the label others know that this installation is owned by this collection.
-            metadata = {"name": facts.NAMESPACE, "labels": OWNED_LABELS}
+            metadata = {"name": KAI_NAMESPACE, "labels": OWNED_LABELS}
             self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         if not self._hooks:
             self._write_config()
@@ -359,20 +342,20 @@ class Installation:
             return
         deployments = [
             item["metadata"]["name"]
-            for item in self.kube.list("apps/v1", "Deployment", facts.NAMESPACE)
+            for item in self.kube.list("apps/v1", "Deployment", KAI_NAMESPACE)
             if self.is_downgrade
             or item["metadata"]["name"] == facts.ADMISSION_SERVER
             or (item["spec"].get("strategy") or {}).get("type") != "Recreate"
         ]
-        concurrently(lambda name: self.kube.delete("apps/v1", "Deployment", name, facts.NAMESPACE), deployments)
+        concurrently(lambda name: self.kube.delete("apps/v1", "Deployment", name, KAI_NAMESPACE), deployments)
 
-    def _hand_over(self, item: Object) -> None:
+    def _hand_over(self, item: JsonObject) -> None:
         """Have helm own an object that the former operator made and that this chart makes itself: it would refuse to touch it.
 
         A Deployment is deleted, for helm to make anew: what the operator set there could exclude what the chart sets.
         """
         ref = (item["apiVersion"], item["kind"], item["metadata"]["name"])
-        namespace = item["metadata"].get("namespace", facts.NAMESPACE)
+        namespace = item["metadata"].get("namespace", KAI_NAMESPACE)
         owners = ((self.kube.get(*ref, namespace) or {"metadata": {}})["metadata"]).get("ownerReferences") or []
         if not any(owner["kind"] == facts.CONFIG[1] for owner in owners):
             return
@@ -393,13 +376,13 @@ class Installation:
         else:
             self.kube.patch(*facts.CONFIG, {"spec": merge_patch(live["spec"], config["spec"])})
 
-    def _scheduler_pods(self) -> list[Object]:
-        return self.kube.list("v1", "Pod", facts.NAMESPACE, f"app={self.release.scheduler}")
+    def _scheduler_pods(self) -> list[JsonObject]:
+        return self.kube.list("v1", "Pod", KAI_NAMESPACE, f"app={self.release.scheduler}")
 
     def _restart(self) -> None:
         names = [pod["metadata"]["name"] for pod in self._scheduler_pods()]
         for name in names:
-            self.kube.delete("v1", "Pod", name, facts.NAMESPACE)
+            self.kube.delete("v1", "Pod", name, KAI_NAMESPACE)
         wait_for("the restart of the scheduler", lambda: self._ready(names), self.run.deadline)
 
     def _restart_unauthorised(self) -> None:
@@ -407,7 +390,7 @@ class Installation:
         if not self.release.restart_after_upgrade:
             return
         for pod in self._scheduler_pods():
-            account = self.kube.get("v1", "ServiceAccount", pod["spec"].get("serviceAccountName", "default"), facts.NAMESPACE)
+            account = self.kube.get("v1", "ServiceAccount", pod["spec"].get("serviceAccountName", "default"), KAI_NAMESPACE)
             if status.is_unauthorised(pod, account):
                 self.run.change("scheduler", "older than its service account", "restarted")
                 why = "it is older than its service account, and goes on without rights (#1536)"
@@ -439,7 +422,7 @@ class Installation:
         for item in sorted(exported, key=lambda item: level[item["metadata"]["name"]]):
             name = item["metadata"]["name"]
             metadata = {key: item["metadata"][key] for key in ("name", "labels", "annotations") if key in item["metadata"]}
-            body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": item["spec"]}
+            body = {"apiVersion": QUEUE_API_VERSION, "kind": QUEUE_KIND, "metadata": metadata, "spec": item["spec"]}
             if name not in live:
                 write = functools.partial(self.kube.create, body)
             elif live[name]["spec"] != item["spec"]:
@@ -468,7 +451,7 @@ def absent(run: Run, purge: bool) -> Result:
     return run.result(notes=[])
 
 
-def _exported(secret: Object) -> list[Object]:
+def _exported(secret: JsonObject) -> list[JsonObject]:
     """Return the queues in the Secret that keeps them over a change of their CRD; others of its objects are none.
 
     :raises TenancyError: where it holds no list.

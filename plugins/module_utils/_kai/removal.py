@@ -11,17 +11,17 @@ import functools
 import itertools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts, status
+from .._common.names import KAI_NAMESPACE, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE
+from .._common.ownership import is_owned
+from .._common.parallel import concurrently
+from .._common.pods import pods_gone
+from .._common.values import JsonObject
+from .._common.wait import Deadline, wait_for
+from . import facts, status
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-
-Object = dict[str, t.Any]
+    from .._adapters.kubernetes import Kube
+    from .._helm.lifecycle import HelmRelease
 
 
 class Leftover(t.NamedTuple):
@@ -51,13 +51,13 @@ class Removal:
     def remove(self) -> None:
         """Remove everything and wait until it is gone."""
         # The operator makes the webhooks, so it goes first; then the webhooks, then whoever answers them.
-        self.kube.delete("apps/v1", "Deployment", facts.OPERATOR, facts.NAMESPACE)
+        self.kube.delete("apps/v1", "Deployment", facts.OPERATOR, KAI_NAMESPACE)
         self._wait_for_pods("the end of the operator", f"app={facts.OPERATOR}")
         concurrently(self._delete, self._webhooks())
         # A namespace that is deleted with pods in it is looked at again only after many seconds. They end while helm works.
-        concurrently(self._delete, self._list("apps/v1", "Deployment", namespace=facts.NAMESPACE))
+        concurrently(self._delete, self._list("apps/v1", "Deployment", namespace=KAI_NAMESPACE))
         # Pods of this collection that a killed run left belong to no Deployment.
-        concurrently(self._delete, self._list("v1", "Pod", is_owned, facts.NAMESPACE))
+        concurrently(self._delete, self._list("v1", "Pod", is_owned, KAI_NAMESPACE))
         # Hooks need an image, which may be missing; what they do is done here.
         self.helm_release.remove(self.deadline, hooks=False)
         self._wait_for_pods("the end of its pods")
@@ -65,9 +65,9 @@ class Removal:
 
     def leftovers(self) -> list[Leftover]:
         """Return what is in the cluster, in the order in which it can go."""
-        namespaces = {facts.SCALE_ADJUST_NAMESPACE}
-        namespaces |= set() if self.replaced else {facts.NAMESPACE}
-        namespaces |= {facts.RESERVATION_NAMESPACE} if self.purge else set()
+        namespaces = {SCALE_ADJUST_NAMESPACE}
+        namespaces |= set() if self.replaced else {KAI_NAMESPACE}
+        namespaces |= {RESERVATION_NAMESPACE} if self.purge else set()
         crds = self._list(*facts.CRD, wanted=status.is_kai_crd)
         served = {crd.name for crd in crds if not crd.terminating}
         configs = (("configs.kai.scheduler", facts.CONFIG[:2]), ("schedulingshards.kai.scheduler", facts.SHARD))
@@ -83,7 +83,7 @@ class Removal:
         ]
         if self.replaced:
             # Service accounts that outlive the old Config would be taken from the next release while it uses them (#1536).
-            made = functools.partial(self._list, wanted=lambda item: not status.is_built_in(item), namespace=facts.NAMESPACE)
+            made = functools.partial(self._list, wanted=lambda item: not status.is_built_in(item), namespace=KAI_NAMESPACE)
             listings += [functools.partial(made, *kind) for kind in facts.CONTENT]
         listed = concurrently(lambda listing: listing(), listings)
         return [*itertools.chain.from_iterable(listed), *(crds if self.purge else [])]
@@ -101,7 +101,11 @@ class Removal:
         return [item for kind in facts.WEBHOOK_KINDS for item in self._list(facts.ADMISSION, kind, status.is_kai_webhook)]
 
     def _list(
-        self, api_version: str, kind: str, wanted: t.Callable[[Object], bool] = lambda _item: True, namespace: str | None = None
+        self,
+        api_version: str,
+        kind: str,
+        wanted: t.Callable[[JsonObject], bool] = lambda _item: True,
+        namespace: str | None = None,
     ) -> list[Leftover]:
         return [
             Leftover(api_version, kind, item["metadata"]["name"], "deletionTimestamp" in item["metadata"], namespace)
@@ -113,4 +117,4 @@ class Removal:
         self.kube.delete(leftover.api_version, leftover.kind, leftover.name, leftover.namespace)
 
     def _wait_for_pods(self, what: str, selector: str | None = None) -> None:
-        wait_for(what, lambda: pods_gone(self.kube, facts.NAMESPACE, selector), self.deadline, interval=0.3)
+        wait_for(what, lambda: pods_gone(self.kube, KAI_NAMESPACE, selector), self.deadline, interval=0.3)

@@ -14,18 +14,19 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import ADMISSION_SERVER, NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import unavailable
+from .._common.errors import TenancyError
+from .._common.names import KAI_NAMESPACE
+from .._common.ownership import OWNED_LABELS, labels_of
+from .._common.pods import is_ready, pod_state
+from .._common.values import JsonObject
+from .._common.wait import wait_for
+from .facts import ADMISSION_SERVER
+from .status import unavailable
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Run
 
-Object = dict[str, t.Any]
 
 NAME = "kubegpu-admission"
 # By it the Service tells the copy from KAI's own pod.
@@ -37,7 +38,7 @@ _DRAIN = 5.0
 
 def exists(kube: Kube) -> bool:
     """Tell whether there is a copy, which a killed run left."""
-    return kube.get("v1", "Pod", NAME, NAMESPACE) is not None
+    return kube.get("v1", "Pod", NAME, KAI_NAMESPACE) is not None
 
 
 def start(run: Run) -> None:
@@ -45,22 +46,22 @@ def start(run: Run) -> None:
     kube = run.kube
     try:
         if not exists(kube):
-            server = kube.get("apps/v1", "Deployment", ADMISSION_SERVER, NAMESPACE)
+            server = kube.get("apps/v1", "Deployment", ADMISSION_SERVER, KAI_NAMESPACE)
             if server is None or unavailable([ADMISSION_SERVER], [server]):
                 # Nothing answers, so there is nothing to be kept.
                 return
             kube.create(_copy(server))
         wait_for("the copy of the admission pod", functools.partial(_answers, kube), run.deadline.share(1 / 4))
     except TenancyError as exc:
-        kube.delete("v1", "Pod", NAME, NAMESPACE)
+        kube.delete("v1", "Pod", NAME, KAI_NAMESPACE)
         run.warn(f"New pods may be refused for some seconds: {exc.message}")
 
 
 def take_over(run: Run) -> None:
     """Have the copy answer alone, where there is one."""
     kube = run.kube
-    if exists(kube) and kube.get("v1", "Service", ADMISSION_SERVER, NAMESPACE):
-        kube.patch("v1", "Service", ADMISSION_SERVER, {"spec": {"selector": _LABEL}}, NAMESPACE)
+    if exists(kube) and kube.get("v1", "Service", ADMISSION_SERVER, KAI_NAMESPACE):
+        kube.patch("v1", "Service", ADMISSION_SERVER, {"spec": {"selector": _LABEL}}, KAI_NAMESPACE)
         run.deadline.sleep(_DRAIN)
 
 
@@ -69,17 +70,17 @@ def end(run: Run) -> None:
     kube = run.kube
     if not exists(kube):
         return
-    if kube.get("v1", "Service", ADMISSION_SERVER, NAMESPACE):
+    if kube.get("v1", "Service", ADMISSION_SERVER, KAI_NAMESPACE):
         # The operator wrote the selector anew, unless it had no reason to look at the Service.
-        kube.patch("v1", "Service", ADMISSION_SERVER, {"spec": {"selector": dict.fromkeys(_LABEL)}}, NAMESPACE)
-    kube.patch("v1", "Pod", NAME, {"metadata": {"labels": {"app": None}}}, NAMESPACE)
+        kube.patch("v1", "Service", ADMISSION_SERVER, {"spec": {"selector": dict.fromkeys(_LABEL)}}, KAI_NAMESPACE)
+    kube.patch("v1", "Pod", NAME, {"metadata": {"labels": {"app": None}}}, KAI_NAMESPACE)
     run.deadline.sleep(_DRAIN)
-    kube.delete("v1", "Pod", NAME, NAMESPACE, grace_seconds=1)
+    kube.delete("v1", "Pod", NAME, KAI_NAMESPACE, grace_seconds=1)
     # The next run would take one that is on its way out for one that a killed run left.
     wait_for("the end of the copy of the admission pod", lambda: (not exists(kube) or None, "it is there"), run.deadline)
 
 
-def _copy(server: Object) -> Object:
+def _copy(server: JsonObject) -> JsonObject:
     """Return a pod like those of the admission's Deployment, which is ready as soon as it answers."""
     template = server["spec"]["template"]
     containers = [
@@ -88,11 +89,11 @@ def _copy(server: Object) -> Object:
         else container
         for container in template["spec"]["containers"]
     ]
-    metadata = {"name": NAME, "namespace": NAMESPACE, "labels": labels_of(template) | OWNED_LABELS | _LABEL}
+    metadata = {"name": NAME, "namespace": KAI_NAMESPACE, "labels": labels_of(template) | OWNED_LABELS | _LABEL}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] | {"containers": containers}}
 
 
 def _answers(kube: Kube) -> tuple[bool | None, str]:
     """Probe for ``wait_for``: True once the copy is ready."""
-    pod = kube.get("v1", "Pod", NAME, NAMESPACE)
+    pod = kube.get("v1", "Pod", NAME, KAI_NAMESPACE)
     return (is_ready(pod) or None, pod_state(pod)) if pod else (None, "it is gone")

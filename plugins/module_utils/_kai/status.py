@@ -12,15 +12,12 @@ import datetime
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
-    container_statuses,
-    image_tag,
-    is_ready,
-    pod_state,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+from .._common.names import KAI_SCHEDULERS
+from .._common.ownership import annotations_of, is_owned
+from .._common.pods import container_statuses, image_tag, is_ready, pod_state
+from .._common.quantity import whole
+from .._common.values import JsonObject
+from .facts import (
     ACCEPTED_ANNOTATION,
     BUILT_IN,
     CONDITIONS,
@@ -31,12 +28,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     HOOK_ROLES,
     LOG_CAUSES,
     LOG_ERROR,
-    SCHEDULERS,
     WEBHOOKS,
-    Object,
     Release,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import image_named
+from .values import image_named
 
 # --- is it available? ----------------------------------------------------------------------------------------------
 
@@ -45,10 +40,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import
 class Parts:
     """The objects that show whether a release is available; empty where the release has none of that kind."""
 
-    config: Object | None
-    shards: list[Object]
-    webhooks: list[Object]
-    deployments: list[Object]
+    config: JsonObject | None
+    shards: list[JsonObject]
+    webhooks: list[JsonObject]
+    deployments: list[JsonObject]
 
 
 def missing(release: Release, parts: Parts) -> list[str]:
@@ -76,21 +71,21 @@ def outdated(scheduler: str, parts: Parts) -> list[str]:
     return [f"Deployment {scheduler} has still the image {image}" for image in images if image != wanted]
 
 
-def _image(deployment: Object) -> str:
+def _image(deployment: JsonObject) -> str:
     return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
 
 
-def scheduler_version(deployments: t.Iterable[Object]) -> str:
+def scheduler_version(deployments: t.Iterable[JsonObject]) -> str:
     """Return the version of a scheduler that is installed, by the tag of its image, such as v0.16.8; empty without one.
 
     :arg deployments: those in KAI's namespace.
     """
-    images = {item["metadata"]["name"]: _image(item) for item in deployments if item["metadata"]["name"] in SCHEDULERS}
+    images = {item["metadata"]["name"]: _image(item) for item in deployments if item["metadata"]["name"] in KAI_SCHEDULERS}
     # Another one in its namespace need not be of its release.
-    return next((image_tag(images[name]) for name in SCHEDULERS if name in images), "")
+    return next((image_tag(images[name]) for name in KAI_SCHEDULERS if name in images), "")
 
 
-def unready(objects: t.Iterable[Object]) -> list[str]:
+def unready(objects: t.Iterable[JsonObject]) -> list[str]:
     """Return which conditions a Config and SchedulingShards do not meet for their current generation."""
     phrases = []
     for item in objects:
@@ -105,7 +100,7 @@ def unready(objects: t.Iterable[Object]) -> list[str]:
     return phrases
 
 
-def without_ca(webhooks: t.Iterable[Object]) -> list[str]:
+def without_ca(webhooks: t.Iterable[JsonObject]) -> list[str]:
     """Return which of KAI's webhook configurations cannot be called yet, because a job has still to give them a CA."""
     return [
         f"{item['kind']} {item['metadata']['name']} has no CA yet"
@@ -114,7 +109,7 @@ def without_ca(webhooks: t.Iterable[Object]) -> list[str]:
     ]
 
 
-def unavailable(names: t.Iterable[str], deployments: t.Iterable[Object]) -> list[str]:
+def unavailable(names: t.Iterable[str], deployments: t.Iterable[JsonObject]) -> list[str]:
     """Return which of the named Deployments do not exist or are not completely rolled out."""
     live = {item["metadata"]["name"]: item for item in deployments}
     phrases = []
@@ -134,7 +129,7 @@ def unavailable(names: t.Iterable[str], deployments: t.Iterable[Object]) -> list
     return phrases
 
 
-def conditions(parts: Parts) -> list[Object]:
+def conditions(parts: Parts) -> list[JsonObject]:
     """Return all conditions that the Config and the SchedulingShards report, and whether each is about the object as it is."""
     return [
         {
@@ -149,7 +144,7 @@ def conditions(parts: Parts) -> list[Object]:
     ]
 
 
-def established(names: t.Collection[str], crds: t.Iterable[Object]) -> tuple[bool | None, str]:
+def established(names: t.Collection[str], crds: t.Iterable[JsonObject]) -> tuple[bool | None, str]:
     """Probe for ``wait_for``: True once the API server serves the CRDs with these names."""
     served = {
         crd["metadata"]["name"]
@@ -161,7 +156,7 @@ def established(names: t.Collection[str], crds: t.Iterable[Object]) -> tuple[boo
     return (None, f"{', '.join(pending)} not established") if pending else (True, "")
 
 
-def is_unauthorised(pod: Object, account: Object | None) -> bool:
+def is_unauthorised(pod: JsonObject, account: JsonObject | None) -> bool:
     """Tell whether a pod is older than its service account, so that its token is one of an account that is gone (#1536)."""
     # Both are RFC 3339 in UTC, which sort as they follow each other.
     return account is not None and pod["metadata"]["creationTimestamp"] < account["metadata"]["creationTimestamp"]
@@ -170,28 +165,28 @@ def is_unauthorised(pod: Object, account: Object | None) -> bool:
 # --- what is left of it? -------------------------------------------------------------------------------------------
 
 
-def is_kai_webhook(item: Object) -> bool:
+def is_kai_webhook(item: JsonObject) -> bool:
     """Tell whether a webhook configuration is one of any release of KAI."""
     return (item["kind"], item["metadata"]["name"]) in WEBHOOKS
 
 
-def is_of_chart(item: Object) -> bool:
+def is_of_chart(item: JsonObject) -> bool:
     """Tell whether a cluster-scoped object came with KAI's Helm release or with one of its hooks."""
     return HELM_ANNOTATIONS.items() <= annotations_of(item).items() or item["metadata"]["name"] in HOOK_ROLES
 
 
-def is_kai_crd(item: Object) -> bool:
+def is_kai_crd(item: JsonObject) -> bool:
     """Tell whether a CRD is KAI's, or the stub of NVIDIA's that this collection installs for it."""
     name = item["metadata"]["name"]
     return name in CRDS or (name in FOREIGN_KINDS and is_owned(item))
 
 
-def is_built_in(item: Object) -> bool:
+def is_built_in(item: JsonObject) -> bool:
     """Tell whether every namespace has such an object of itself."""
     return (item["kind"], item["metadata"]["name"]) in BUILT_IN
 
 
-def accepted_hazards(namespace: Object | None) -> list[str]:
+def accepted_hazards(namespace: JsonObject | None) -> list[str]:
     """Return the names of the hazards that KAI's namespace says were accepted."""
     return [name for name in annotations_of(namespace).get(ACCEPTED_ANNOTATION, "").split(",") if name]
 
@@ -213,7 +208,7 @@ def is_kubernetes_tested(release: Release, version: str) -> bool | None:
     return first <= (whole(minor[1]), whole(minor[2])) <= last
 
 
-def images_on(nodes: t.Iterable[Object]) -> set[str]:
+def images_on(nodes: t.Iterable[JsonObject]) -> set[str]:
     """Return the images that some ready node has, as far as nodes say it: a kubelet names fifty of its own (nodeStatusMaxImages)."""
     return {
         name
@@ -224,7 +219,7 @@ def images_on(nodes: t.Iterable[Object]) -> set[str]:
     }
 
 
-def pulled(pod: Object | None) -> tuple[bool | None, str]:
+def pulled(pod: JsonObject | None) -> tuple[bool | None, str]:
     """Probe for ``wait_for``: True once a node has all images of a pod."""
     if pod is None:
         return None, "its pod is gone"

@@ -12,9 +12,12 @@ import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
+from .._common.errors import TenancyError, did_you_mean, refuse
+from .._common.names import RUNTIME_CLASS
+from .._common.quantity import whole
+from .._common.values import JsonObject
+from .._queues.values import from_live, levels
+from .facts import (
     END_OF_SUPPORT,
     HAZARD_NAMES,
     LINES,
@@ -23,16 +26,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import 
     RETRACTED,
     Asked,
     Hazard,
-    Object,
     Release,
     Version,
     dotted,
     facts_of,
     hazards_of,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_supported
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, levels
+from .status import is_supported
 
 
 def parse_version(version: str) -> Version:
@@ -163,7 +163,7 @@ def check_runtime_class(release: Release, runtime_class: str, gpu_sharing: bool)
 # --- queues --------------------------------------------------------------------------------------------------------
 
 
-def refuse_deeper_queues(release: Release, queues: t.Iterable[Object]) -> None:
+def refuse_deeper_queues(release: Release, queues: t.Iterable[JsonObject]) -> None:
     """Refuse a release that would not schedule the work in queues of the cluster.
 
     :arg queues: Queue objects, as they are in the cluster.

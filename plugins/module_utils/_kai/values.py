@@ -9,25 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_documents
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import HOOK
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
-    CONFIG,
-    CONFIG_PARTS,
-    NAMESPACE,
-    OPERATOR,
-    PART_IMAGES,
-    RENAMED,
-    REPOSITORY_VARIABLE,
-    TAG_VARIABLE,
-    Object,
-    Release,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
+from .._common.documents import load_documents
+from .._common.errors import TenancyError
+from .._common.names import HELM_HOOK, KAI_NAMESPACE, RUNTIME_CLASS
+from .._common.ownership import OWNED_LABELS, annotations_of
+from .._common.values import JsonObject, Values, deep_merge, value_at
+from .._probe.plan import pod_spec
+from .facts import CONFIG, CONFIG_PARTS, OPERATOR, PART_IMAGES, RENAMED, REPOSITORY_VARIABLE, TAG_VARIABLE, Release
 
 _TOPOLOGY_MIGRATION = "topologyMigration.enabled"
 
@@ -65,12 +53,12 @@ def runtime_class_values(release: Release, runtime_class: str) -> Values:
 
 def shares_gpus(values: Values, release: Release) -> bool:
     """Tell whether pods can ask for fractions of a GPU with these values of a release's chart."""
-    return bool(_at(values, release.gpu_sharing_key))
+    return bool(value_at(values, release.gpu_sharing_key))
 
 
 def migrates_topologies(values: Values, release: Release) -> bool:
     """Tell whether a hook of a release's chart copies Kueue's Topologies with these values."""
-    return release.topology_migration and _at(values, _TOPOLOGY_MIGRATION) is not False
+    return release.topology_migration and value_at(values, _TOPOLOGY_MIGRATION) is not False
 
 
 def without_migration(values: Values) -> Values:
@@ -78,17 +66,17 @@ def without_migration(values: Values) -> Values:
     return {key: value for key, value in values.items() if key != _TOPOLOGY_MIGRATION.partition(".")[0]}
 
 
-def parse_manifests(manifests: str) -> list[Object]:
+def parse_manifests(manifests: str) -> list[JsonObject]:
     """Return the objects in what helm renders, hooks among them."""
     return [item for item in load_documents(manifests) if isinstance(item, dict)]
 
 
-def config_in(manifests: t.Sequence[Object]) -> Object | None:
+def config_in(manifests: t.Sequence[JsonObject]) -> JsonObject | None:
     """Return the Config that a chart's hooks make, without what is only the hook's; None where no hook makes one.
 
     Up to v0.12.21 the Config is such a hook itself; later releases have a Job apply it from a ConfigMap.
     """
-    hooks = [item for item in manifests if HOOK in annotations_of(item)]
+    hooks = [item for item in manifests if HELM_HOOK in annotations_of(item)]
     data = [(item.get("data") or {}).items() for item in hooks if item["kind"] == "ConfigMap"]
     texts = [text for files in data for name, text in files if name.endswith(".yaml")]
     for item in [*hooks, *(item for text in texts for item in parse_manifests(text))]:
@@ -97,7 +85,7 @@ def config_in(manifests: t.Sequence[Object]) -> Object | None:
     return None
 
 
-def config_spec(manifests: t.Sequence[Object]) -> Values:
+def config_spec(manifests: t.Sequence[JsonObject]) -> Values:
     """Return the spec of the Config that a chart makes, in whatever way, with the images that the operator takes where it names none."""
     config = config_in(manifests) or next((item for item in manifests if is_config(item)), None)
     if config is None:
@@ -120,24 +108,24 @@ def _with_whole_images(node: t.Any, defaults: Values) -> t.Any:
     }
 
 
-def is_config(item: Object) -> bool:
+def is_config(item: JsonObject) -> bool:
     """Tell whether an object is the Config on which the operator acts."""
     return (item.get("apiVersion"), item.get("kind")) == CONFIG[:2]
 
 
-def objects_in(manifests: t.Iterable[Object], kinds: t.Collection[str]) -> list[Object]:
+def objects_in(manifests: t.Iterable[JsonObject], kinds: t.Collection[str]) -> list[JsonObject]:
     """Return the objects of some kinds that helm makes of a chart's manifests itself, not by a hook."""
-    return [item for item in manifests if item["kind"] in kinds and HOOK not in annotations_of(item)]
+    return [item for item in manifests if item["kind"] in kinds and HELM_HOOK not in annotations_of(item)]
 
 
-def images_in(manifests: t.Sequence[Object], hooks: bool) -> list[str]:
+def images_in(manifests: t.Sequence[JsonObject], hooks: bool) -> list[str]:
     """Return the images without which nothing is scheduled: of the pods that helm makes of a chart's manifests, and of the operator's.
 
     :arg hooks: whether the chart's hooks run.
     """
     images = []
     for item in manifests:
-        hook = annotations_of(item).get(HOOK, "")
+        hook = annotations_of(item).get(HELM_HOOK, "")
         if not hook or (hooks and "delete" not in hook):
             template = (item.get("spec") or {}).get("template") or {}
             images += [container["image"] for container in (template.get("spec") or {}).get("containers") or []]
@@ -160,7 +148,7 @@ def image_named(image: Values) -> str:
     return f"{repository}/{name}:{tag}" if repository and name and tag else ""
 
 
-def pulling_pod(images: t.Sequence[str], values: Values) -> Object:
+def pulling_pod(images: t.Sequence[str], values: Values) -> JsonObject:
     """Return a pod that has a node pull images and does nothing with them.
 
     :arg values: of the chart, for nodes with the taints that its own pods tolerate.
@@ -172,22 +160,14 @@ def pulling_pod(images: t.Sequence[str], values: Values) -> Object:
     resources = {"requests": {"cpu": "1m", "memory": "4Mi"} | amounts, "limits": {"cpu": "10m", "memory": "16Mi"} | amounts}
     more = {"command": ["true"], "resources": resources}
     containers = [container | more | {"name": f"image-{index}", "image": image} for index, image in enumerate(images)]
-    metadata = {"name": "kubegpu-images", "namespace": NAMESPACE, "labels": OWNED_LABELS}
+    metadata = {"name": "kubegpu-images", "namespace": KAI_NAMESPACE, "labels": OWNED_LABELS}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
         "spec": spec
-        | {"restartPolicy": "Never", "containers": containers, "tolerations": _at(values, "global.tolerations") or []},
+        | {"restartPolicy": "Never", "containers": containers, "tolerations": value_at(values, "global.tolerations") or []},
     }
-
-
-def _at(values: Values, path: str) -> t.Any:
-    """Return what stands at a dotted path; None where nothing does."""
-    inner: t.Any = values
-    for key in path.split("."):
-        inner = inner.get(key) if isinstance(inner, dict) else None
-    return inner
 
 
 def _nested(settings: Values) -> Values:
@@ -206,7 +186,7 @@ def ignored_values(values: Values, release: Release) -> list[str]:
     """Return which of a user's values the release's chart does not read any more, and what replaces them."""
     ignored = []
     for path, gone, new in RENAMED:
-        if _at(values, path) is not None and release.number >= gone:
+        if value_at(values, path) is not None and release.number >= gone:
             advice = f"Use {new}." if new else "Nothing replaces it."
             ignored.append(f"values.{path}: is not read by {release.version}. {advice}")
     return ignored

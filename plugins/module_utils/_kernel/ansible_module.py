@@ -10,7 +10,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_secrets
+
+from .._common.secrets import without_secrets
 
 
 class QuietModule(AnsibleModule):

@@ -13,12 +13,13 @@ import traceback
 import typing as t
 
 from ansible.module_utils.common.parameters import remove_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import check_least
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digested
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown, shown_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.ansible_module import QuietModule
+
+from .._common.errors import TenancyError
+from .._common.run import Result, Run
+from .._common.schema import check_least
+from .._common.secrets import digested
+from .._common.text import LONGEST_LINE, shown, shown_lines
+from .ansible_module import QuietModule
 
 AnyRun = t.TypeVar("AnyRun", bound="ModuleRun")
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Helm
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.ansible_module import QuietModule
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import ModuleRun, conclude
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
+
+from .._adapters.helm import HELM_ARG_SPEC, Helm
+from .._adapters.kubernetes import Kube
+from .._common.run import Result, Run
+from .ansible_module import QuietModule
+from .host_module import ModuleRun, conclude
 
 
 class ClusterRun(ModuleRun):

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 # kind v0.33.0, pkg/cluster/internal/providers/docker/constants.go.
-CLUSTER_LABEL = "io.x-k8s.kind.cluster"
 ROLE_LABEL = "io.x-k8s.kind.role"
 # kind v0.33.0, pkg/cluster/internal/providers/docker/network.go: made with the first cluster and never removed.
 NETWORK = "kind"
@@ -28,9 +27,6 @@ GPU_LABEL = "nvidia.com/gpu.present"
 GPU_MOUNTS = "/var/run/nvidia-container-devices/"
 # Registry hosts of containerd (containerd, docs/hosts.md).
 CERTS = "/etc/containerd/certs.d"
-TOOLKIT_CONFIG = "/etc/nvidia-container-runtime/config.toml"
-# NVIDIA's programs that a node takes from its host.
-PROGRAMS = ("nvidia-ctk", "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-cdi-hook")
 # Written so that running it again gives the same files: the dry run prints what `configure` would write.
 CONFIGURE = "nvidia-ctk runtime configure --runtime=containerd --config-source=file"
 CONTAINERD_FILES = "/etc/containerd/conf.d/99-nvidia.toml /etc/containerd/config.toml"
@@ -50,26 +46,3 @@ CONTAINERD_SECTIONS = {
     2: ("io.containerd.grpc.v1.cri", "io.containerd.grpc.v1.cri"),
     3: ("io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime"),
 }
-
-# Variables that must not reach nvkind, as of commit 24c190e. All but the last set its flags (cmd/nvkind/cluster_create.go), and
-# KIND_CLUSTER_RETAIN sets two at once, which no value suits. With the last, `kind get nodes` prints a line more, of which nvkind
-# takes every word for a node.
-NVKIND_VARIABLES = (
-    "KIND_CLUSTER_NAME",
-    "KIND_CLUSTER_IMAGE",
-    "KIND_CLUSTER_RETAIN",
-    "KIND_CLUSTER_CONFIG_TEMPLATE",
-    "KIND_CLUSTER_CONFIG_VALUES",
-    "NVKIND_SKIP_GPU_SETUP",
-    "KIND_EXPERIMENTAL_PROVIDER",
-)
-
-# Messages of nvkind at commit 24c190e (pkg/nvkind), and what they mean.
-NVKIND_ERRORS = (
-    (
-        "writing configmap: %!w(<nil>)",
-        "nvkind loses the cause here: its ConfigMap default/nvkind-cluster-config could not be written to the new cluster",
-    ),
-    ("installing container toolkit on node", "nvkind installs NVIDIA's toolkit from the internet, which the node has to reach"),
-    ("patching /proc/driver/nvidia on node", "nvkind gave up where it hides the GPUs of other nodes"),
-)

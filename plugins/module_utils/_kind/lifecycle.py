@@ -7,26 +7,26 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import math
 import os
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import plan, status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import NETWORK
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.validation import NETWORK_MARKER, check_mirrors, check_name
+from .._common.documents import parse_json
+from .._common.errors import TenancyError
+from .._common.parallel import concurrently
+from .._common.values import JsonObject, utc_now
+from .._common.wait import Deadline, wait_for
+from . import plan, status
+from .facts import NETWORK
+from .validation import NETWORK_MARKER, check_mirrors, check_name
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.docker import Docker
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import Files
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.host import Host
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change
+    from .._adapters.docker import Docker
+    from .._adapters.files import Files
+    from .._adapters.host import Host
+    from .._common.run import Result, Run
+    from .._common.values import Change
 
 STATE = "/var/lib/kubegpu"
 KUBECONFIGS = "/etc/kubegpu"
@@ -164,7 +164,7 @@ class Cluster:
 
     def _create(self, nodes: list[plan.Node]) -> None:
         self._begin()
-        if not self._docker.has_network():
+        if not self._docker.has_network(NETWORK):
             self._files.write(self._network, b"", 0o600)
         self._make_kubeconfig_folder()
         engine, image, seconds = self._params["engine"], self._params["image"], math.floor(self._run.deadline.left())
@@ -193,9 +193,7 @@ class Cluster:
         stopped = [f"{node.name} is stopped" for node in live if not node.running]
         different = "; ".join(filter(None, [self._differences(live, nodes), *stopped])) if live else "it left no node"
         if different:
-            raise TenancyError(
-                f"{error.message}. The cluster is not whole: {different}. Run again to make it anew.", **error.details
-            )
+            raise error.saying(f"{error.message}. The cluster is not whole: {different}. Run again to make it anew.")
         self._engine_error = f"{error.message}."
 
     def _begin(self) -> None:
@@ -216,7 +214,7 @@ class Cluster:
         self._files.remove_tree(path, self._clusters)
 
     def _remove_network(self) -> None:
-        self._docker.remove_network()
+        self._docker.remove_network(NETWORK)
         self._files.remove(self._network)
 
     def _start(self, stopped: list[str]) -> None:
@@ -242,7 +240,7 @@ class Cluster:
                 set_it = functools.partial(self._docker.kubectl, nodes[0].name, *args)
                 self._change(what, "it is not set so", (what, "due", "done"), set_it)
         except TenancyError as exc:
-            raise TenancyError(f"{exc.message} {self._engine_error}".rstrip(), **exc.details) from exc
+            raise exc.saying(f"{exc.message} {self._engine_error}".rstrip()) from exc
         if self._engine_error:
             self._run.warn(f"{self._engine_error} All the same its nodes are ready, with the GPUs that were asked for.")
 
@@ -286,15 +284,15 @@ class Cluster:
 
         return wait_for(f"{node} to start", probe, self._deadline())
 
-    def _wait_until_ready(self, nodes: list[plan.Node], live: list[status.LiveNode]) -> list[status.Object]:
+    def _wait_until_ready(self, nodes: list[plan.Node], live: list[status.LiveNode]) -> list[JsonObject]:
         """Wait until all nodes are ready and have reported, and return the Node objects."""
-        now = datetime.datetime.now(datetime.timezone.utc)
+        now = utc_now()
         started = {node.name: node.started for node in live if status.lately(node.started, now)}
 
-        def listed(*kinds: str) -> list[status.Object]:
+        def listed(*kinds: str) -> list[JsonObject]:
             return list(parse_json(self._docker.kubectl(nodes[0].name, "get", *kinds, "--output=json"))["items"])
 
-        def probe() -> tuple[list[status.Object] | None, str]:
+        def probe() -> tuple[list[JsonObject] | None, str]:
             try:
                 found = listed("nodes")
                 reasons = status.unready(found, [node.name for node in nodes])
@@ -345,6 +343,6 @@ class Cluster:
         self._files.make_directories(folder, 0o700 if owned else 0o755)
 
 
-def _listed(node: plan.Node) -> status.Object:
+def _listed(node: plan.Node) -> JsonObject:
     gpus = [{"index": gpu.index, "uuid": gpu.uuid} for gpu in node.gpus]
     return {"name": node.name, "role": node.role, "gpus": gpus}

@@ -13,8 +13,10 @@ import json
 import typing as t
 import urllib.parse
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import (
+from .._common.errors import refuse
+from .._common.nvidia import TOOLKIT_CONFIG, Gpu
+from .._common.values import JsonObject
+from .facts import (
     CDI_SPEC,
     CERTS,
     CONFIGURE,
@@ -27,11 +29,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import
     MAJOR,
     RESTART_DUE,
     TAINT,
-    TOOLKIT_CONFIG,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu, Inside, LiveNode
-
-Object = dict[str, t.Any]
+from .status import Inside, LiveNode
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +63,7 @@ class NodeStep:
     script: str = ""
 
 
-def plan_nodes(cluster: str, workers: list[Object], gpus: list[Gpu]) -> list[Node]:
+def plan_nodes(cluster: str, workers: list[JsonObject], gpus: list[Gpu]) -> list[Node]:
     """Return the nodes of a cluster, each worker with its GPUs; names as kind gives them.
 
     :arg workers: each with ``gpus`` (indices or UUIDs) or ``count``, and ``labels``.
@@ -122,7 +121,7 @@ def kind_config(
     user_namespace: bool,
     component_tags: dict[str, str | None],
     by_index: bool = False,
-) -> Object:
+) -> JsonObject:
     """Return kind's configuration as data; JSON of it is YAML.
 
     :arg certs: host directory with the registry mirrors.
@@ -131,12 +130,12 @@ def kind_config(
     :arg component_tags: image tags of coredns and etcd, where they differ from kubeadm's.
     :arg by_index: name GPUs by index, because nvkind takes every GPU that is named otherwise away from a node.
     """
-    kubelet: Object = {"kind": "KubeletConfiguration"}
+    kubelet: JsonObject = {"kind": "KubeletConfiguration"}
     if cgroup_v1:
         kubelet |= {"failCgroupV1": False, "cgroupDriver": "cgroupfs"}
     if user_namespace:
         kubelet["featureGates"] = {"KubeletInUserNamespace": True}
-    cluster: Object = {"kind": "ClusterConfiguration"}
+    cluster: JsonObject = {"kind": "ClusterConfiguration"}
     if component_tags.get("coredns"):
         cluster["dns"] = {"imageTag": component_tags["coredns"]}
     if component_tags.get("etcd"):
@@ -156,7 +155,7 @@ def kind_config(
     }
 
 
-def _gpu_mounts(node: Node, by_index: bool) -> list[Object]:
+def _gpu_mounts(node: Node, by_index: bool) -> list[JsonObject]:
     names = [str(gpu.index) if by_index else gpu.uuid for gpu in node.gpus]
     return [{"hostPath": "/dev/null", "containerPath": GPU_MOUNTS + name} for name in names]
 
@@ -186,7 +185,7 @@ def holds_api(mirror: str) -> bool:
     return "v2" in urllib.parse.urlsplit(mirror).path.split("/")
 
 
-def nvkind_template(config: Object) -> str:
+def nvkind_template(config: JsonObject) -> str:
     """Return kind's configuration as a template in which nvkind finds nothing to replace."""
     return json.dumps(config).replace("{{", '{{"{{"}}')
 
@@ -310,7 +309,7 @@ def _confine(node: Node, inside: Inside) -> str:
     return script + f"systemctl --quiet enable kubegpu-confine-gpus.service\n{CONFINE_SCRIPT}\n"
 
 
-def kubectl_steps(nodes: list[Object], wanted: list[Node], schedulable: bool) -> list[tuple[str, list[str]]]:
+def kubectl_steps(nodes: list[JsonObject], wanted: list[Node], schedulable: bool) -> list[tuple[str, list[str]]]:
     """Return the labels and taints that differ: what is changed, and the kubectl arguments that change it.
 
     :arg nodes: the Node objects of the cluster's API.

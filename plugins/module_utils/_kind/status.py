@@ -12,9 +12,11 @@ import datetime
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import (
+from .._common.errors import TenancyError
+from .._common.nvidia import PROGRAMS, TOOLKIT_CONFIG, Gpu, parse_gpus
+from .._common.quantity import whole
+from .._common.values import JsonObject
+from .facts import (
     CDI_SPEC,
     CERTS,
     CONFIGURE,
@@ -22,31 +24,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import
     CONFINE_UNIT,
     CONTAINERD_FILES,
     GPU_MOUNTS,
-    NVKIND_ERRORS,
-    PROGRAMS,
     RESTART_DUE,
     ROLE_LABEL,
-    TOOLKIT_CONFIG,
 )
-
-Object = dict[str, t.Any]
 
 # Characters of a moment that Docker and Kubernetes write alike: the former adds fractions of a second.
 SECONDS = len("2026-01-31T12:00:00")
 # A kubelet reports its pods within a minute or two of its start, a busy one later.
 UNREPORTED = datetime.timedelta(minutes=10)
-
-
-@dataclasses.dataclass(frozen=True)
-class Gpu:
-    """A GPU of the host.
-
-    :ivar minor: the N of its /dev/nvidiaN, which need not be its index.
-    """
-
-    index: int
-    uuid: str
-    minor: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,23 +89,7 @@ nvidia-smi -L 2> /dev/null || true
 INSPECTED_FILES = (*(f"/usr/bin/{name}" for name in PROGRAMS), TOOLKIT_CONFIG, CONFINE_SCRIPT, CONFINE_UNIT)
 
 
-def parse_gpus(listing: str, minors: dict[str, int] | None = None) -> list[Gpu]:
-    """Parse the output of ``nvidia-smi -L``.
-
-    :arg minors: by UUID; a GPU that is not among them is taken to have its index as minor.
-    """
-    gpus = re.findall(r"^GPU (\d{1,9}): .*\(UUID: (GPU-[^)\s]+)\)", listing, re.MULTILINE)
-    return [Gpu(whole(index), uuid, (minors or {}).get(uuid, whole(index))) for index, uuid in gpus]
-
-
-def parse_minor(information: str) -> tuple[str, int] | None:
-    """Parse UUID and minor from /proc/driver/nvidia/gpus/*/information; None where the driver does not know the UUID yet."""
-    uuid = re.search(r"^GPU UUID:\s*(GPU-[0-9a-f-]+)\s*$", information, re.MULTILINE)
-    minor = re.search(r"^Device Minor:\s*(\d{1,9})\s*$", information, re.MULTILINE)
-    return (uuid[1], whole(minor[1])) if uuid and minor else None
-
-
-def parse_nodes(inspected: list[Object]) -> list[LiveNode]:
+def parse_nodes(inspected: list[JsonObject]) -> list[LiveNode]:
     """Parse the containers that ``docker inspect`` prints."""
     return [
         LiveNode(
@@ -171,7 +140,7 @@ def check_gpus(node: str, gpus: list[Gpu], inside: Inside) -> None:
     )
 
 
-def unready(nodes: list[Object], wanted: t.Iterable[str]) -> list[str]:
+def unready(nodes: list[JsonObject], wanted: t.Iterable[str]) -> list[str]:
     """Return the reasons why the cluster is not ready, none when it is.
 
     :arg nodes: the Node objects of its API.
@@ -184,7 +153,7 @@ def unready(nodes: list[Object], wanted: t.Iterable[str]) -> list[str]:
             reasons.append(f"{name} has not joined")
             continue
         conditions = live[name].get("status", {}).get("conditions", [])
-        ready: Object = next((condition for condition in conditions if condition["type"] == "Ready"), {})
+        ready: JsonObject = next((condition for condition in conditions if condition["type"] == "Ready"), {})
         if ready.get("status") != "True":
             reasons.append(f"{name} is not ready: {ready.get('message', 'it has not reported yet')}")
     return reasons
@@ -195,7 +164,7 @@ def lately(started: str, now: datetime.datetime) -> bool:
     return bool(started) and now - datetime.datetime.fromisoformat(f"{started}+00:00") < UNREPORTED
 
 
-def unreported(pods: list[Object], started: t.Mapping[str, str]) -> list[str]:
+def unreported(pods: list[JsonObject], started: t.Mapping[str, str]) -> list[str]:
     """Return the nodes that were started after their pods' containers, as the API server shows these.
 
     Their kubelets have not reported yet. What is read of pods and nodes until then is how they were before.
@@ -209,11 +178,3 @@ def unreported(pods: list[Object], started: t.Mapping[str, str]) -> list[str]:
         if any(state.get("startedAt", "9")[:SECONDS] < started.get(node, "") for state in running):
             late.add(node)
     return [f"{node} has not reported its pods since it was started" for node in sorted(late)]
-
-
-def nvkind_error(stderr: str) -> str:
-    """Return nvkind's error messages with their meaning, without the stacks that its logger prints."""
-    messages = re.findall(r"^(?:ERROR:|F\d{4} .*?\] Error:) (.+)$", stderr, re.MULTILINE)
-    messages = messages or [line for line in stderr.splitlines() if line.strip()][-1:]
-    meanings = [meaning for message, meaning in NVKIND_ERRORS if message in stderr]
-    return "; ".join(messages) + "".join(f" ({meaning})" for meaning in meanings)

@@ -10,13 +10,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import (
-    CLUSTER_NAME,
-    CONTROL_PLANE_SUFFIX,
-    DNS_SUBDOMAIN,
-    NODE_NAME_LENGTH,
-)
+from .._common.errors import refuse
+from .facts import CLUSTER_NAME, CONTROL_PLANE_SUFFIX, DNS_SUBDOMAIN, NODE_NAME_LENGTH
 
 # The file beside the clusters' folders that stands for Docker's network.
 NETWORK_MARKER = "network"

@@ -16,11 +16,10 @@ import binascii
 import posixpath
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.plan import ENTRIES, entry
-
-Object = dict[str, t.Any]
+from .._common.errors import TenancyError
+from .._common.kubeconfig import ENTRIES, entry, program_of
+from .._common.text import shown
+from .._common.values import JsonObject
 
 # By the lists of entries, the keys that name a file, and the keys that hold the content of such a file in base64.
 FILES = {
@@ -45,13 +44,7 @@ class File(t.NamedTuple):
     path: str
 
 
-def chosen(config: Object, context: str | None = None) -> tuple[Object, Object]:
-    """Return the cluster and the user of a context, by default of the current one; empty where the kubeconfig has none."""
-    names = entry(config, "contexts", context or t.cast(str, config.get("current-context")))
-    return entry(config, "clusters", t.cast(str, names.get("cluster"))), entry(config, "users", t.cast(str, names.get("user")))
-
-
-def alone(config: Object, path: str) -> Object:
+def alone(config: JsonObject, path: str) -> JsonObject:
     """Return a kubeconfig with its current context alone; the program that it names is found from any folder.
 
     :arg config: as ``plan.read`` returns it.
@@ -76,7 +69,7 @@ def alone(config: Object, path: str) -> Object:
     return config | kept
 
 
-def _with_program(user: Object, path: str) -> Object:
+def _with_program(user: JsonObject, path: str) -> JsonObject:
     program = program_of(user)
     command = str(program.get("command") or "")
     # Without a slash it is looked for along PATH.
@@ -90,13 +83,7 @@ def _from(path: str, file: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), file))
 
 
-def program_of(user: Object) -> Object:
-    """Return what a user says of the program that gives its credentials; empty where there is none."""
-    program = user.get("exec")
-    return program if isinstance(program, dict) else {}
-
-
-def files_of(config: Object, path: str) -> list[File]:
+def files_of(config: JsonObject, path: str) -> list[File]:
     """Return the files of a kubeconfig with one context whose content counts.
 
     :arg config: as ``alone`` returns it.
@@ -111,7 +98,7 @@ def files_of(config: Object, path: str) -> list[File]:
     return found
 
 
-def with_contents(config: Object, contents: t.Mapping[File, str]) -> Object:
+def with_contents(config: JsonObject, contents: t.Mapping[File, str]) -> JsonObject:
     """Return a kubeconfig with one context that holds what its files held, and names none.
 
     :arg config: as ``alone`` returns it.
@@ -124,7 +111,7 @@ def with_contents(config: Object, contents: t.Mapping[File, str]) -> Object:
     }
 
 
-def _held(entry_: Object, kind: str, contents: t.Mapping[File, str]) -> Object:
+def _held(entry_: JsonObject, kind: str, contents: t.Mapping[File, str]) -> JsonObject:
     held = {file.key: content for file, content in contents.items() if file.kind == kind}
     named = {*FILES[kind], BEARER_FILE} if kind == "users" else set(FILES[kind])
     kept = {key: value for key, value in entry_.items() if key not in named}

@@ -7,26 +7,27 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import plan, values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import Ask, ControlPlane, expired
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import READY_PATH, namespace_of
+from .._common import verbatim
+from .._common.errors import ApiError, TenancyError, check_all
+from .._common.kubeconfig import entry
+from .._common.names import namespace_of
+from .._common.ownership import is_owned
+from .._common.run import Result
+from .._common.values import JsonObject, utc_now
+from .._common.wait import wait_for
+from .._vcluster import validation
+from .._vcluster.control_plane import Ask, ControlPlane, expired
+from .._vcluster.facts import READY_PATH
+from . import plan, values
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.kubeconfig_file import KubeconfigFile
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Run
 
-Object = dict[str, t.Any]
 
 # Path that everyone may read whom the API server knows, and nobody else.
 KNOWN_PATH = "/api"
@@ -50,7 +51,7 @@ class Access:
         self.name: str = run.params["name"]
         self.namespace = namespace_of(self.name, run.params["namespace"])
         self.context: str = run.params["context_name"] or self.name
-        self.account: Object | None = run.params["service_account"]
+        self.account: JsonObject | None = run.params["service_account"]
 
     # --- present ---
 
@@ -65,7 +66,7 @@ class Access:
             return base | self._predicted(existing)
         config = self._administrator(plane, secret, bool(self.account) or self.run.params["verify"])
         if self.account:
-            token = plan.entry(existing, "users", self.context).get("token")
+            token = entry(existing, "users", self.context).get("token")
             config = self._for_account(config, str(token) if isinstance(token, str) else "")
         user = config["users"][0]["user"]
         base |= {"server": config["clusters"][0]["cluster"]["server"], "expires": values.iso(values.expiry(user))}
@@ -73,7 +74,7 @@ class Access:
             return self.run.result(**base, **({} if user.get("token") == "" else {"kubeconfig": config}))
         return self._written(self.file, existing, config) | base
 
-    def _checked(self) -> Object | None:
+    def _checked(self) -> JsonObject | None:
         """Return the kubeconfig that the file holds, once nothing is wrong with the options."""
         params = self.run.params
         check_all(
@@ -93,7 +94,7 @@ class Access:
         if self.account and self.account["expiration"] < SHORTEST_TOKEN:
             raise TenancyError(f"service_account.expiration: the API server grants no less than {SHORTEST_TOKEN} seconds.")
 
-    def _parsed(self) -> Object | None:
+    def _parsed(self) -> JsonObject | None:
         content = self.file.read() if self.file else None
         if self.file is None or content is None:
             return None
@@ -102,13 +103,13 @@ class Access:
         except TenancyError as exc:
             raise TenancyError(f"path: {exc.message}") from exc
 
-    def _predicted(self, existing: Object | None) -> Result:
+    def _predicted(self, existing: JsonObject | None) -> Result:
         if self.file:
             self._replace_file(b"", "the virtual cluster gets other credentials")
         diff = {"before": self._summary(existing), "after": {"context": self.context, "credentials": "new"}}
         return self.run.result(changed=bool(self.file or self.account), diff=diff)
 
-    def _written(self, file: KubeconfigFile, existing: Object | None, config: Object) -> Result:
+    def _written(self, file: KubeconfigFile, existing: JsonObject | None, config: JsonObject) -> Result:
         """Write the entries into the file, where they differ or the file's mode is not 0600."""
         merged = plan.merge(existing, config, self.run.params["make_current"])
         before, after = self._summary(existing), self._summary(merged)
@@ -133,7 +134,7 @@ class Access:
         else:
             self.run.take(f"write {file.path}", why, functools.partial(file.write, content))
 
-    def _result(self, before: Object, after: Object, changed: bool) -> Result:
+    def _result(self, before: JsonObject, after: JsonObject, changed: bool) -> Result:
         """Return the result of changes in the virtual cluster together with those of the file."""
         write = self.file.last_write if self.file else None
         for what in [key for key in {**before, **after} if before.get(key) != after.get(key)]:
@@ -142,7 +143,7 @@ class Access:
         diff = {"before": result["diff"]["before"] | before, "after": result["diff"]["after"] | after}
         return result | {"changed": changed or result["changed"], "diff": result["diff"] | diff}
 
-    def _summary(self, config: Object | None) -> Object:
+    def _summary(self, config: JsonObject | None) -> JsonObject:
         return {"path": self.file.path} | plan.summary(config, self.context) if self.file and config else {}
 
     # --- absent ---
@@ -171,7 +172,7 @@ class Access:
 
     # --- the administrator's kubeconfig ---
 
-    def _problem(self, secret: Object | None) -> str | None:
+    def _problem(self, secret: JsonObject | None) -> str | None:
         """Return why nobody can get in, as far as the host cluster knows."""
         if secret is None:
             return f"has no kubeconfig: its Secret vc-{self.name} does not exist."
@@ -182,7 +183,7 @@ class Access:
             )
         return None
 
-    def _administrator(self, plane: ControlPlane, secret: Object | None, verify: bool) -> Object:
+    def _administrator(self, plane: ControlPlane, secret: JsonObject | None, verify: bool) -> JsonObject:
         """Return the administrator's kubeconfig.
 
         :arg verify: whether the API server has to answer first.
@@ -213,7 +214,7 @@ class Access:
             raise TenancyError(f"server: give the address of virtual cluster {self.name}; none can be derived, because {why}.")
         return server
 
-    def _wait(self, config: Object, path: str, new_token: bool = False) -> None:
+    def _wait(self, config: JsonObject, path: str, new_token: bool = False) -> None:
         """Wait until the API server answers.
 
         :arg new_token: the API server may not know the token yet, so that a refusal may pass.
@@ -223,7 +224,7 @@ class Access:
             try:
                 self.ask(config, path)
             except TenancyError as exc:
-                if exc.details.get("permanent") and not new_token:
+                if isinstance(exc, ApiError) and exc.permanent and not new_token:
                     raise
                 return None, exc.message
             return True, ""
@@ -232,9 +233,9 @@ class Access:
 
     # --- the service account ---
 
-    def _for_account(self, administrator: Object, old_token: str) -> Object:
+    def _for_account(self, administrator: JsonObject, old_token: str) -> JsonObject:
         """Return the service account's kubeconfig; its token is empty where check mode asks for none."""
-        account = t.cast(Object, self.account)
+        account = t.cast(JsonObject, self.account)
         virtual = self._enter(administrator)
         role = account["cluster_role"]
         if role and virtual.get(values.RBAC, "ClusterRole", role) is None:
@@ -242,27 +243,27 @@ class Access:
         self._have_account(virtual, True)
         config = values.with_token(administrator, old_token)
         who = (account["name"], account["namespace"], account["expiration"])
-        if values.serves(old_token, *who, datetime.datetime.now(datetime.timezone.utc)) and self._is_accepted(config):
+        if values.serves(old_token, *who, utc_now()) and self._is_accepted(config):
             return config
         config = values.with_token(administrator, "" if self.run.check_mode else virtual.create_token(*who))
         if not self.run.check_mode:
             self._wait(config, KNOWN_PATH, new_token=True)
         return config
 
-    def _is_accepted(self, config: Object) -> bool:
+    def _is_accepted(self, config: JsonObject) -> bool:
         try:
             self.ask(config, KNOWN_PATH)
         except TenancyError:
             return False
         return True
 
-    def _enter(self, administrator: Object) -> Kube:
+    def _enter(self, administrator: JsonObject) -> Kube:
         # The context is named lest one of the environment's is taken.
         return self.connect(kubeconfig=administrator, context=self.context)
 
     def _have_account(self, virtual: Kube, needed: bool) -> None:
         """Have the service account with its role, or neither of them."""
-        account = t.cast(Object, self.account)
+        account = t.cast(JsonObject, self.account)
         objects = values.account_objects(account["name"], account["namespace"], account["cluster_role"])
         pairs = {what: (self._live(virtual, item, needed), item) for what, item in objects.items()}
         for what, (live, item) in pairs.items():
@@ -274,7 +275,7 @@ class Access:
                 why = "the kubeconfig is for it" if needed else "absent is wanted"
                 self.run.take(f"{verb} {what}", why, functools.partial(_replace, virtual, live, wanted))
 
-    def _live(self, virtual: Kube, item: Object, needed: bool) -> Object | None:
+    def _live(self, virtual: Kube, item: JsonObject, needed: bool) -> JsonObject | None:
         """Read the live object; None, too, where somebody else made it and it is not needed.
 
         :raises TenancyError: when somebody else made it and it is needed.
@@ -291,7 +292,7 @@ class Access:
         return None
 
 
-def _replace(virtual: Kube, live: Object | None, wanted: Object | None) -> None:
+def _replace(virtual: Kube, live: JsonObject | None, wanted: JsonObject | None) -> None:
     """Remove the live object, if any, and create the wanted one, if any: what a binding binds to cannot be changed."""
     if live:
         metadata = live["metadata"]

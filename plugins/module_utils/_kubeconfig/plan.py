@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-
-Object = dict[str, t.Any]
-
-# Lists of named entries, and the key of each entry that holds its content.
-ENTRIES = {"clusters": "cluster", "users": "user", "contexts": "context"}
+from .._common import verbatim
+from .._common.documents import Unreadable
+from .._common.errors import TenancyError
+from .._common.kubeconfig import ENTRIES, entry
+from .._common.secrets import without_password
+from .._common.text import shown
+from .._common.values import JsonObject
 
 
-def parse(content: bytes, path: str, context: str) -> Object | None:
+def parse(content: bytes, path: str, context: str) -> JsonObject | None:
     """Return the kubeconfig in a file, or None when the file is empty; see ``read``.
 
     :raises TenancyError: for anything else than a kubeconfig, and for a context of this name that somebody else made.
@@ -41,7 +38,7 @@ def parse(content: bytes, path: str, context: str) -> Object | None:
     return config
 
 
-def read(content: bytes, path: str) -> Object | None:
+def read(content: bytes, path: str) -> JsonObject | None:
     """Return what a file of the form of a kubeconfig holds, or None when it is empty. Its values are ``verbatim.Scalar``.
 
     :raises TenancyError: for a file of another form; without a part of it, which may be a key.
@@ -57,7 +54,7 @@ def read(content: bytes, path: str) -> Object | None:
     return config
 
 
-def _well_formed(config: Object, kind: str) -> bool:
+def _well_formed(config: JsonObject, kind: str) -> bool:
     entries = config.get(kind) or []
     return isinstance(entries, list) and all(
         isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get(ENTRIES[kind]) or {}, dict)
@@ -65,13 +62,7 @@ def _well_formed(config: Object, kind: str) -> bool:
     )
 
 
-def entry(config: Object | None, kind: str, name: str) -> Object:
-    """Return the content of a named entry; empty where there is none."""
-    contents = (item.get(ENTRIES[kind]) for item in (config or {}).get(kind) or [] if item["name"] == name)
-    return next(contents, None) or {}
-
-
-def merge(existing: Object | None, new: Object, make_current: bool) -> Object:
+def merge(existing: JsonObject | None, new: JsonObject, make_current: bool) -> JsonObject:
     """Return ``existing`` with the entries of ``new`` in place of those of their name; everything else stays.
 
     :arg new: with one cluster, user and context of one name.
@@ -93,7 +84,7 @@ def merge(existing: Object | None, new: Object, make_current: bool) -> Object:
     return merged | ({"current-context": context} if make_current else {})
 
 
-def without(existing: Object, context: str) -> Object | None:
+def without(existing: JsonObject, context: str) -> JsonObject | None:
     """Return what is left without the entries of a name; None when that is nothing."""
     left = existing | {kind: [item for item in existing.get(kind) or [] if item["name"] != context] for kind in ENTRIES}
     if existing.get("current-context") == context:
@@ -101,12 +92,12 @@ def without(existing: Object, context: str) -> Object | None:
     return left if any(value for key, value in left.items() if key not in ("apiVersion", "kind", "current-context")) else None
 
 
-def holds(config: Object | None, context: str) -> bool:
+def holds(config: JsonObject | None, context: str) -> bool:
     """Tell whether any entry has this name."""
     return any(item["name"] == context for kind in ENTRIES for item in (config or {}).get(kind) or [])
 
 
-def summary(config: Object | None, context: str) -> Object:
+def summary(config: JsonObject | None, context: str) -> JsonObject:
     """Return what a diff may show of a kubeconfig: no credentials."""
     cluster = entry(config, "clusters", context)
 
@@ -123,10 +114,10 @@ def summary(config: Object | None, context: str) -> Object:
     return {key: value for key, value in values.items() if value}
 
 
-def same_credentials(one: Object | None, other: Object | None, context: str) -> bool:
+def same_credentials(one: JsonObject | None, other: JsonObject | None, context: str) -> bool:
     """Tell whether two kubeconfigs trust and present the same keys under a name."""
 
-    def keys(config: Object | None) -> t.Any:
+    def keys(config: JsonObject | None) -> t.Any:
         return entry(config, "clusters", context).get("certificate-authority-data"), entry(config, "users", context)
 
     return bool(keys(one) == keys(other))

@@ -12,11 +12,11 @@ import datetime
 import math
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
+from .._common.documents import parse_json
+from .._common.errors import TenancyError
+from .._common.ownership import MANAGER, OWNED_LABELS
+from .._common.quantity import number
+from .._common.values import JsonObject, stamp
 
 try:
     from cryptography import x509
@@ -24,7 +24,6 @@ except ImportError:
     # Then it is not known when certificates expire.
     x509 = None  # type: ignore[assignment]
 
-Object = dict[str, t.Any]
 
 RBAC = "rbac.authorization.k8s.io/v1"
 
@@ -32,7 +31,9 @@ RBAC = "rbac.authorization.k8s.io/v1"
 # --- the address -------------------------------------------------------------------------------------------------
 
 
-def server_address(service: Object | None, pods: list[Object], ingress: Object | None = None) -> tuple[str | None, str]:
+def server_address(
+    service: JsonObject | None, pods: list[JsonObject], ingress: JsonObject | None = None
+) -> tuple[str | None, str]:
     """Return the address that clients outside the cluster use, or None and why there is none.
 
     A NodePort is answered on every node, but the serving certificate names only the node that the control plane runs on.
@@ -56,7 +57,7 @@ def server_address(service: Object | None, pods: list[Object], ingress: Object |
     return None, f"its Service is of type {kind}, which nothing outside the cluster reaches, and it has no Ingress with a host"
 
 
-def _node_address(service: Object, pods: list[Object]) -> tuple[str | None, str]:
+def _node_address(service: JsonObject, pods: list[JsonObject]) -> tuple[str | None, str]:
     port = next((port.get("nodePort") for port in service["spec"].get("ports") or [] if port.get("port") == 443), None)
     if port is None:
         return None, "its Service has no port 443"
@@ -75,7 +76,7 @@ def _https(host: str, port: int) -> str:
 # --- the kubeconfig ----------------------------------------------------------------------------------------------
 
 
-def kubeconfig(secret: Object, context: str, server: str, proxy_url: str | None = None) -> Object:
+def kubeconfig(secret: JsonObject, context: str, server: str, proxy_url: str | None = None) -> JsonObject:
     """Return a kubeconfig with one cluster, user and context, all named ``context``.
 
     :arg secret: ``vc-<name>`` of the virtual cluster.
@@ -97,7 +98,7 @@ def kubeconfig(secret: Object, context: str, server: str, proxy_url: str | None 
     }
 
 
-def secret_user(secret: Object) -> Object:
+def secret_user(secret: JsonObject) -> JsonObject:
     """Return the user of the Secret ``vc-<name>`` as a kubeconfig holds it, as far as the Secret has one that can be read."""
     data = secret.get("data") or {}
     if data.get("client-certificate"):
@@ -108,7 +109,7 @@ def secret_user(secret: Object) -> Object:
         return {"token": ""}
 
 
-def with_token(config: Object, token: str) -> Object:
+def with_token(config: JsonObject, token: str) -> JsonObject:
     """Return the same kubeconfig for the user of a token."""
     return config | {"users": [{"name": config["current-context"], "user": {"token": token}}]}
 
@@ -116,7 +117,7 @@ def with_token(config: Object, token: str) -> Object:
 # --- until when --------------------------------------------------------------------------------------------------
 
 
-def expiry(user: Object) -> datetime.datetime | None:
+def expiry(user: JsonObject) -> datetime.datetime | None:
     """Return when a user's token or client certificate ends; None where that is not known."""
     if user.get("token"):
         return _moment(_claims(user["token"]).get("exp"))
@@ -136,13 +137,13 @@ def iso(moment: datetime.datetime | None) -> str | None:
     return stamp(moment) if moment else None
 
 
-def expired(secret: Object, now: datetime.datetime) -> str | None:
+def expired(secret: JsonObject, now: datetime.datetime) -> str | None:
     """Return when the user of the Secret ``vc-<name>`` ended, or None while it has not."""
     ends = expiry(secret_user(secret))
     return iso(ends) if ends and ends <= now else None
 
 
-def _claims(token: t.Any) -> Object:
+def _claims(token: t.Any) -> JsonObject:
     """Return the claims of a token; none where it is no JSON Web Token."""
     try:
         payload = (token if isinstance(token, str) else "").split(".")[1]
@@ -163,7 +164,7 @@ def _moment(claim: t.Any) -> datetime.datetime | None:
 # --- service accounts --------------------------------------------------------------------------------------------
 
 
-def account_objects(name: str, namespace: str, cluster_role: str | None) -> dict[str, Object]:
+def account_objects(name: str, namespace: str, cluster_role: str | None) -> dict[str, JsonObject]:
     """Return a service account owned by this collection, and the binding that gives it its role."""
     return {
         "service_account": {
@@ -181,7 +182,7 @@ def account_objects(name: str, namespace: str, cluster_role: str | None) -> dict
     }
 
 
-def shown(item: Object | None) -> str | None:
+def shown(item: JsonObject | None) -> str | None:
     """Return what a diff shows of one of these objects: the role of a binding, the name of a service account."""
     if item is None:
         return None

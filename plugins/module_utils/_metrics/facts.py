@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
+from .._common.schema import Field, Fields
 
 # Every program of KAI Scheduler serves them, v0.7 to v0.17 (kai-scheduler/KAI-Scheduler, cmd/*/app/options.go: metrics-bind-address,
 # metrics-listen-address and listen-address).

@@ -10,39 +10,17 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    OWNED_SELECTOR,
-    Object,
-    annotations_of,
-    is_owned,
-    labels_of,
-    last_write,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE as KAI_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
-    ANNOTATIONS,
-    KAI,
-    KINDS,
-    LABEL,
-    NETWORK_POLICY,
-    SERVICE,
-    SERVICE_MONITOR,
-    SERVICE_MONITORS,
-    SHARED,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import kai_objects, patch, shared_objects, shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
-    NETWORK_ANNOTATION,
-    TENANT_LABEL,
-    UNENFORCED,
-    namespace_of,
-)
+from .._common.errors import TenancyError
+from .._common.names import KAI_NAMESPACE, TENANT_LABEL, namespace_of
+from .._common.ownership import OWNED_SELECTOR, annotations_of, is_owned, labels_of, last_write
+from .._common.values import JsonObject, Write
+from .._vcluster.facts import NETWORK_ANNOTATION, UNENFORCED
+from .facts import ANNOTATIONS, KAI, KINDS, LABEL, NETWORK_POLICY, SERVICE, SERVICE_MONITOR, SERVICE_MONITORS, SHARED
+from .plan import kai_objects, patch, shared_objects, shown
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Run
 
 Metrics = t.Mapping[str, t.Any]
 
@@ -107,18 +85,18 @@ def _check_tenant(run: Run, tenant: str, namespace: str) -> None:
         raise TenancyError(f"name: there is no tenant {tenant} on this cluster. Make it first.")
 
 
-def find_all(kube: Kube) -> list[Object]:
+def find_all(kube: Kube) -> list[JsonObject]:
     """Return what this collection made for the metrics of KAI Schedulers, in all namespaces."""
     found = _find(kube, (NETWORK_POLICY, SERVICE), KAI)
     # None of them has a ServiceMonitor alone, and to ask for a kind that is not served takes several requests.
     return found + (_find(kube, (SERVICE_MONITOR,), KAI) if found else [])
 
 
-def _find(kube: Kube, kinds: t.Iterable[tuple[str, str]], subject: str, namespace: str | None = None) -> list[Object]:
+def _find(kube: Kube, kinds: t.Iterable[tuple[str, str]], subject: str, namespace: str | None = None) -> list[JsonObject]:
     return [item for kind in kinds for item in kube.list(*kind, namespace, f"{OWNED_SELECTOR},{LABEL}={subject}")]
 
 
-def have(run: Run, namespace: str, subject: str, wanted: t.Sequence[Object]) -> None:
+def have(run: Run, namespace: str, subject: str, wanted: t.Sequence[JsonObject]) -> None:
     """Have exactly these objects of this collection in a namespace; without any, none.
 
     :arg subject: what they are about, ``kai`` or ``dcgm``.
@@ -134,7 +112,7 @@ def have(run: Run, namespace: str, subject: str, wanted: t.Sequence[Object]) -> 
         run.take(f"remove {_title(item)}", "it is not wanted any more", delete)
 
 
-def _have_one(run: Run, live: Object | None, item: Object) -> None:
+def _have_one(run: Run, live: JsonObject | None, item: JsonObject) -> None:
     title, after = _title(item), shown(item, item)
     if live is None:
         run.change(title, None, after)
@@ -146,13 +124,13 @@ def _have_one(run: Run, live: Object | None, item: Object) -> None:
         run.take(f"change {title}", "it differs", change)
 
 
-def _last_write(live: Object) -> Write | None:
+def _last_write(live: JsonObject) -> Write | None:
     return last_write(live, ("spec",), ("metadata", "labels"), ("metadata", "annotations"))
 
 
-def _key(item: Object) -> tuple[str, str]:
+def _key(item: JsonObject) -> tuple[str, str]:
     return item["kind"], item["metadata"]["name"]
 
 
-def _title(item: Object) -> str:
+def _title(item: JsonObject) -> str:
     return f"{item['kind']} {item['metadata']['namespace']}/{item['metadata']['name']}"

@@ -9,16 +9,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    OWNED_LABELS,
-    Object,
-    annotations_of,
-    labels_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import merge_patch
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import (
+from .._common.names import KAI_NAMESPACE, TENANT_LABEL
+from .._common.ownership import OWNED_LABELS, annotations_of, labels_of
+from .._common.synced import SYNCED_FROM_LABEL
+from .._common.values import JsonObject, merge_patch
+from .facts import (
     ANNOTATIONS,
     DCGM,
     DCGM_LABELS,
@@ -37,13 +32,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts imp
     SERVICE_MONITOR,
     SHARED,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 
 # The pods of a tenant's own KAI Scheduler, as the syncer labels them on the host cluster.
-_KAI_PODS = {SYNCED_FROM_LABEL: NAMESPACE}
+_KAI_PODS = {SYNCED_FROM_LABEL: KAI_NAMESPACE}
 
 
-def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> list[Object]:
+def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> list[JsonObject]:
     """Return what makes the metrics of a tenant's own KAI Scheduler readable for a Prometheus of the host cluster.
 
     :arg namespace: the tenant's on the host cluster.
@@ -67,26 +61,28 @@ def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> 
     return [policy, service] if announced else [policy, service, _monitor(namespace, metrics["labels"])]
 
 
-def shared_objects(metrics: t.Mapping[str, t.Any]) -> list[Object]:
+def shared_objects(metrics: t.Mapping[str, t.Any]) -> list[JsonObject]:
     """Return what keeps the metrics of the host cluster's own KAI Scheduler, which tenants share, from everybody but a Prometheus."""
     # The API server calls webhooks at ports that differ by release.
     ranges = ((1, KAI_PORT - 1), (KAI_PORT + 1, LAST_PORT))
     other_ports = [{"port": first, "endPort": last, "protocol": "TCP"} for first, last in ranges]
-    further: list[Object] = [{"ports": other_ports}, {"from": [{"podSelector": {}}]}]
-    return [_policy(SHARED, NAMESPACE, {}, KAI_PORT, metrics["namespace"], further)]
+    further: list[JsonObject] = [{"ports": other_ports}, {"from": [{"podSelector": {}}]}]
+    return [_policy(SHARED, KAI_NAMESPACE, {}, KAI_PORT, metrics["namespace"], further)]
 
 
-def dcgm_objects(namespace: str, metrics: t.Mapping[str, t.Any]) -> list[Object]:
+def dcgm_objects(namespace: str, metrics: t.Mapping[str, t.Any]) -> list[JsonObject]:
     """Return what keeps the metrics of DCGM exporter from everybody but a Prometheus; the GPU operator makes the rest."""
     return [_policy(DCGM, namespace, DCGM_LABELS, DCGM_PORT, metrics["namespace"], [])] if metrics else []
 
 
-def _object(kind: tuple[str, str], subject: str, namespace: str) -> Object:
+def _object(kind: tuple[str, str], subject: str, namespace: str) -> JsonObject:
     metadata = {"name": NAME, "namespace": namespace, "labels": OWNED_LABELS | {LABEL: subject}}
     return {"apiVersion": kind[0], "kind": kind[1], "metadata": metadata}
 
 
-def _policy(subject: str, namespace: str, pods: dict[str, str], port: int, reader: str, further: t.Sequence[Object]) -> Object:
+def _policy(
+    subject: str, namespace: str, pods: dict[str, str], port: int, reader: str, further: t.Sequence[JsonObject]
+) -> JsonObject:
     """Return the policy by which pods are reached at one port from one namespace, and otherwise by ``further`` rules only.
 
     :arg pods: their labels; without any, all pods of the namespace.
@@ -97,7 +93,7 @@ def _policy(subject: str, namespace: str, pods: dict[str, str], port: int, reade
     return _object(NETWORK_POLICY, subject, namespace) | {"spec": spec}
 
 
-def _monitor(namespace: str, labels: t.Mapping[str, str]) -> Object:
+def _monitor(namespace: str, labels: t.Mapping[str, str]) -> JsonObject:
     monitor = _object(SERVICE_MONITOR, KAI, namespace)
     monitor["metadata"]["labels"] = dict(labels) | monitor["metadata"]["labels"]
     return monitor | {
@@ -115,7 +111,7 @@ def _monitor(namespace: str, labels: t.Mapping[str, str]) -> Object:
 # --- what differs ------------------------------------------------------------------------------------------------
 
 
-def shown(item: Object, wanted: Object) -> Object:
+def shown(item: JsonObject, wanted: JsonObject) -> JsonObject:
     """Return what counts of an object.
 
     :arg wanted: as it is to be. Of a policy the whole spec counts; of others what the API server does not fill in by itself.
@@ -130,7 +126,7 @@ def shown(item: Object, wanted: Object) -> Object:
     }
 
 
-def patch(live: Object, wanted: Object) -> Object:
+def patch(live: JsonObject, wanted: JsonObject) -> JsonObject:
     """Return the merge patch that makes an object what it is to be."""
     body = merge_patch(shown(live, wanted), shown(wanted, wanted))
     return {"metadata": {key: body[key] for key in ("labels", "annotations")}, "spec": body["spec"]}

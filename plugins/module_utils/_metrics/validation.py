@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.forms import is_namespace, label_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Data, Problems, said
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.facts import ANNOTATIONS, READER
+from .._common.forms import is_namespace, label_problems
+from .._common.schema import Problems, said
+from .._common.values import JsonObject
+from .facts import ANNOTATIONS, READER
 
 
-def reader(given: t.Any, path: str, problems: Problems) -> Data:
+def reader(given: t.Any, path: str, problems: Problems) -> JsonObject:
     """Return what is said of the Prometheus, every key filled in; empty for none.
 
     :arg path: of the variable or option, for the problems.

@@ -10,45 +10,30 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import last_write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import reason
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEVICE_PLUGINS_FOLDER
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
-    assign,
-    by_node,
-    ownership,
-    plain,
-    relabel,
-    retaint,
-    without,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import (
-    Assigned,
-    assigned,
-    has_devices,
-    owners,
-    readers,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CONFIG_SECRET
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim
+from .._common.errors import ApiError, Refused
+from .._common.names import CONFIG_SECRET
+from .._common.ownership import last_write
+from .._common.parallel import concurrently
+from .._common.parties import reason
+from .._common.run import Run
+from .._common.values import JsonObject, Write
+from .._desired.model import Tenant
+from .._vcluster.inventory import configs
+from .._vcluster.values import claim
+from .facts import DEVICE_PLUGINS_FOLDER
+from .plan import assign, by_node, ownership, plain, relabel, retaint, without
+from .status import Assigned, assigned, has_devices, owners, readers
+from .validation import Claim
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
-Data = dict[str, t.Any]
 
 # How often a node is written that others change at the same time, and the seconds between, times the attempt.
 ATTEMPTS, PAUSE = 10, 0.1
 
 
-def live_claims(kube: Kube, nodes: list[Data], tenants: t.Sequence[Tenant]) -> dict[str, Claim]:
+def live_claims(kube: Kube, nodes: list[JsonObject], tenants: t.Sequence[Tenant]) -> dict[str, Claim]:
     """Read what tenants may take of the nodes they are on that are not listed, or listed as absent, from their virtual clusters.
 
     :arg nodes: all of the host cluster's, as plan.plain returns them.
@@ -67,7 +52,7 @@ def live_claims(kube: Kube, nodes: list[Data], tenants: t.Sequence[Tenant]) -> d
 
 
 def read_devices(
-    kube: Kube, nodes: list[Data], pods: list[Data], namespaces: list[Data]
+    kube: Kube, nodes: list[JsonObject], pods: list[JsonObject], namespaces: list[JsonObject]
 ) -> tuple[dict[str, Assigned], list[str]]:
     """Read which devices the kubelet of each node with GPUs gave to which pods.
 
@@ -115,10 +100,8 @@ def nodes_to_give(kube: Kube, tenants: t.Sequence[Tenant], only: t.Collection[st
     preview = Run({}, True, kube)
     try:
         give_nodes(preview, tenants, only)
-    except TenancyError as exc:
+    except Refused as exc:
         # What the API server did not answer is no problem with what is asked.
-        if "problems" not in exc.details:
-            raise
         return True, exc.problems
     return bool(preview.changes), []
 
@@ -139,7 +122,7 @@ class Assignment:
         self.names = names
         self.dedicated = dedicated
 
-    def write(self, nodes: list[Data]) -> None:
+    def write(self, nodes: list[JsonObject]) -> None:
         """Bring nodes to what is assigned.
 
         :arg nodes: as plan.plain returns them.
@@ -152,7 +135,7 @@ class Assignment:
             self.run.take(*_step(node, after), functools.partial(self._give, node, after))
             self.run.change(node["name"], ownership(node), ownership(after), _last_write(node, after))
 
-    def _after(self, node: Data) -> Data | None:
+    def _after(self, node: JsonObject) -> JsonObject | None:
         """Return a node as it is to be, with None for each label that is to go; None where nothing changes."""
         whose = self.whose.get(node["name"], [])
         labels, taints = relabel(node, whose, self.names), retaint(node, whose, self.names, self.dedicated)
@@ -160,27 +143,27 @@ class Assignment:
             return None
         return node | {"labels": node["labels"] | labels, "taints": node["taints"] if taints is None else taints}
 
-    def _give(self, node: Data, after: Data) -> None:
+    def _give(self, node: JsonObject, after: JsonObject) -> None:
         """Write a node; ``after`` is then as it was written, which differs where somebody else changed the node meanwhile."""
         if not self._patched(node, after):
             after |= self._patched_again(node)
 
-    def _patched(self, before: Data, after: Data) -> bool:
+    def _patched(self, before: JsonObject, after: JsonObject) -> bool:
         """Write what differs, for the node as it was read only; False where it is another one by now."""
         labels = {key: value for key, value in after["labels"].items() if value != before["labels"].get(key, "")}
-        body: Data = {"metadata": {"resourceVersion": before["version"], "labels": labels}}
+        body: JsonObject = {"metadata": {"resourceVersion": before["version"], "labels": labels}}
         if after["taints"] != before["taints"]:
             # A patch replaces the whole list.
             body["spec"] = {"taints": after["taints"]}
         try:
             self.run.kube.patch("v1", "Node", before["name"], body)
-        except TenancyError as exc:
-            if exc.details.get("status") == 409:
+        except ApiError as exc:
+            if exc.status == 409:
                 return False
             raise
         return True
 
-    def _patched_again(self, node: Data) -> Data:
+    def _patched_again(self, node: JsonObject) -> JsonObject:
         """Read a node that somebody else changed, write it again, and return it as it is then.
 
         Several tenants that are removed side by side each take their label off the same node.
@@ -194,26 +177,26 @@ class Assignment:
             if self._patched(live, after):
                 return after
             self.run.deadline.sleep(PAUSE * attempt)
-        raise TenancyError(
+        raise ApiError(
             f"node {node['name']}: somebody else changed it {ATTEMPTS} times while its tenants were written to it. Run this again when "
             "nothing else changes its labels or taints.",
             status=409,
         )
 
-    def _read_again(self, node: Data) -> Data:
+    def _read_again(self, node: JsonObject) -> JsonObject:
         found = self.run.kube.get("v1", "Node", node["name"])
         if found is None:
-            raise TenancyError(f"node {node['name']}: it was removed from the cluster meanwhile. Run this again.", status=404)
+            raise ApiError(f"node {node['name']}: it was removed from the cluster meanwhile. Run this again.", status=404)
         return plain(found)
 
 
-def _last_write(before: Data, after: Data) -> Write | None:
+def _last_write(before: JsonObject, after: JsonObject) -> Write | None:
     """Return the last write of the labels and taints of a node that change."""
     labels = [("metadata", "labels", key) for key, value in after["labels"].items() if value != before["labels"].get(key)]
     return last_write(before, *labels, *([("spec", "taints")] if after["taints"] != before["taints"] else []))
 
 
-def _step(before: Data, after: Data) -> tuple[str, str]:
+def _step(before: JsonObject, after: JsonObject) -> tuple[str, str]:
     """Return what is done to a node, and why."""
     verbs = [verb for verb, what in (("label", "labels"), ("taint", "taints")) if after[what] != before[what]]
     return (
@@ -222,12 +205,12 @@ def _step(before: Data, after: Data) -> tuple[str, str]:
     )
 
 
-def _refuse_what_others_got(node: Data, live: Data, after: Data) -> None:
+def _refuse_what_others_got(node: JsonObject, live: JsonObject, after: JsonObject) -> None:
     """Refuse to give a node to a tenant when another run gave it to others since it was read."""
     gets = set(owners(after["labels"])) - set(owners(live["labels"]))
     others = sorted(set(owners(live["labels"])) - set(owners(node["labels"])))
     if gets and others:
-        raise TenancyError(
+        raise ApiError(
             f"node {node['name']}: another run gave it to {', '.join(others)} meanwhile. Run this again: nodes are then assigned "
             "anew.",
             status=409,

@@ -15,23 +15,17 @@ import collections
 import itertools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import quota_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
-    CONTROL_PLANE_LABEL,
-    DEDICATED_TAINT,
-    GPU_PRESENT_LABEL,
-    GPU_RESOURCE,
-    NODE_LABEL,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim, conflict
-
-Data = dict[str, t.Any]
+from .._common.errors import TenancyError
+from .._common.names import DEDICATED_TAINT, GPU_RESOURCE, NODE_LABEL
+from .._common.quantity import devices
+from .._common.schema import Problems
+from .._common.values import JsonObject
+from .._desired.facts import TENANTS
+from .._desired.model import Tenant
+from .._desired.validation import quota_problems
+from .facts import CONTROL_PLANE_LABEL, GPU_PRESENT_LABEL
+from .status import owners
+from .validation import Claim, conflict
 
 # Names that a refusal lists.
 _MOST_TOLD = 50
@@ -42,7 +36,7 @@ WAY_OUT = "`ansible-playbook kubegpu.tenancy.cleanup -e kubegpu_only={}` removes
 REMOVAL = "a run that acts on it removes it, or says why it cannot."
 
 
-def plain(node: Data) -> Data:
+def plain(node: JsonObject) -> JsonObject:
     """Return what an assignment needs to know of a Node. Capacity counts, because allocatable drops while a GPU is unhealthy.
 
     :raises TenancyError: where its number of GPUs cannot be read, by which it is decided who may share the node.
@@ -62,24 +56,26 @@ def plain(node: Data) -> Data:
     }
 
 
-def ownership(node: Data) -> list[str]:
+def ownership(node: JsonObject) -> list[str]:
     """Return whose a node is, and for whom it is tainted, as a module's diff shows it."""
     taints = [f"taint {DEDICATED_TAINT}={taint.get('value', '')}" for taint in node["taints"] if taint["key"] == DEDICATED_TAINT]
     return owners(node["labels"]) + taints
 
 
-def without(node: Data, tenants: t.Collection[str]) -> Data:
+def without(node: JsonObject, tenants: t.Collection[str]) -> JsonObject:
     """Return a node as if it did not belong to some tenants."""
     labels = {label: value for label, value in node["labels"].items() if label not in {NODE_LABEL + name for name in tenants}}
     return node | {"labels": labels}
 
 
-def has_gpus(node: Data) -> bool:
+def has_gpus(node: JsonObject) -> bool:
     """Tell whether a node has GPUs: by what the device plugin counted, or by the label, before it runs or while it is down."""
     return bool(node["gpus"]) or node["labels"].get(GPU_PRESENT_LABEL) == "true"
 
 
-def assign(tenants: t.Sequence[Tenant], nodes: list[Data], unlisted: t.Mapping[str, Claim] | None = None) -> dict[str, list[str]]:
+def assign(
+    tenants: t.Sequence[Tenant], nodes: list[JsonObject], unlisted: t.Mapping[str, Claim] | None = None
+) -> dict[str, list[str]]:
     """Decide which nodes each tenant gets, as names in order; those that are to be absent get none.
 
     A node stays with the tenant it is labelled for. A node labelled for a tenant that is not listed, or to be absent, is not free:
@@ -118,7 +114,7 @@ def assign(tenants: t.Sequence[Tenant], nodes: list[Data], unlisted: t.Mapping[s
 
 
 def _assigned(
-    tenants: dict[str, Tenant], nodes: dict[str, Data], claims: dict[str, list[str]], problems: Problems
+    tenants: dict[str, Tenant], nodes: dict[str, JsonObject], claims: dict[str, list[str]], problems: Problems
 ) -> dict[str, list[str]]:
     """Return the nodes that each tenant gets by the claims, and check its queues against their GPUs.
 
@@ -145,7 +141,7 @@ def _claim(tenant: Tenant) -> Claim:
     return Claim(tenant.name, tenant.own_scheduler is not None, tenant.shares_scheduler, tenant.gpu_nodes.shared_gpus)
 
 
-def _refusal(claims: list[Claim], node: Data) -> str:
+def _refusal(claims: list[Claim], node: JsonObject) -> str:
     unasked = [claim.tenant for claim in claims if claim.bound is None]
     if len(claims) > 1 and unasked:
         return f"{' and '.join(unasked)} did not say that the node is shared, by gpu_nodes.shared_gpus"
@@ -166,7 +162,11 @@ def _way_out(names: t.Iterable[str], absent: t.Container[str]) -> str:
 
 
 def _count(
-    tenants: dict[str, Tenant], nodes: dict[str, Data], claims: dict[str, list[str]], absent: t.Container[str], problems: Problems
+    tenants: dict[str, Tenant],
+    nodes: dict[str, JsonObject],
+    claims: dict[str, list[str]],
+    absent: t.Container[str],
+    problems: Problems,
 ) -> None:
     """Claim for the tenants that only say how many: first everybody keeps what is theirs, then gaps are filled.
 
@@ -201,7 +201,7 @@ def _count(
             )
 
 
-def _by_label(names: t.Iterable[str], nodes: dict[str, Data]) -> dict[tuple[str, t.Any], dict[str, None]]:
+def _by_label(names: t.Iterable[str], nodes: dict[str, JsonObject]) -> dict[tuple[str, t.Any], dict[str, None]]:
     """Return, for each label with its value, the nodes that have it, in order."""
     found: dict[tuple[str, t.Any], dict[str, None]] = collections.defaultdict(dict)
     for name in names:
@@ -212,7 +212,7 @@ def _by_label(names: t.Iterable[str], nodes: dict[str, Data]) -> dict[tuple[str,
 
 def _fixed(
     tenant: Tenant,
-    nodes: dict[str, Data],
+    nodes: dict[str, JsonObject],
     with_gpus: t.Collection[str],
     by_label: t.Mapping[tuple[str, t.Any], dict[str, None]],
     path: str,
@@ -247,7 +247,7 @@ def _some(names: t.Collection[str]) -> str:
     return f"{told} and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else told
 
 
-def _without_gpus(nodes: dict[str, Data]) -> list[str]:
+def _without_gpus(nodes: dict[str, JsonObject]) -> list[str]:
     """Return the nodes without GPUs; control-plane nodes only where there are no others."""
     names = [name for name, node in nodes.items() if not has_gpus(node)]
     workers = [name for name in names if CONTROL_PLANE_LABEL not in nodes[name]["labels"]]
@@ -269,7 +269,7 @@ def by_node(assigned: t.Mapping[str, t.Iterable[str]]) -> dict[str, list[str]]:
     return whose
 
 
-def relabel(node: Data, whose: t.Iterable[str], tenants: t.Container[str] | None) -> dict[str, str | None]:
+def relabel(node: JsonObject, whose: t.Iterable[str], tenants: t.Container[str] | None) -> dict[str, str | None]:
     """Return the labels of a node that have to change for it to belong to some tenants; None removes a label.
 
     :arg whose: names of the tenants that it is assigned to.
@@ -285,8 +285,8 @@ def relabel(node: Data, whose: t.Iterable[str], tenants: t.Container[str] | None
 
 
 def retaint(
-    node: Data, whose: t.Iterable[str], tenants: t.Container[str] | None, dedicated: t.Container[str]
-) -> list[Data] | None:
+    node: JsonObject, whose: t.Iterable[str], tenants: t.Container[str] | None, dedicated: t.Container[str]
+) -> list[JsonObject] | None:
     """Return all taints of a node, where they have to change to keep others' pods off the nodes of ``dedicated`` tenants; None where not.
 
     :arg whose: as of ``relabel``, and ``tenants``, whose taints may be removed.

@@ -21,33 +21,33 @@ import itertools
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_synced, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import held_by, is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices as devices_in
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import go_number, plain, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
-    CHECKPOINT,
-    DEVICE_PLUGINS_FOLDER,
+from .._common.documents import parse_json
+from .._common.names import (
     FRACTION_NOTE,
     GPU_GROUP_LABEL,
     GPU_MEMORY_LABEL,
     GPU_RESOURCE,
     GPU_UUID,
+    HOST_SCHEDULER_LABEL,
     MEMORY_NOTE,
     NODE_LABEL,
     RESERVATION_APP,
+    RESERVATION_NAMESPACE,
     RESERVED_GPU_NOTE,
+    TENANT_LABEL,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import conflict
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL, TENANT_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import claim, selected, uses
+from .._common.ownership import annotations_of, is_synced, labels_of
+from .._common.parties import Unread, each
+from .._common.pods import held_by, is_ended
+from .._common.quantity import devices as devices_in
+from .._common.quantity import go_number, plain, whole
+from .._common.synced import synced_from, virtual_name
+from .._common.text import shown
+from .._common.values import JsonObject
+from .._vcluster.values import claim, selected, uses
+from .facts import CHECKPOINT, DEVICE_PLUGINS_FOLDER
+from .validation import conflict
 
-Object = dict[str, t.Any]
 # Where a GPU group is known, and its name: groups of a tenant's own KAI Scheduler are known in its namespace alone.
 Group = tuple[str, str]
 
@@ -67,7 +67,7 @@ def node_selector(tenant: str) -> dict[str, str]:
     return {NODE_LABEL + tenant: "true"}
 
 
-def with_labels(nodes: t.Iterable[Object], labels: t.Mapping[str, str]) -> list[Object]:
+def with_labels(nodes: t.Iterable[JsonObject], labels: t.Mapping[str, str]) -> list[JsonObject]:
     """Return the nodes that have all of these labels."""
     return [node for node in nodes if labels.items() <= labels_of(node).items()]
 
@@ -123,7 +123,7 @@ class Holding:
 class Owners:
     """Whose the namespaces of a host cluster are, and where the GPU groups of the pods in them are known."""
 
-    def __init__(self, namespaces: t.Iterable[Object]) -> None:
+    def __init__(self, namespaces: t.Iterable[JsonObject]) -> None:
         self._tenants: dict[str, str] = {}
         self._apart: set[str] = set()
         for item in namespaces:
@@ -137,11 +137,11 @@ class Owners:
         """Return the names of all tenants."""
         return set(filter(None, self._tenants.values()))
 
-    def of(self, item: Object) -> str:
+    def of(self, item: JsonObject) -> str:
         """Return the tenant of an object by its namespace; empty where it is no tenant's."""
         return self._tenants.get(item["metadata"]["namespace"], "")
 
-    def groups(self, pod: Object) -> set[Group]:
+    def groups(self, pod: JsonObject) -> set[Group]:
         """Return the GPU groups of a pod, with each place where they may be known."""
         namespace = pod["metadata"]["namespace"]
         known_in = {namespace} if namespace in self._apart else {namespace, _HOST}
@@ -150,23 +150,23 @@ class Owners:
         return {(place, group) for place in known_in for group in gpu_groups(pod)}
 
 
-def is_reservation(pod: Object) -> bool:
+def is_reservation(pod: JsonObject) -> bool:
     """Tell whether KAI Scheduler made a pod to hold a GPU for pods that share it: only in the namespace where it keeps them."""
     namespace = synced_from(pod) if is_synced(pod) else pod["metadata"]["namespace"]
     return labels_of(pod).get("app") == RESERVATION_APP and namespace == RESERVATION_NAMESPACE
 
 
-def _reserves(pod: Object, resource: str) -> bool:
+def _reserves(pod: JsonObject, resource: str) -> bool:
     """Tell whether a pod holds a GPU for others: KAI Scheduler reserves one GPU by each such pod."""
     return is_reservation(pod) and held(pod, resource) == 1
 
 
-def gpu_groups(pod: Object) -> set[str]:
+def gpu_groups(pod: JsonObject) -> set[str]:
     """Return the GPU groups of a pod that shares GPUs, or of one that reserves a GPU for such pods."""
     return {value for key, value in labels_of(pod).items() if key.partition("/")[0] == GPU_GROUP_LABEL}
 
 
-def part_of_gpu(pod: Object, size: str) -> decimal.Decimal:
+def part_of_gpu(pod: JsonObject, size: str) -> decimal.Decimal:
     """Return the part of each GPU that a pod asks KAI Scheduler for, from 0 to 1; 0 where that is not known.
 
     A fraction that KAI can read counts, and memory only without one (pkg/scheduler/api/pod_info of all releases).
@@ -196,7 +196,7 @@ def _memory_part(text: str, size: str) -> decimal.Decimal:
         return NONE
 
 
-def offered(node: Object, resource: str = GPU_RESOURCE) -> int:
+def offered(node: JsonObject, resource: str = GPU_RESOURCE) -> int:
     """Return the GPUs that a node offers to pods, each as often as it has replicas.
 
     :raises ValueError: where the node's amount cannot be read.
@@ -204,13 +204,13 @@ def offered(node: Object, resource: str = GPU_RESOURCE) -> int:
     return devices_in(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0))
 
 
-def has_devices(node: Object) -> bool:
+def has_devices(node: JsonObject) -> bool:
     """Tell whether a node offers any device of NVIDIA, GPUs or slices of them."""
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     return any(key.startswith(VENDOR) and amount != "0" for key, amount in allocatable.items())
 
 
-def held(pod: Object, resource: str = GPU_RESOURCE) -> int:
+def held(pod: JsonObject, resource: str = GPU_RESOURCE) -> int:
     """Return the GPU devices that a pod keeps from others; none once it has ended.
 
     :raises ValueError: where the pod's amounts cannot be read.
@@ -226,12 +226,12 @@ def gpus_of(spec: dict[str, t.Any], resource: str = GPU_RESOURCE) -> int:
     return devices_in(held_by(spec, resource))
 
 
-def pod_name(pod: Object) -> str:
+def pod_name(pod: JsonObject) -> str:
     """Return how a pod of the host cluster is named in notes."""
     return f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-def _offer(node: Object, resource: str) -> Offer:
+def _offer(node: JsonObject, resource: str) -> Offer:
     metadata, allocatable = node["metadata"], (node.get("status") or {}).get("allocatable") or {}
     others = {key: devices_in(allocatable[key]) for key in sorted(allocatable) if key.startswith(VENDOR) and key != resource}
     labels = labels_of(node)
@@ -239,7 +239,7 @@ def _offer(node: Object, resource: str) -> Offer:
 
 
 def _sharers(
-    pods: list[Object], whose: Owners, sizes: t.Mapping[str, str]
+    pods: list[JsonObject], whose: Owners, sizes: t.Mapping[str, str]
 ) -> dict[tuple[str, Group], dict[str, decimal.Decimal]]:
     """Return the part of a GPU that each tenant's pods have, by node and GPU group; pods of no tenant count as those of an empty name.
 
@@ -259,7 +259,7 @@ def _sharers(
 
 
 def _holding(
-    pod: Object,
+    pod: JsonObject,
     whose: Owners,
     sharers: t.Mapping[tuple[str, Group], t.Mapping[str, decimal.Decimal]],
     resource: str,
@@ -282,14 +282,14 @@ def _holding(
 
 
 def ledger(
-    nodes: list[Object],
-    pods: list[Object],
-    namespaces: list[Object],
-    quotas: list[Object],
-    clusters: dict[str, Object],
-    claims: t.Sequence[Object] = (),
+    nodes: list[JsonObject],
+    pods: list[JsonObject],
+    namespaces: list[JsonObject],
+    quotas: list[JsonObject],
+    clusters: dict[str, JsonObject],
+    claims: t.Sequence[JsonObject] = (),
     resource: str = GPU_RESOURCE,
-) -> Object:
+) -> JsonObject:
     """Return who is offered, asks for and holds which GPUs; all counts are GPU devices, but for ``shares`` and ``others``.
 
     :arg nodes: Node objects of the host cluster; pods, namespaces, quotas (ResourceQuota) and claims (ResourceClaim) alike. Finished pods
@@ -326,7 +326,7 @@ def ledger(
     }
 
 
-def _node_rows(offers: t.Sequence[Offer], holdings: t.Iterable[Holding]) -> list[Object]:
+def _node_rows(offers: t.Sequence[Offer], holdings: t.Iterable[Holding]) -> list[JsonObject]:
     """Return the row of each node."""
     placed: dict[str, list[Holding]] = collections.defaultdict(list)
     for holding in holdings:
@@ -334,7 +334,7 @@ def _node_rows(offers: t.Sequence[Offer], holdings: t.Iterable[Holding]) -> list
     return [_node_row(offer, placed[offer.node]) for offer in offers]
 
 
-def _node_row(offer: Offer, here: t.Sequence[Holding]) -> Object:
+def _node_row(offer: Offer, here: t.Sequence[Holding]) -> JsonObject:
     in_use = sum(holding.gpus for holding in here)
     told = ({tenant: plain(part) * 1.0 for tenant, part in one.parts.items()} for one in here for _gpu in range(one.gpus))
     gpus: list[t.Mapping[str, float]] = list(itertools.islice(told, _MOST_TOLD))
@@ -353,14 +353,14 @@ def _node_row(offer: Offer, here: t.Sequence[Holding]) -> Object:
 
 
 def _tenant_rows(
-    rows: t.Iterable[Object],
+    rows: t.Iterable[JsonObject],
     holdings: t.Iterable[Holding],
     names: set[str],
     bounds: t.Mapping[str, int],
     claimed: t.Mapping[tuple[str, str, str], set[str]],
-) -> list[Object]:
+) -> list[JsonObject]:
     """Return the row of each tenant, in the order of their names."""
-    nodes_of: dict[str, list[Object]] = collections.defaultdict(list)
+    nodes_of: dict[str, list[JsonObject]] = collections.defaultdict(list)
     existing = set()
     for row in rows:
         existing.add(row["node"])
@@ -379,8 +379,8 @@ def _tenant_rows(
 
 
 def _tenant_row(
-    name: str, theirs: t.Sequence[Object], existing: t.Container[str], holdings: t.Sequence[Holding], quota: int | None
-) -> Object:
+    name: str, theirs: t.Sequence[JsonObject], existing: t.Container[str], holdings: t.Sequence[Holding], quota: int | None
+) -> JsonObject:
     """Return a tenant's row. A pod that is not placed, or on a node that is gone, asks for GPUs and holds none."""
     sharing = [holding for holding in holdings if name in holding.parts]
     placed = [holding for holding in sharing if holding.node in existing]
@@ -464,7 +464,7 @@ def _reserved_twice(holdings: list[Holding]) -> list[str]:
     ]
 
 
-def _overbooked(by_node: list[Object]) -> list[str]:
+def _overbooked(by_node: list[JsonObject]) -> list[str]:
     return [
         f"node {row['node']} has {row['allocatable']} GPUs, and its pods hold {row['in_use']}"
         for row in by_node
@@ -477,13 +477,13 @@ def _overbooked(by_node: list[Object]) -> list[str]:
     ]
 
 
-def _claimed(claims: t.Iterable[Object], whose: Owners) -> tuple[dict[tuple[str, str, str], set[str]], list[Unread]]:
+def _claimed(claims: t.Iterable[JsonObject], whose: Owners) -> tuple[dict[tuple[str, str, str], set[str]], list[Unread]]:
     """Return whose claims have a device of Dynamic Resource Allocation, by driver, pool and device; tenants, or an empty name.
 
     Access for administration, and a share of a device that is given out in parts, keep it from nobody.
     """
 
-    def taken(item: Object) -> list[tuple[tuple[str, str, str], str]]:
+    def taken(item: JsonObject) -> list[tuple[tuple[str, str, str], str]]:
         allocation = (item.get("status") or {}).get("allocation") or {}
         return [
             ((one["driver"], one["pool"], one["device"]), whose.of(item))
@@ -507,14 +507,14 @@ def _claimed_twice(claimed: t.Mapping[tuple[str, str, str], set[str]]) -> list[s
 
 
 def collisions(
-    nodes: list[Object], clusters: t.Mapping[str, Object], resource: str = GPU_RESOURCE, only: str | None = None
+    nodes: list[JsonObject], clusters: t.Mapping[str, JsonObject], resource: str = GPU_RESOURCE, only: str | None = None
 ) -> list[str]:
     """Return a sentence for each node whose GPUs two virtual clusters would book, each without seeing the other.
 
     :arg clusters: values or configuration of each, by the name that the sentences give it.
     :arg only: name of the one that the sentences are about; None for all.
     """
-    by_label: dict[tuple[str, str], list[Object]] = collections.defaultdict(list)
+    by_label: dict[tuple[str, str], list[JsonObject]] = collections.defaultdict(list)
     for node in nodes:
         for pair in labels_of(node).items():
             by_label[pair].append(node)
@@ -540,10 +540,10 @@ def collisions(
     return sentences
 
 
-def _bounds(quotas: list[Object], whose: Owners, resource: str) -> tuple[dict[str, int], list[Unread]]:
+def _bounds(quotas: list[JsonObject], whose: Owners, resource: str) -> tuple[dict[str, int], list[Unread]]:
     """Return the GPU devices that tenants' pods may ask for at most, by tenant, where a quota of the host cluster says so."""
 
-    def bound(quota: Object) -> tuple[str, int]:
+    def bound(quota: JsonObject) -> tuple[str, int]:
         return whose.of(quota), devices_in(quota["spec"]["hard"][f"requests.{resource}"])
 
     bounding = [one for one in quotas if whose.of(one) and f"requests.{resource}" in ((one.get("spec") or {}).get("hard") or {})]
@@ -578,7 +578,7 @@ class Reader(t.NamedTuple):
     path: str
 
 
-def readers(pods: t.Iterable[Object], namespaces: t.Iterable[Object]) -> dict[str, Reader]:
+def readers(pods: t.Iterable[JsonObject], namespaces: t.Iterable[JsonObject]) -> dict[str, Reader]:
     """Return a container of a device plugin for each node that has one that runs.
 
     Pods of tenants do not count: what they answer would be what the tenant likes.
@@ -623,19 +623,19 @@ def assigned(checkpoint: str) -> Assigned:
 
 
 def devices(
-    nodes: list[Object],
-    pods: list[Object],
-    namespaces: list[Object],
+    nodes: list[JsonObject],
+    pods: list[JsonObject],
+    namespaces: list[JsonObject],
     known: t.Mapping[str, Assigned],
     resource: str = GPU_RESOURCE,
-) -> list[Object]:
+) -> list[JsonObject]:
     """Return a row for each device and pod that has it or a part of it, and for each device that is free, by node and device.
 
     :arg known: what kubelet knows, by node; of other nodes, only what KAI Scheduler noted of shared GPUs is known.
     :returns: as module gpu_ledger_info documents them.
     """
     whose = Owners(namespaces)
-    placed: dict[str, list[Object]] = collections.defaultdict(list)
+    placed: dict[str, list[JsonObject]] = collections.defaultdict(list)
     for pod in pods:
         if not is_ended(pod):
             placed[pod["spec"].get("nodeName", "")].append(pod)
@@ -655,15 +655,15 @@ def devices(
     return rows
 
 
-def _taken(offer: Offer, here: list[Object], seen: Assigned | None, whose: Owners, resource: str) -> list[Object]:
+def _taken(offer: Offer, here: list[JsonObject], seen: Assigned | None, whose: Owners, resource: str) -> list[JsonObject]:
     """Return a row for each device of a node and pod that has it or a part of it."""
-    sharing: dict[Group, list[Object]] = collections.defaultdict(list)
+    sharing: dict[Group, list[JsonObject]] = collections.defaultdict(list)
     for pod in here:
         if not is_reservation(pod):
             for group in whose.groups(pod):
                 sharing[group].append(pod)
 
-    def rows(pod: Object) -> list[Object]:
+    def rows(pod: JsonObject) -> list[JsonObject]:
         holders = _holders(pod, sharing, whose, offer.memory) if _reserves(pod, resource) else [(pod, WHOLE)]
         return [
             {"node": offer.node, "device": device, "tenant": whose.of(holder)}
@@ -676,7 +676,7 @@ def _taken(offer: Offer, here: list[Object], seen: Assigned | None, whose: Owner
     return list(itertools.chain.from_iterable(found))
 
 
-def _devices_of(pod: Object, seen: Assigned | None, resource: str) -> list[str | None]:
+def _devices_of(pod: JsonObject, seen: Assigned | None, resource: str) -> list[str | None]:
     """Return the IDs of the devices that a pod keeps from others; None for each whose ID is not known."""
     gpus = held(pod, resource)
     ids = sorted(seen.pods.get(pod["metadata"].get("uid", ""), ())) if seen else []
@@ -688,8 +688,8 @@ def _devices_of(pod: Object, seen: Assigned | None, resource: str) -> list[str |
 
 
 def _holders(
-    pod: Object, sharing: t.Mapping[Group, list[Object]], whose: Owners, size: str
-) -> list[tuple[Object, decimal.Decimal]]:
+    pod: JsonObject, sharing: t.Mapping[Group, list[JsonObject]], whose: Owners, size: str
+) -> list[tuple[JsonObject, decimal.Decimal]]:
     """Return the pods for which a pod reserves a GPU, and which part of it each has; the pod itself where there are none."""
     found = {id(one): one for group in whose.groups(pod) for one in sharing.get(group, ())}
     return [(one, part_of_gpu(one, size)) for one in found.values()] or [(pod, NONE)]

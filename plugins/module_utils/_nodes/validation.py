@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
+from .._common.names import DEDICATED_TAINT
 
 
 @dataclasses.dataclass(frozen=True)

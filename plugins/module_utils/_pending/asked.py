@@ -10,27 +10,14 @@ from __future__ import annotations
 import itertools
 import re
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MARKER_LABEL,
-    annotations_of,
-    is_synced,
-    labels_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import go_number, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, MEMORY_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
-    Answer,
-    Cluster,
-    Object,
-    key_of,
-    line,
-    pool_of,
-    scheduler_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
+from .._common.names import FRACTION_NOTE, MEMORY_NOTE, QUEUE_LABEL
+from .._common.ownership import MARKER_LABEL, annotations_of, is_synced, labels_of
+from .._common.pods import is_ended
+from .._common.quantity import go_number, whole
+from .._common.synced import synced_from
+from .._common.values import JsonObject
+from . import facts
+from .cluster import Answer, Cluster, key_of, line, pool_of, scheduler_of
 
 # Objects that are named in one sentence.
 _NAMED = 9
@@ -39,7 +26,7 @@ _NAMED = 9
 # --- why it waits ----------------------------------------------------------------------------------------------------
 
 
-def node_pool(pod: Object, cluster: Cluster) -> Answer | None:
+def node_pool(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for a pod whose node pool no scheduler serves, or has no node."""
     if not _knows_pools(cluster):
         return None
@@ -64,7 +51,7 @@ def node_pool(pod: Object, cluster: Cluster) -> Answer | None:
     )
 
 
-def of_other_pools(pod: Object, cluster: Cluster) -> str:
+def of_other_pools(pod: JsonObject, cluster: Cluster) -> str:
     """Return which nodes are not for a pod because of their node pool, as a part of a sentence; empty for none."""
     own = cluster.node_pools.get(_pool(pod, cluster), set[str]())
     count = len(cluster.node_names) - len(own) if _knows_pools(cluster) else 0
@@ -79,7 +66,7 @@ def _knows_pools(cluster: Cluster) -> bool:
     return bool(cluster.schedulers) and (cluster.version is None or cluster.version >= facts.NODE_POOLS_SINCE)
 
 
-def _pool(pod: Object, cluster: Cluster) -> str:
+def _pool(pod: JsonObject, cluster: Cluster) -> str:
     return pool_of(cluster.group_of(pod)) or pool_of(pod)
 
 
@@ -87,7 +74,7 @@ def _without_label(what: str) -> str:
     return f"Take label {facts.NODE_POOL_LABEL} off {what}"
 
 
-def fraction(pod: Object, cluster: Cluster) -> Answer | None:
+def fraction(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for a part of a GPU that is no part: KAI lets it in and can place it nowhere, or takes it for none."""
     notes = annotations_of(pod)
     for note, is_read, example in ((FRACTION_NOTE, _is_part, "0.5"), (MEMORY_NOTE, _is_memory, "8000")):
@@ -121,7 +108,7 @@ def _is_memory(text: str) -> bool:
         return False
 
 
-def config_map(pod: Object, cluster: Cluster) -> Answer | None:
+def config_map(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for a ConfigMap that is not there; some releases wait for one that the pod marks optional, too."""
     texts = (found for told in cluster.told(pod) if (found := re.search(facts.CONFIG_MAPS_MISSING, told.message)))
     names = next((found["names"].split() for found in texts), [])
@@ -143,14 +130,14 @@ def config_map(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer("config_map", f"It names {missing}.", advice)
 
 
-def _known_as(pod: Object, name: str) -> str:
+def _known_as(pod: JsonObject, name: str) -> str:
     """Return the name of an object that a pod names, as its tenant knows it; of a pod that no syncer brought, as it is."""
     namespace = synced_from(pod)
     end = "" if namespace is None else f"-x-{namespace}-x-{labels_of(pod)[MARKER_LABEL]}"
     return name.removesuffix(end) or name
 
 
-def _needed_config_maps(pod: Object) -> set[str]:
+def _needed_config_maps(pod: JsonObject) -> set[str]:
     """Return the ConfigMaps that a pod names and does not mark optional."""
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or []), *spec["containers"]]
@@ -164,7 +151,7 @@ def _needed_config_maps(pod: Object) -> set[str]:
     return {str(reference.get("name")) for reference in references if reference and not reference.get("optional")}
 
 
-def slices(pod: Object, cluster: Cluster) -> Answer | None:
+def slices(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for whole GPUs and parts that a node refuses for slices which it had once: their amount stays there as 0."""
     if not facts.ZEROES.is_in(cluster.version) or not any(
         re.search(facts.SLICES_ONLY, told.message) for told in cluster.told(pod)
@@ -183,7 +170,7 @@ def slices(pod: Object, cluster: Cluster) -> Answer | None:
 # --- what KAI Scheduler does not read --------------------------------------------------------------------------------
 
 
-def unread_fraction(pod: Object, cluster: Cluster) -> Answer | None:
+def unread_fraction(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for a pod that asks for a part of a GPU in words that no release reads: it has no GPU, and counts in no queue."""
     notes, labels = annotations_of(pod), labels_of(pod)
     if is_ended(pod) or not cluster.schedulers or notes.keys() & {FRACTION_NOTE, MEMORY_NOTE}:
@@ -209,7 +196,7 @@ def _unread(kind: str) -> tuple[str, ...]:
     return facts.UNREAD_NOTES if kind == "annotation" else (*facts.UNREAD_NOTES, FRACTION_NOTE, MEMORY_NOTE)
 
 
-def own_group(pod: Object, cluster: Cluster) -> Answer | None:
+def own_group(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for a pod in a group of Kubernetes' own API, which KAI Scheduler ignores."""
     field = next((field for field in facts.OWN_GROUP_FIELDS if pod["spec"].get(field)), None)
     if not field or is_ended(pod) or not cluster.is_kais(pod):

@@ -13,19 +13,18 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of, own
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SCHEDULERS, Version, dotted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduling_reasons
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, held, is_reservation, offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, children_of, leaves
+from .._common.names import DEFAULT_QUEUE, KAI_NAMESPACE, KAI_SCHEDULERS, POD_GROUP_NOTE, QUEUE_LABEL
+from .._common.ownership import annotations_of, labels_of, own
+from .._common.parties import each
+from .._common.quantity import whole
+from .._common.text import shown
+from .._common.values import JsonObject
+from .._kai.facts import Version, dotted
+from .._kai.status import scheduling_reasons
+from .._nodes.status import gpu_groups, held, is_reservation, offered
+from .._queues.values import Queue, children_of, leaves
+from . import facts
 
-Object = dict[str, t.Any]
 # Namespace and name.
 Key = tuple[str, str]
 
@@ -55,7 +54,7 @@ class Told(t.NamedTuple):
 
     reason: str
     message: str
-    details: Object
+    details: JsonObject
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,27 +74,27 @@ class Cluster:
     """
 
     scheduler: str
-    pods: list[Object]
-    nodes: list[Object]
-    groups: dict[Key, Object]
+    pods: list[JsonObject]
+    nodes: list[JsonObject]
+    groups: dict[Key, JsonObject]
     queues: dict[str, Queue]
-    requests: dict[Key, Object]
-    events: dict[str, list[Object]]
+    requests: dict[Key, JsonObject]
+    events: dict[str, list[JsonObject]]
     trouble: Answer | None = None
     pools: frozenset[str] | None = frozenset(("",))
-    creators: dict[str, Object] = dataclasses.field(default_factory=dict)
-    refused: dict[str, Object] = dataclasses.field(default_factory=dict)
+    creators: dict[str, JsonObject] = dataclasses.field(default_factory=dict)
+    refused: dict[str, JsonObject] = dataclasses.field(default_factory=dict)
     done: frozenset[str] = frozenset()
-    host: dict[str, Object] = dataclasses.field(default_factory=dict)
+    host: dict[str, JsonObject] = dataclasses.field(default_factory=dict)
     outer: Cluster | None = None
     # Of groups of which a pod was judged already: a group may have thousands of pods.
     gangs: dict[Key, Answer | None] = dataclasses.field(default_factory=dict, compare=False)
 
     @functools.cached_property
-    def schedulers(self) -> list[Object]:
+    def schedulers(self) -> list[JsonObject]:
         """The pods of KAI's own scheduler; none where the host cluster's places the pods of this one."""
-        apps = {*SCHEDULERS, f"{self.scheduler}-default"}
-        return [pod for pod in self.pods if key_of(pod)[0] == NAMESPACE and labels_of(pod).get("app") in apps]
+        apps = {*KAI_SCHEDULERS, f"{self.scheduler}-default"}
+        return [pod for pod in self.pods if key_of(pod)[0] == KAI_NAMESPACE and labels_of(pod).get("app") in apps]
 
     @functools.cached_property
     def version(self) -> Version | None:
@@ -115,7 +114,7 @@ class Cluster:
         return f"KAI Scheduler v{dotted(self.version)}" if self.version else "KAI Scheduler"
 
     @functools.cached_property
-    def members(self) -> dict[Key, list[Object]]:
+    def members(self) -> dict[Key, list[JsonObject]]:
         """The pods of each PodGroup that count, as pkg/scheduler/api/pod_status has it (aliveStatuses)."""
         members = collections.defaultdict(list)
         for pod in self.pods:
@@ -178,7 +177,7 @@ class Cluster:
         return {parent: sorted(queue.name for queue in below) for parent, below in children_of(self.queues).items()}
 
     @functools.cached_property
-    def reservations(self) -> dict[str, list[Object]]:
+    def reservations(self) -> dict[str, list[JsonObject]]:
         """The pods by which this cluster's KAI Scheduler holds a GPU for pods that share it, by their group."""
         found = collections.defaultdict(list)
         for pod in filter(is_reservation, own(self.pods)):
@@ -186,42 +185,42 @@ class Cluster:
                 found[group].append(pod)
         return found
 
-    def group_of(self, pod: Object) -> Object | None:
+    def group_of(self, pod: JsonObject) -> JsonObject | None:
         """Return a pod's PodGroup, or None."""
         return self.groups.get(group_key(pod))
 
-    def queue_of(self, pod: Object) -> str | None:
+    def queue_of(self, pod: JsonObject) -> str | None:
         """Return the name of the queue that a pod is in, whether or not it exists; None for one that is not KAI's."""
         # Of a workload's labels the group's queue is made, the pod's own come second (pkg/podgrouper, CalcPodGroupQueue).
         of_group = ((self.group_of(pod) or {}).get("spec") or {}).get("queue")
         return of_group or labels_of(pod).get(QUEUE_LABEL) or (DEFAULT_QUEUE if self.is_kais(pod) else None)
 
-    def is_kais(self, pod: Object) -> bool:
+    def is_kais(self, pod: JsonObject) -> bool:
         """Tell whether a pod asks for KAI Scheduler."""
         return scheduler_of(pod) == self.scheduler
 
-    def events_of(self, pod: Object) -> list[Object]:
+    def events_of(self, pod: JsonObject) -> list[JsonObject]:
         """Return a pod's events, oldest first; not those of an earlier pod of its name, nor what another namespace says of its UID."""
         namespace = key_of(pod)[0]
         return [event for event in self.events.get(pod["metadata"]["uid"], []) if key_of(event)[0] == namespace]
 
-    def newest(self, pod: Object, reasons: t.Container[str]) -> Object | None:
+    def newest(self, pod: JsonObject, reasons: t.Container[str]) -> JsonObject | None:
         """Return a pod's newest event with one of the reasons, or None."""
         return next((event for event in reversed(self.events_of(pod)) if event.get("reason") in reasons), None)
 
-    def unschedulable(self, pod: Object) -> str:
+    def unschedulable(self, pod: JsonObject) -> str:
         """Return why its scheduler found no node for a pod; empty where it has not said."""
         for condition in conditions_of(pod):
             if condition["type"] == "PodScheduled" and condition.get("reason") == facts.UNSCHEDULABLE:
                 return line(condition.get("message"))
         return line((self.newest(pod, facts.UNSCHEDULABLE_EVENTS) or {}).get("message"))
 
-    def is_known(self, pod: Object) -> bool:
+    def is_known(self, pod: JsonObject) -> bool:
         """Tell whether any scheduler has looked at a pod."""
         conditions = {condition["type"] for condition in conditions_of(pod) if condition.get("reason") != facts.GATED}
         return not conditions.isdisjoint(facts.SCHEDULING_CONDITIONS) or bool(self.newest(pod, facts.SCHEDULING_EVENTS))
 
-    def told(self, pod: Object) -> list[Told]:
+    def told(self, pod: JsonObject) -> list[Told]:
         """Return what KAI Scheduler says of a pod; an empty list where it has said nothing."""
         group = self.group_of(pod)
         # While one of its pods is placed, a group keeps an older condition (markPodGroupUnschedulable in status_updater).
@@ -232,42 +231,42 @@ class Cluster:
         found = _TOLD.fullmatch(self.unschedulable(pod))
         return [Told(found[1] or "", found[2], {})] if found and found[2] else []
 
-    def said(self, pod: Object, reason: str) -> Told | None:
+    def said(self, pod: JsonObject, reason: str) -> Told | None:
         """Return what KAI Scheduler says of a pod with this reason, or None."""
         return next((told for told in self.told(pod) if told.reason == reason), None)
 
 
-def key_of(item: Object) -> Key:
+def key_of(item: JsonObject) -> Key:
     """Return the namespace and name of an object."""
     return item["metadata"].get("namespace", ""), item["metadata"]["name"]
 
 
-def pool_of(item: Object | None) -> str:
+def pool_of(item: JsonObject | None) -> str:
     """Return the node pool of a pod, PodGroup or node; empty without one."""
     return labels_of(item).get(facts.NODE_POOL_LABEL, "")
 
 
-def scheduler_of(pod: Object) -> str:
+def scheduler_of(pod: JsonObject) -> str:
     """Return the name of the scheduler that a pod asks for."""
     return str(pod["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
 
 
-def _told(reason: Object) -> Told:
+def _told(reason: JsonObject) -> Told:
     details = (reason.get("details") or {}).get("queueDetails") or {}
     return Told(reason.get("reason", ""), line(reason.get("message")), details)
 
 
-def group_key(pod: Object) -> Key:
+def group_key(pod: JsonObject) -> Key:
     """Return the namespace and name of a pod's PodGroup; an empty name without one."""
     return key_of(pod)[0], annotations_of(pod).get(POD_GROUP_NOTE, "")
 
 
-def conditions_of(pod: Object) -> list[Object]:
+def conditions_of(pod: JsonObject) -> list[JsonObject]:
     """Return a pod's conditions."""
     return pod["status"].get("conditions") or []
 
 
-def key_name(item: Object) -> str:
+def key_name(item: JsonObject) -> str:
     """Return how an object is named in notes."""
     return "/".join(filter(None, key_of(item)))
 
@@ -277,7 +276,7 @@ def line(text: object) -> str:
     return shown(text or "").rstrip(" .")
 
 
-def _had_slices(node: Object) -> bool:
+def _had_slices(node: JsonObject) -> bool:
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     amounts = [str(amount) for name, amount in allocatable.items() if name.startswith(facts.SLICE_PREFIX)]
     return bool(amounts) and set(amounts) == {"0"} and facts.SLICES_LABEL not in labels_of(node)

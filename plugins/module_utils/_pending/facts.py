@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import WORK_HAZARDS, Version, dotted
+from .._kai.facts import WORK_HAZARDS, Version, dotted
 
 # States of what is reported.
 PENDING, PAST_KAI, REFUSED = "pending", "past_kai", "refused"

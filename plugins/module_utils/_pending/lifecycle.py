@@ -9,34 +9,26 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_synced
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, attempt, each, reason
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import event_time
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import virtual_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, SHARD
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
-    Answer,
-    Cluster,
-    Key,
-    Object,
-    key_name,
-    key_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import last_error, report
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.workloads import pods_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, readable
+from .._common.errors import TenancyError
+from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
+from .._common.ownership import is_synced
+from .._common.parties import Unread, attempt, each, reason
+from .._common.pods import event_time
+from .._common.quantity import whole
+from .._common.synced import virtual_name
+from .._common.values import JsonObject, utc_now
+from .._kai.facts import SHARD
+from .._queues.values import from_live, readable
+from . import facts
+from .cluster import Answer, Cluster, Key, key_name, key_of
+from .status import last_error, report
+from .workloads import pods_of
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Result, Run
 
 # Pods that have succeeded are many, and none of them waits or holds anything.
 _PODS = "status.phase!=Succeeded"
@@ -58,7 +50,7 @@ def pending(run: Run, connect_host: t.Callable[[], Kube]) -> Result:
     if params["namespaces"]:
         chosen = [pod for pod in chosen if key_of(pod)[0] in params["namespaces"]]
         creators = [one for one in creators if key_of(one)[0] in params["namespaces"]]
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = utc_now()
     rows, unjudged = report(chosen, cluster, now, creators)
     if any(row["reason"] == facts.UNKNOWN for row in rows):
         told = dataclasses.replace(cluster.placing, trouble=_trouble(run, placing, cluster.placing))
@@ -74,7 +66,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     :returns: the cluster, and the objects of KAI Scheduler that have not the form of their kind.
     """
     requests, odd_requests = each(kube.list(*facts.BIND_REQUEST), lambda item: f"BindRequest {key_name(item)}", _request)
-    queues, odd_queues = readable(kube.list(API_VERSION, KIND))
+    queues, odd_queues = readable(kube.list(QUEUE_API_VERSION, QUEUE_KIND))
     groups, odd_groups = each(kube.list(*POD_GROUP), lambda item: f"PodGroup {key_name(item)}", _group)
     creators, refused = _creators(kube, _by_object(_refusals(kube)))
     shards = kube.list(*SHARD)
@@ -96,7 +88,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     return cluster, [*odd_requests, *odd_queues, *odd_groups, *odd_shards, *odd_pods]
 
 
-def _pod(item: Object) -> Object:
+def _pod(item: JsonObject) -> JsonObject:
     """Return a pod, once what all others are counted with has its form.
 
     :raises ValueError: where it has not.
@@ -109,7 +101,7 @@ def _pod(item: Object) -> Object:
     return item
 
 
-def _served(item: Object) -> str:
+def _served(item: JsonObject) -> str:
     """Return the node pool that a SchedulingShard serves; empty for the nodes without a label.
 
     :raises Exception: where it has not the form of one.
@@ -117,7 +109,7 @@ def _served(item: Object) -> str:
     return str((item.get("spec") or {}).get("partitionLabelValue") or "")
 
 
-def _request(item: Object) -> tuple[Key, Object]:
+def _request(item: JsonObject) -> tuple[Key, JsonObject]:
     """Return a BindRequest by its pod.
 
     :raises Exception: where it has not the form of one.
@@ -129,7 +121,7 @@ def _request(item: Object) -> tuple[Key, Object]:
     }
 
 
-def _group(item: Object) -> tuple[Key, Object]:
+def _group(item: JsonObject) -> tuple[Key, JsonObject]:
     """Return a PodGroup by its name.
 
     :raises Exception: where it has not the form of one.
@@ -141,13 +133,13 @@ def _group(item: Object) -> tuple[Key, Object]:
     return key_of(item), item | {"spec": spec}
 
 
-def _refusals(kube: Kube) -> list[Object]:
+def _refusals(kube: Kube) -> list[JsonObject]:
     """Return the events of workloads that could not create a pod."""
     events = kube.list("v1", "Event", field_selector=f"reason={facts.FAILED_CREATE}")
     return [event for event in events if str(_about(event).get("kind")) in facts.CREATORS]
 
 
-def _creators(kube: Kube, events: t.Mapping[str, list[Object]]) -> tuple[dict[str, Object], dict[str, Object]]:
+def _creators(kube: Kube, events: t.Mapping[str, list[JsonObject]]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:
     """Return the workloads that such events are of, and the newest event of each, by UID.
 
     Kinds of which there is no such event are not read. An event of another namespace counts for nothing: whoever writes it there may name
@@ -160,7 +152,7 @@ def _creators(kube: Kube, events: t.Mapping[str, list[Object]]) -> tuple[dict[st
     return {uid: creators[uid] for uid in refused}, refused
 
 
-def _done(kube: Kube, pods: t.Iterable[Object]) -> frozenset[str]:
+def _done(kube: Kube, pods: t.Iterable[JsonObject]) -> frozenset[str]:
     """Return the UIDs of Jobs that need no pods any more; they are read only where a pod of one was refused, or failed with a reason."""
     failed = (pod["metadata"] for pod in pods if pod["status"].get("phase") == "Failed" and pod["status"].get("reason"))
     if not any(owner.get("kind") == "Job" for metadata in failed for owner in metadata.get("ownerReferences") or []):
@@ -170,7 +162,7 @@ def _done(kube: Kube, pods: t.Iterable[Object]) -> frozenset[str]:
     return frozenset(uid for uid, wanted in found if not wanted)
 
 
-def _kinds(items: t.Iterable[Object]) -> list[str]:
+def _kinds(items: t.Iterable[JsonObject]) -> list[str]:
     return sorted({str(item["kind"]) for item in items})
 
 
@@ -197,19 +189,19 @@ def _both(kube: Kube, params: t.Mapping[str, t.Any], connect_host: t.Callable[[]
     return dataclasses.replace(cluster, outer=outer if outer.schedulers else None), [*unread, *more], host_kube
 
 
-def _on_host(kube: Kube, namespace: str) -> tuple[Kube, list[Object]]:
+def _on_host(kube: Kube, namespace: str) -> tuple[Kube, list[JsonObject]]:
     """Return the API of a host cluster, and the pods that a syncer brought to a namespace: not those of a control plane."""
     return kube, list(filter(is_synced, kube.list("v1", "Pod", namespace)))
 
 
-def _by_object(events: list[Object]) -> dict[str, list[Object]]:
-    grouped: dict[str, list[Object]] = collections.defaultdict(list)
+def _by_object(events: list[JsonObject]) -> dict[str, list[JsonObject]]:
+    grouped: dict[str, list[JsonObject]] = collections.defaultdict(list)
     for event in sorted(events, key=event_time):
         grouped[str(_about(event).get("uid", ""))].append(event)
     return grouped
 
 
-def _about(event: Object) -> Object:
+def _about(event: JsonObject) -> JsonObject:
     """Return what an event says of the object that it is about; empty where that has another form."""
     about = event.get("involvedObject")
     return about if isinstance(about, dict) else {}
@@ -221,7 +213,7 @@ def _trouble(run: Run, kube: Kube, cluster: Cluster) -> Answer | None:
     for pod in cluster.schedulers:
         name = pod["metadata"]["name"]
         try:
-            logs[name] = kube.logs(name, NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
+            logs[name] = kube.logs(name, KAI_NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
         except TenancyError as exc:
-            run.warn(f"Why pods wait may be in the log of pod {name} in {NAMESPACE}, which cannot be read: {reason(exc)}")
+            run.warn(f"Why pods wait may be in the log of pod {name} in {KAI_NAMESPACE}, which cannot be read: {reason(exc)}")
     return last_error(logs)

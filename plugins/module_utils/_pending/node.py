@@ -12,24 +12,16 @@ import datetime
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import ENDED, container_statuses, event_time
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import facts
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
-    Answer,
-    Cluster,
-    Key,
-    Object,
-    key_name,
-    key_of,
-    line,
-)
+from .._common.parties import Unread, each
+from .._common.pods import ENDED, container_statuses, event_time
+from .._common.values import JsonObject, moment
+from . import facts
+from .cluster import Answer, Cluster, Key, key_name, key_of, line
 
 # --- between a virtual cluster and its host cluster ------------------------------------------------------------------
 
 
-def not_written_back(pod: Object, cluster: Cluster, now: datetime.datetime) -> Answer | None:
+def not_written_back(pod: JsonObject, cluster: Cluster, now: datetime.datetime) -> Answer | None:
     """Answer for a pod that waits in a virtual cluster, and has started on the host cluster."""
     there = cluster.host.get(key_name(pod))
     status = (there or {}).get("status") or {}
@@ -50,7 +42,7 @@ def not_written_back(pod: Object, cluster: Cluster, now: datetime.datetime) -> A
     return Answer("not_written_back", f"{runs}; its state is not written back: {why}.", advice)
 
 
-def not_synced(pod: Object, cluster: Cluster) -> Answer | None:
+def not_synced(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for a pod that vCluster's syncer cannot bring to the host cluster."""
     error = _sync_error(pod, cluster)
     if not error or container_statuses(pod) or key_name(pod) in cluster.host:
@@ -64,7 +56,7 @@ def not_synced(pod: Object, cluster: Cluster) -> Answer | None:
     )
 
 
-def _sync_error(pod: Object, cluster: Cluster, since: str = "") -> str:
+def _sync_error(pod: JsonObject, cluster: Cluster, since: str = "") -> str:
     """Return what the syncer last failed with, from a time on; empty where it did not, or gets over it by itself."""
     event = cluster.newest(pod, (facts.SYNC_ERROR,)) or {}
     # An older one is of what was overcome since, such as a quota. Times of events may have parts of seconds.
@@ -80,7 +72,7 @@ def refusal_of(text: str) -> facts.Refusal:
 # --- on the node -----------------------------------------------------------------------------------------------------
 
 
-def not_started(pod: Object, cluster: Cluster) -> Answer | None:
+def not_started(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for every pod that has a node."""
     node = pod["spec"].get("nodeName")
     if not node:
@@ -102,7 +94,7 @@ def not_started(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer("starting", f"It was given to node {node} and has not started yet.", advice)
 
 
-def _image(pod: Object, name: str, reason: str, waiting: Object, cluster: Cluster) -> Answer:
+def _image(pod: JsonObject, name: str, reason: str, waiting: JsonObject, cluster: Cluster) -> Answer:
     """Return the image that a container waits for, and what its registry answered."""
     spec, kind = pod["spec"], "container"
     images = {one["name"]: line(one.get("image")) for one in spec["containers"]}
@@ -117,7 +109,7 @@ def _image(pod: Object, name: str, reason: str, waiting: Object, cluster: Cluste
     return Answer(facts.IMAGE_PULL, message, facts.WAITING[reason][1])
 
 
-def _added_image(pod: Object, cluster: Cluster) -> Answer | None:
+def _added_image(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for an image of a container that is none of the pod's own: its status is not told, its events are."""
     failed = _pull_failure(pod, cluster)
     if not failed or failed["container"] in {one["name"] for one in _containers(pod)}:
@@ -131,7 +123,7 @@ def _added_image(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer(facts.IMAGE_PULL, message, advice)
 
 
-def _pull_failure(pod: Object, cluster: Cluster, image: str = "") -> dict[str, str] | None:
+def _pull_failure(pod: JsonObject, cluster: Cluster, image: str = "") -> dict[str, str] | None:
     """Return what kubelet last said of an image that it cannot pull: the image, the registry's answer and the container.
 
     :arg image: the one that is meant; empty for any that is no container's of the pod.
@@ -151,7 +143,7 @@ def _pull_failure(pod: Object, cluster: Cluster, image: str = "") -> dict[str, s
     return answer
 
 
-def _containers(pod: Object) -> list[Object]:
+def _containers(pod: JsonObject) -> list[JsonObject]:
     return [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]
 
 
@@ -164,14 +156,14 @@ class Ended(t.NamedTuple):
     :ivar workload: the namespace of the pod and the UID of what controls it, or the pod's own.
     """
 
-    pod: Object
+    pod: JsonObject
     workload: Key
     created: str
     phase: str
     refused: bool
 
 
-def refused_pods(pods: t.Iterable[Object], done: t.Container[str] = ()) -> tuple[list[tuple[Object, int]], list[Unread]]:
+def refused_pods(pods: t.Iterable[JsonObject], done: t.Container[str] = ()) -> tuple[list[tuple[JsonObject, int]], list[Unread]]:
     """Return the pods that a kubelet refused, of each workload the newest, with how many others there are; and pods that cannot be read.
 
     A workload that has got a pod to run since then is left out, and one that needs no pods any more.
@@ -192,7 +184,7 @@ def refused_pods(pods: t.Iterable[Object], done: t.Container[str] = ()) -> tuple
     return [(one.pod, counted[key] - 1) for key, one in waiting.items()], unread
 
 
-def _ended(pod: Object) -> Ended:
+def _ended(pod: JsonObject) -> Ended:
     """Return what is to be known of one pod; a kubelet's refusal is final.
 
     :raises Exception: where it has not the form of one.
@@ -205,7 +197,7 @@ def _ended(pod: Object) -> Ended:
     return Ended(pod, workload, metadata["creationTimestamp"], str(status.get("phase")), refused)
 
 
-def refused(pod: Object, others: int, cluster: Cluster) -> Answer:
+def refused(pod: JsonObject, others: int, cluster: Cluster) -> Answer:
     """Return why a kubelet refused a pod.
 
     :arg others: how many more of its workload were refused.

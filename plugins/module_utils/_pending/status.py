@@ -18,41 +18,29 @@ import math
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
-    container_statuses,
-    event_time,
-    is_ready,
-    pod_state,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE, dotted, facts_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+from .._common.names import (
+    DEFAULT_QUEUE,
     FRACTION_NOTE,
     MEMORY_NOTE,
+    POD_GROUP_NOTE,
+    QUEUE_LABEL,
+    RESERVATION_NAMESPACE,
     RESERVED_GPU_NOTE,
+    SUB_GROUP_LABEL,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, held, is_reservation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import asked, facts, node, workloads
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import (
-    Answer,
-    Cluster,
-    Object,
-    Told,
-    conditions_of,
-    group_key,
-    key_name,
-    key_of,
-    line,
-    scheduler_of,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import OVER_LIMIT, POD_GROUP_NOTE, SUB_GROUP_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors
+from .._common.ownership import annotations_of, labels_of
+from .._common.parties import Unread, each
+from .._common.pods import container_statuses, event_time, is_ready, pod_state
+from .._common.quantity import quantity
+from .._common.text import LONGEST_LINE, shown
+from .._common.values import JsonObject, moment
+from .._kai.facts import dotted, facts_of
+from .._kai.status import is_error, log_cause, plain_lines
+from .._nodes.status import gpus_of, held, is_reservation
+from .._probe_kai.facts import OVER_LIMIT
+from .._queues.values import ancestors
+from . import asked, facts, node, workloads
+from .cluster import Answer, Cluster, Told, conditions_of, group_key, key_name, key_of, line, scheduler_of
 
 # pkg/scheduler/api/unschedule_info.go, alike from v0.7.11 to v0.17.0.
 _LIMIT = re.compile(
@@ -68,19 +56,19 @@ _QUOTA = re.compile(
 # --- pods that wait, whoever places them ---------------------------------------------------------------------------
 
 
-def _terminating(pod: Object, _cluster: Cluster) -> Answer | None:
+def _terminating(pod: JsonObject, _cluster: Cluster) -> Answer | None:
     since = pod["metadata"].get("deletionTimestamp")
     advice = "Wait; if it stays, see its finalizers and whether its node still answers."
     return Answer("terminating", f"It is being deleted since {since}.", advice) if since else None
 
 
-def _gated(pod: Object, _cluster: Cluster) -> Answer | None:
+def _gated(pod: JsonObject, _cluster: Cluster) -> Answer | None:
     gates = ", ".join(gate["name"] for gate in pod["spec"].get("schedulingGates") or [])
     advice = "Let whoever set them take them off; until then no scheduler looks at it."
     return Answer("gated", f"It has the scheduling gates {gates}.", advice) if gates else None
 
 
-def _too_large(pod: Object, cluster: Cluster) -> Answer | None:
+def _too_large(pod: JsonObject, cluster: Cluster) -> Answer | None:
     asked, most = gpus_of(pod["spec"]), cluster.most_gpus
     if asked <= most:
         return None
@@ -91,7 +79,7 @@ def _too_large(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer("too_large", f"It asks for {asked} GPUs, and no node has more than {most}.", advice)
 
 
-def _of_another_scheduler(pod: Object, cluster: Cluster) -> Answer | None:
+def _of_another_scheduler(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for every pod that is not KAI's; the rules after this one are about KAI Scheduler."""
     if cluster.is_kais(pod):
         return None
@@ -106,7 +94,7 @@ def _of_another_scheduler(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer("no_scheduler", f"It asks for {name}, and no scheduler of that name has looked at it.", advice)
 
 
-def _no_node(pod: Object, cluster: Cluster, text: str) -> Answer:
+def _no_node(pod: JsonObject, cluster: Cluster, text: str) -> Answer:
     asked, free = gpus_of(pod["spec"]), cluster.most_free_gpus
     gpus = f"; it asks for {asked} GPUs, and the most that a node has free are {free}" if asked else ""
     advice = next(advice for pattern, advice in facts.NO_NODE_ADVICE if re.search(pattern, text))
@@ -116,7 +104,7 @@ def _no_node(pod: Object, cluster: Cluster, text: str) -> Answer:
 # --- pods that wait for KAI Scheduler ------------------------------------------------------------------------------
 
 
-def _no_kai(pod: Object, cluster: Cluster) -> Answer | None:
+def _no_kai(pod: JsonObject, cluster: Cluster) -> Answer | None:
     # A pod that somebody conditioned is placed by the host cluster's KAI Scheduler.
     if cluster.schedulers or cluster.is_known(pod):
         return None
@@ -127,14 +115,14 @@ def _no_kai(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer("no_scheduler", f"It asks for {cluster.scheduler}, and no KAI Scheduler runs in this cluster.", advice)
 
 
-def _kai_down(_pod: Object, cluster: Cluster) -> Answer | None:
+def _kai_down(_pod: JsonObject, cluster: Cluster) -> Answer | None:
     if not cluster.schedulers or any(map(is_ready, cluster.schedulers)):
         return None
     advice = "Mend KAI Scheduler; kai_scheduler_info names what is missing."
     return Answer("scheduler_down", f"KAI Scheduler is not ready: {line(pod_state(cluster.schedulers[0]))}.", advice)
 
 
-def _queue_missing(pod: Object, cluster: Cluster) -> Answer | None:
+def _queue_missing(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for KAI, which up to v0.12 writes neither condition nor event (pkg/scheduler/cache/cluster_info/cluster_info.go)."""
     name = cluster.queue_of(pod)
     # Without a scheduler here, the host cluster's has its own queues.
@@ -148,7 +136,7 @@ def _queue_missing(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer("queue_missing", f"Its queue {name} does not exist.", advice)
 
 
-def _queue_without_parent(pod: Object, cluster: Cluster) -> Answer | None:
+def _queue_without_parent(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for KAI, which leaves out queues below one that does not exist (cluster_info, cleanQueueOrphans)."""
     path = ancestors(cluster.queues, cluster.queue_of(pod) or "")
     if not path or not path[-1].parent or path[-1].parent in cluster.queues:
@@ -162,7 +150,7 @@ def _queue_without_parent(pod: Object, cluster: Cluster) -> Answer | None:
     )
 
 
-def _parent_queue(pod: Object, cluster: Cluster) -> Answer | None:
+def _parent_queue(pod: JsonObject, cluster: Cluster) -> Answer | None:
     name = cluster.queue_of(pod)
     children = ", ".join(cluster.child_queues.get(name, [])[:9])
     if name is None or not children:
@@ -171,7 +159,7 @@ def _parent_queue(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer("parent_queue", message, f"Name one of its leaf queues in the label {QUEUE_LABEL} of its workload.")
 
 
-def _queue_level(pod: Object, cluster: Cluster) -> Answer | None:
+def _queue_level(pod: JsonObject, cluster: Cluster) -> Answer | None:
     path, version = ancestors(cluster.queues, cluster.queue_of(pod) or ""), cluster.version
     if not path or version is None:
         return None
@@ -185,7 +173,7 @@ def _queue_level(pod: Object, cluster: Cluster) -> Answer | None:
     )
 
 
-def _binding(pod: Object, cluster: Cluster) -> Answer | None:
+def _binding(pod: JsonObject, cluster: Cluster) -> Answer | None:
     request = cluster.requests.get(key_of(pod), {})
     spec, status = request.get("spec") or {}, request.get("status") or {}
     if not spec or status.get("phase") == facts.BIND_SUCCEEDED:
@@ -215,14 +203,14 @@ def _unreserved(message: str) -> Answer:
     return Answer("reservation", message, advice)
 
 
-def _gang(pod: Object, cluster: Cluster) -> Answer | None:
+def _gang(pod: JsonObject, cluster: Cluster) -> Answer | None:
     key = group_key(pod)
     if key not in cluster.gangs:
         cluster.gangs[key] = _short_gang(pod, cluster)
     return cluster.gangs[key]
 
 
-def _short_gang(pod: Object, cluster: Cluster) -> Answer | None:
+def _short_gang(pod: JsonObject, cluster: Cluster) -> Answer | None:
     group = cluster.group_of(pod) or {}
     spec = group.get("spec") or {}
     needs = {"": spec.get("minMember") or 0}
@@ -242,7 +230,7 @@ def _short_gang(pod: Object, cluster: Cluster) -> Answer | None:
     return None
 
 
-def _over_limit(pod: Object, cluster: Cluster) -> Answer | None:
+def _over_limit(pod: JsonObject, cluster: Cluster) -> Answer | None:
     told = cluster.said(pod, OVER_LIMIT)
     if told is None:
         return None
@@ -259,7 +247,7 @@ def _over_limit(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer("over_limit", f"Queue {queue}{above} has a limit of {numbers}.", advice)
 
 
-def _over_quota(pod: Object, cluster: Cluster) -> Answer | None:
+def _over_quota(pod: JsonObject, cluster: Cluster) -> Answer | None:
     told = cluster.said(pod, facts.OVER_QUOTA)
     if told is None:
         return None
@@ -276,7 +264,7 @@ def _over_quota(pod: Object, cluster: Cluster) -> Answer | None:
     )
 
 
-def _bounding_queue(found: re.Match[str], told: Told, pod: Object, cluster: Cluster) -> tuple[str, str]:
+def _bounding_queue(found: re.Match[str], told: Told, pod: JsonObject, cluster: Cluster) -> tuple[str, str]:
     """Return the queue that bounds a pod, and how it is related to the pod's own queue where it is another one."""
     # The message has its display name in place of its name.
     name, own = told.details.get("name") or found["queue"], cluster.queue_of(pod)
@@ -296,12 +284,12 @@ def _asked(found: re.Match[str], told: Told) -> str:
     return f"{(quantity(amount) / scale).quantize(decimal.Decimal('0.001')).normalize():f}"
 
 
-def _no_room(pod: Object, cluster: Cluster) -> Answer | None:
+def _no_room(pod: JsonObject, cluster: Cluster) -> Answer | None:
     text = "; ".join(told.message for told in cluster.told(pod) if told.reason != facts.QUEUE_MISSING)
     return _no_node(pod, cluster, text + asked.of_other_pools(pod, cluster)) if text else None
 
 
-def _no_group(pod: Object, cluster: Cluster) -> Answer | None:
+def _no_group(pod: JsonObject, cluster: Cluster) -> Answer | None:
     if POD_GROUP_NOTE in annotations_of(pod) or not cluster.schedulers:
         return None
     warning = line((cluster.newest(pod, (facts.GROUPER_EVENT,)) or {}).get("message"))
@@ -309,11 +297,11 @@ def _no_group(pod: Object, cluster: Cluster) -> Answer | None:
     return Answer("no_pod_group", f"KAI Scheduler has put it into no PodGroup yet{': ' if warning else ''}{warning}.", advice)
 
 
-def _scheduler_error(_pod: Object, cluster: Cluster) -> Answer | None:
+def _scheduler_error(_pod: JsonObject, cluster: Cluster) -> Answer | None:
     return cluster.trouble
 
 
-def _last_known(pod: Object, cluster: Cluster) -> Answer:
+def _last_known(pod: JsonObject, cluster: Cluster) -> Answer:
     """Return what was last written of a pod."""
     known = [
         (event_time(event), line(event.get("reason")), line(event.get("message")))
@@ -340,7 +328,7 @@ def _last_known(pod: Object, cluster: Cluster) -> Answer:
 # --- pods that run past KAI Scheduler ------------------------------------------------------------------------------
 
 
-def _past_queues(pod: Object, cluster: Cluster) -> Answer | None:
+def _past_queues(pod: JsonObject, cluster: Cluster) -> Answer | None:
     name, gpus = pod["spec"].get("nodeName"), held(pod)
     if not (cluster.schedulers and name and gpus) or is_reservation(pod) or cluster.is_kais(pod):
         return None
@@ -350,7 +338,7 @@ def _past_queues(pod: Object, cluster: Cluster) -> Answer | None:
     )
 
 
-def _no_runtime_class(pod: Object, _cluster: Cluster) -> Answer | None:
+def _no_runtime_class(pod: JsonObject, _cluster: Cluster) -> Answer | None:
     asks = gpus_of(pod["spec"]) or annotations_of(pod).keys() & {FRACTION_NOTE, MEMORY_NOTE}
     if not asks or pod["spec"].get("runtimeClassName"):
         return None
@@ -370,7 +358,7 @@ def _no_runtime_class(pod: Object, _cluster: Cluster) -> Answer | None:
 
 # --- the report ----------------------------------------------------------------------------------------------------
 
-Rule = t.Callable[[Object, Cluster], "Answer | None"]
+Rule = t.Callable[[JsonObject, Cluster], "Answer | None"]
 
 # Of pods that wait: the first that answers. First, in _rows, what the cluster itself knows of a pod. Then what keeps every scheduler
 # from a pod, then what keeps KAI Scheduler from every pod, then what it says nothing about, then what it says, which may be older.
@@ -403,8 +391,8 @@ PAST_RULES: tuple[Rule, ...] = (_past_queues, _no_runtime_class, asked.unread_fr
 
 
 def report(
-    chosen: t.Sequence[Object], cluster: Cluster, now: datetime.datetime, creators: t.Iterable[Object] = ()
-) -> tuple[list[Object], list[Unread]]:
+    chosen: t.Sequence[JsonObject], cluster: Cluster, now: datetime.datetime, creators: t.Iterable[JsonObject] = ()
+) -> tuple[list[JsonObject], list[Unread]]:
     """Return a row for each pod that waits, was refused, or runs past KAI Scheduler, and for each workload without pods, oldest first.
 
     :arg chosen: the pods to judge, out of the cluster's; ``creators``, such workloads.
@@ -427,7 +415,7 @@ def report(
     return sorted(found, key=lambda row: (row["since"], row["namespace"], row["name"])), [*unread, *odd, *odd_makers]
 
 
-def _rows(pod: Object, cluster: Cluster, now: datetime.datetime) -> list[Object]:
+def _rows(pod: JsonObject, cluster: Cluster, now: datetime.datetime) -> list[JsonObject]:
     rows: list[tuple[str, Answer]] = []
     # Whose KAI Scheduler places a pod knows more of it, as the pod is there.
     placed, placing = (cluster.host.get(key_name(pod), pod), cluster.placing) if cluster.outer else (pod, cluster)
@@ -439,7 +427,7 @@ def _rows(pod: Object, cluster: Cluster, now: datetime.datetime) -> list[Object]
     return [_row(pod, placing.queue_of(placed), state, answer, now) for state, answer in rows]
 
 
-def _creation_rows(workload: Object, cluster: Cluster, now: datetime.datetime) -> list[Object]:
+def _creation_rows(workload: JsonObject, cluster: Cluster, now: datetime.datetime) -> list[JsonObject]:
     """Return the row of a workload that could not create a pod; none where it has all of its pods by now."""
     pods = workloads.pods_of(workload)
     if pods.made >= pods.wanted or "deletionTimestamp" in workload["metadata"]:
@@ -450,7 +438,7 @@ def _creation_rows(workload: Object, cluster: Cluster, now: datetime.datetime) -
     return [row | {"kind": kind, "name": name}]
 
 
-def _row(pod: Object, queue: str | None, state: str, answer: Answer, now: datetime.datetime) -> Object:
+def _row(pod: JsonObject, queue: str | None, state: str, answer: Answer, now: datetime.datetime) -> JsonObject:
     created = pod["metadata"]["creationTimestamp"]
     since = pod["status"].get("startTime", created) if state == facts.PAST_KAI else created
     namespace, name = key_of(pod)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.cluster import Answer, Cluster, Object, line
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.node import refusal_of
+from .._common.quantity import whole
+from .._common.values import JsonObject
+from .cluster import Answer, Cluster, line
+from .node import refusal_of
 
 
 class Pods(t.NamedTuple):
@@ -21,7 +22,7 @@ class Pods(t.NamedTuple):
     made: int
 
 
-def pods_of(workload: Object) -> Pods:
+def pods_of(workload: JsonObject) -> Pods:
     """Return how many pods a ReplicaSet, StatefulSet, DaemonSet or Job is to have, and has.
 
     :raises ValueError: where a number of it cannot be read.
@@ -42,11 +43,11 @@ def pods_of(workload: Object) -> Pods:
     return Pods(wanted, whole(status.get("active") or 0))
 
 
-def _given(spec: Object, field: str) -> t.Any:
+def _given(spec: JsonObject, field: str) -> t.Any:
     return 1 if spec.get(field) is None else spec[field]
 
 
-def creation(workload: Object, cluster: Cluster) -> Answer:
+def creation(workload: JsonObject, cluster: Cluster) -> Answer:
     """Return why a workload has no pods."""
     said = line(cluster.refused[workload["metadata"]["uid"]].get("message"))
     refusal, pods = refusal_of(said), pods_of(workload)
@@ -56,7 +57,7 @@ def creation(workload: Object, cluster: Cluster) -> Answer:
     return Answer(refusal.reason, f"{count}, because {cause}. The last event of {kind} {name} is: {said}.", refusal.advice)
 
 
-def named(workload: Object) -> tuple[str, str]:
+def named(workload: JsonObject) -> tuple[str, str]:
     """Return the kind and name under which people know a workload: of a Deployment's ReplicaSet, those of the Deployment."""
     metadata = workload["metadata"]
     for owner in metadata.get("ownerReferences") or []:
@@ -65,7 +66,7 @@ def named(workload: Object) -> tuple[str, str]:
     return workload["kind"], line(metadata["name"])
 
 
-def as_pod(workload: Object) -> Object:
+def as_pod(workload: JsonObject) -> JsonObject:
     """Return a workload in the form of a pod of its own: its namespace and age with what its template says."""
     template = workload["spec"].get("template") or {}
     metadata = {key: workload["metadata"][key] for key in ("namespace", "name", "uid", "creationTimestamp")}

@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MANAGER, OWNED_LABELS, is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+from .._common.errors import TenancyError
+from .._common.ownership import MANAGER, OWNED_LABELS, is_owned
+from .._common.parallel import concurrently
+from .._common.wait import Deadline, wait_for
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 PODS = (("v1", "Pod"),)
 

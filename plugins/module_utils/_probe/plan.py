@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
-Object = dict[str, t.Any]
+from .._common.values import JsonObject
 
 # Of pods that need a shell, a web server and its client, but no GPU.
 IMAGE = "docker.io/library/busybox:1.37.0"
 
 
-def pod_spec(image: str, script: str, **container: t.Any) -> Object:
+def pod_spec(image: str, script: str, **container: t.Any) -> JsonObject:
     """Return the spec of a pod with one container that runs a shell script; ``container`` overrides the container's fields."""
     # Satisfies the pod security standard `restricted` and a quota, so that one probe serves every trust profile.
     return {
@@ -41,7 +41,7 @@ def pod_spec(image: str, script: str, **container: t.Any) -> Object:
     }
 
 
-def page_spec(image: str, page: str, port: int) -> Object:
+def page_spec(image: str, page: str, port: int) -> JsonObject:
     """Return the spec of a pod that serves a page and is ready when it does."""
     return pod_spec(
         image,

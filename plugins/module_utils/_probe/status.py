@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-
-Object = dict[str, t.Any]
+from .._common.errors import TenancyError
+from .._common.values import JsonObject
 
 # Of taints that keep pods away; PreferNoSchedule does not.
 _REPELLING = ("NoSchedule", "NoExecute")
 
 
-def record(name: str, verdict: str, reason: str, seconds: float = 0.0) -> Object:
+def record(name: str, verdict: str, reason: str, seconds: float = 0.0) -> JsonObject:
     """Return the record of one check.
 
     :arg seconds: until the verdict.
@@ -25,7 +24,7 @@ def record(name: str, verdict: str, reason: str, seconds: float = 0.0) -> Object
     return {"name": name, "verdict": verdict, "reason": reason, "seconds": round(seconds, 1)}
 
 
-def concluded(results: list[Object], seconds: float) -> Object:
+def concluded(results: list[JsonObject], seconds: float) -> JsonObject:
     """Return a probe module's result.
 
     :arg results: of the checks: name, verdict and reason.
@@ -38,7 +37,7 @@ def concluded(results: list[Object], seconds: float) -> Object:
     return {"changed": False, "results": results, "seconds": seconds}
 
 
-def untolerated(node: Object, tolerations: t.Iterable[Object]) -> list[str]:
+def untolerated(node: JsonObject, tolerations: t.Iterable[JsonObject]) -> list[str]:
     """Return the taints of a node that keep pods with these tolerations away, as KEY=VALUE:EFFECT."""
     tolerations = list(tolerations)
     taints = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["effect"] in _REPELLING]
@@ -49,7 +48,7 @@ def untolerated(node: Object, tolerations: t.Iterable[Object]) -> list[str]:
     ]
 
 
-def tolerates(toleration: Object, taint: Object) -> bool:
+def tolerates(toleration: JsonObject, taint: JsonObject) -> bool:
     """Tell whether a toleration matches a taint, as k8s.io/api core/v1 Toleration.ToleratesTaint does."""
     if toleration.get("effect") and toleration["effect"] != taint["effect"]:
         return False
@@ -59,7 +58,7 @@ def tolerates(toleration: Object, taint: Object) -> bool:
     return operator == "Exists" or (operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or ""))
 
 
-def termination_message(pod: Object) -> str:
+def termination_message(pod: JsonObject) -> str:
     """Return what a pod's only container wrote to its termination message; empty when there is none."""
     for status in pod["status"].get("containerStatuses") or []:
         return str((status["state"].get("terminated") or {}).get("message", "")).strip()

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import NODE_NOTE, Object, Settings, manifest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.status import crowded_out, outcome, why_not
+from .._common.errors import WaitTimeout
+from .._common.values import JsonObject
+from .._common.wait import Deadline, wait_for
+from .._nodes.status import offered
+from .._probe.lifecycle import own_namespace
+from .._probe.status import record
+from .plan import NODE_NOTE, Settings, manifest
+from .status import crowded_out, outcome, why_not
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 
 class Probe:
@@ -29,9 +30,9 @@ class Probe:
         self._settings = settings
         self._deadline = deadline
         # By node.
-        self._records: dict[str, Object] = {}
+        self._records: dict[str, JsonObject] = {}
 
-    def run(self, check_mode: bool = False) -> list[Object]:
+    def run(self, check_mode: bool = False) -> list[JsonObject]:
         """Return the record of each node that offers GPUs; in check mode none is tried."""
         nodes = {node["metadata"]["name"]: node for node in self._kube.list("v1", "Node") if offered(node)}
         pods = self._kube.list("v1", "Pod")
@@ -49,9 +50,7 @@ class Probe:
             self._kube.create(manifest(self._settings, node))
         try:
             wait_for("the pods to list their GPUs", lambda: self._observe(nodes), self._deadline, interval=0.5)
-        except TenancyError as exc:
-            if "last_seen" not in exc.details:
-                raise
+        except WaitTimeout as exc:
             for node in nodes:
                 if node not in self._records:
                     self._note(node, "failed", exc.message)

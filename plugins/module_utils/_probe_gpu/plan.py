@@ -10,10 +10,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
-
-Object = dict[str, t.Any]
+from .._common.names import GPU_RESOURCE
+from .._common.values import JsonObject
+from .._probe.plan import pod_spec
 
 NAME = "kubegpu-gpu-probe"
 IMAGE = "docker.io/library/debian:12.12-slim"
@@ -33,7 +32,7 @@ class Settings:
     image: str
     expected_gpus: dict[str, t.Any]
     runtime_class: str
-    tolerations: list[Object]
+    tolerations: list[JsonObject]
 
     def uuids(self, node: str) -> list[str]:
         """Return the UUIDs of a node's GPUs; none where they are not known."""
@@ -41,7 +40,7 @@ class Settings:
         return known if isinstance(known, list) else []
 
 
-def manifest(settings: Settings, node: str) -> Object:
+def manifest(settings: Settings, node: str) -> JsonObject:
     """Return the pod for a node."""
     # Its answer travels in the container's termination message: no log, so no kubelet, has to be reached.
     spec = pod_spec(

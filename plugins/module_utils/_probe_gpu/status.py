@@ -8,19 +8,17 @@
 from __future__ import annotations
 
 import re
-import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, GPU_UUID
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message, untolerated
-
-Object = dict[str, t.Any]
+from .._common.names import GPU_RESOURCE, GPU_UUID
+from .._common.pods import pod_state
+from .._common.values import JsonObject
+from .._nodes.status import held, offered
+from .._probe.status import termination_message, untolerated
 
 _UUID = re.compile(GPU_UUID)
 
 
-def free(node: Object, pods: list[Object]) -> int:
+def free(node: JsonObject, pods: list[JsonObject]) -> int:
     """Return how many GPUs of a node no pod holds.
 
     :arg pods: those of the whole cluster.
@@ -29,7 +27,7 @@ def free(node: Object, pods: list[Object]) -> int:
     return offered(node) - sum(held(pod) for pod in pods if pod["spec"].get("nodeName") == name)
 
 
-def why_not(node: Object, pods: list[Object], tolerations: list[Object]) -> str:
+def why_not(node: JsonObject, pods: list[JsonObject], tolerations: list[JsonObject]) -> str:
     """Return why no pod can be tried on a node that offers GPUs; empty where one can.
 
     :arg pods: those of the whole cluster.
@@ -42,7 +40,7 @@ def why_not(node: Object, pods: list[Object], tolerations: list[Object]) -> str:
     return "" if free(node, pods) > 0 else f"all of its {offered(node)} GPUs are in use"
 
 
-def crowded_out(pod: Object) -> bool:
+def crowded_out(pod: JsonObject) -> bool:
     """Tell whether the scheduler finds no free GPU for the pod."""
     conditions = pod.get("status", {}).get("conditions") or []
     return any(
@@ -53,7 +51,7 @@ def crowded_out(pod: Object) -> bool:
     )
 
 
-def outcome(pod: Object, uuids: list[str]) -> tuple[str | None, str]:
+def outcome(pod: JsonObject, uuids: list[str]) -> tuple[str | None, str]:
     """Return ("passed" or "failed", reason) once the pod has ended; before that (None, its state).
 
     :arg uuids: the node's GPUs; empty where they are not known.

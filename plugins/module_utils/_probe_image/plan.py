@@ -8,11 +8,9 @@
 from __future__ import annotations
 
 import dataclasses
-import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
-
-Object = dict[str, t.Any]
+from .._common.values import JsonObject
+from .._probe.plan import pod_spec
 
 NAME = "kubegpu-image-probe"
 # The image that a pod is for.
@@ -28,10 +26,10 @@ class Settings:
 
     namespace: str
     images: list[str]
-    tolerations: list[Object]
+    tolerations: list[JsonObject]
 
 
-def manifest(settings: Settings, image: str) -> Object:
+def manifest(settings: Settings, image: str) -> JsonObject:
     """Return the pod for an image. It need not have a shell: what the container does tells nothing."""
     return {
         "apiVersion": "v1",

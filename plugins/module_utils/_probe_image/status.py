@@ -8,12 +8,10 @@
 from __future__ import annotations
 
 import re
-import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, is_ended, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-
-Object = dict[str, t.Any]
+from .._common.pods import container_statuses, is_ended, pod_state
+from .._common.text import shown
+from .._common.values import JsonObject
 
 # Why a container waits whose image cannot be had (k8s.io/kubernetes pkg/kubelet/images/types.go, and pkg/kubelet/kubelet_pods.go).
 _NOT_PULLED = (
@@ -29,7 +27,7 @@ _BEFORE = ("ContainerCreating", "PodInitializing")
 _UNAUTHORIZED = re.compile(r"\b40[13]\b|authoriz|authenticat|access denied", re.IGNORECASE)
 
 
-def outcome(pod: Object) -> tuple[str | None, str]:
+def outcome(pod: JsonObject) -> tuple[str | None, str]:
     """Return ("passed", "failed" or "not_tried", reason) once it is known whether the image was pulled; before that (None, the pod's state)."""
     for status in container_statuses(pod):
         waiting = (status.get("state") or {}).get("waiting")

@@ -23,11 +23,6 @@ LOST_RESERVATION = "#1103"
 RECORD = "kubegpu-probe"
 FINGERPRINT_KEY, REPORT_KEY = "fingerprint", "report"
 
-POD_GROUP = ("scheduling.run.ai/v2alpha2", "PodGroup")
-# Annotation of pods, written by the pod grouper (pkg/common/constants).
-POD_GROUP_NOTE = "pod-group-name"
-# Label of the members of a pod group's parts (pkg/common/constants).
-SUB_GROUP_LABEL = "kai.scheduler/subgroup-name"
 # What KAI rounds the memory of a GPU down to, in MiB (pkg/scheduler/api/node_info/node_info.go).
 MEMORY_STEP = 100
 # Reason of a pod group that has to wait (pkg/apis/scheduling/v2alpha2/podgroup_types.go).

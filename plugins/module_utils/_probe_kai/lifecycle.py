@@ -8,56 +8,38 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 import json
 import math
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
-    NAMESPACE,
-    OPERATOR,
-    RESERVATION_NAMESPACE,
-    SCHEDULERS,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_RESOURCE, RESERVED_GPU_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import with_labels
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai import status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
-    FAILED,
-    FINGERPRINT_KEY,
-    NOT_TRIED,
-    PASSED,
+from .._common.errors import TenancyError
+from .._common.names import (
+    GPU_RESOURCE,
+    KAI_NAMESPACE,
+    KAI_SCHEDULERS,
     POD_GROUP,
-    RECORD,
-    REPORT_KEY,
-    SHARING,
+    QUEUE_API_VERSION,
+    QUEUE_KIND,
+    RESERVATION_NAMESPACE,
+    RESERVED_GPU_NOTE,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (
-    NONE,
-    Capacity,
-    Check,
-    Settings,
-    allocated,
-    free_gpus,
-    gpu_memory,
-    plan,
-    result,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, leaves
+from .._common.ownership import OWNED_LABELS, annotations_of
+from .._common.quantity import devices
+from .._common.values import JsonObject, stamp, utc_now
+from .._common.wait import Deadline, when_webhook_answers
+from .._kai.facts import OPERATOR
+from .._nodes.status import with_labels
+from .._probe.lifecycle import own_namespace
+from .._queues.validation import parse
+from .._queues.values import from_live, leaves
+from . import status
+from .facts import FAILED, FINGERPRINT_KEY, NOT_TRIED, PASSED, RECORD, REPORT_KEY, SHARING
+from .plan import NONE, Capacity, Check, Settings, allocated, free_gpus, gpu_memory, plan, result
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from .._common.run import Result, Run
 
-Object = dict[str, t.Any]
 
 # Options of kai_probe that decide what its verdicts say.
 DECISIVE = (
@@ -86,16 +68,16 @@ def probe(run: Run) -> Result:
     :raises TenancyError: when a check failed, with all results.
     """
     attempt = Probe(run)
-    record = run.kube.get("v1", "ConfigMap", RECORD, NAMESPACE)
-    if last := status.still_valid(record, attempt.fingerprint, run.params["max_age"], _now()):
+    record = run.kube.get("v1", "ConfigMap", RECORD, KAI_NAMESPACE)
+    if last := status.still_valid(record, attempt.fingerprint, run.params["max_age"], utc_now()):
         return {"changed": False, "recorded": True} | last
     if run.check_mode:
         untried = [result(check.name, check.queue, NOT_TRIED, "check mode") for check in attempt.waiting]
         return {"changed": False, "recorded": False, "results": attempt.results + untried, "seconds": 0.0}
     if attempt.waiting:
         attempt.run_checks()
-    report = {"at": stamp(_now()), "results": attempt.results, "seconds": run.deadline.elapsed()}
-    metadata = {"name": RECORD, "namespace": NAMESPACE, "labels": OWNED_LABELS}
+    report = {"at": stamp(utc_now()), "results": attempt.results, "seconds": run.deadline.elapsed()}
+    metadata = {"name": RECORD, "namespace": KAI_NAMESPACE, "labels": OWNED_LABELS}
     data = {FINGERPRINT_KEY: attempt.fingerprint, REPORT_KEY: json.dumps(report)}
     run.kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     failed = [found for found in attempt.results if found["verdict"] == FAILED]
@@ -103,10 +85,6 @@ def probe(run: Run) -> Result:
         reasons = [f"{' in '.join(filter(None, (found['name'], found['queue'])))}: {found['reason']}" for found in failed]
         raise TenancyError(f"{len(failed)} of {len(attempt.results)} checks failed. {'; '.join(reasons)}", **report)
     return {"changed": False, "recorded": False} | report
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.timezone.utc)
 
 
 @dataclasses.dataclass
@@ -120,7 +98,7 @@ class Trial:
 
     began: float
     deadline: Deadline
-    coming: list[Object]
+    coming: list[JsonObject]
     complete: float | None = None
 
     @property
@@ -143,8 +121,8 @@ class Probe:
         params = run.params
         self.namespace = params["namespace"]
         self.resource = params["gpu_resource"]
-        queues, nodes, pods = self.kube.list(API_VERSION, KIND), self._nodes(), self.kube.list("v1", "Pod")
-        own = [pod for pod in pods if pod["metadata"].get("namespace") == NAMESPACE]
+        queues, nodes, pods = self.kube.list(QUEUE_API_VERSION, QUEUE_KIND), self._nodes(), self.kube.list("v1", "Pod")
+        own = [pod for pod in pods if pod["metadata"].get("namespace") == KAI_NAMESPACE]
         self.fingerprint = status.fingerprint({key: params[key] for key in DECISIVE}, queues, nodes, own)
         live = from_live(queues)
         free, memory = free_gpus(nodes, pods, self.resource), gpu_memory(nodes, pods, self.resource)
@@ -159,7 +137,7 @@ class Probe:
         }
         self.others = set(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
 
-    def _nodes(self) -> list[Object]:
+    def _nodes(self) -> list[JsonObject]:
         """Return the nodes that the probe may use.
 
         :raises TenancyError: when none has the labels that are asked for.
@@ -175,22 +153,22 @@ class Probe:
         """Run all checks in a namespace of their own, and then look at KAI's own pods and their logs."""
         deadline = self.run.deadline
         start = deadline.clock()
-        began = _now()
+        began = utc_now()
         with own_namespace(self.kube, self.namespace, deadline, labels=self.run.params["namespace_labels"]):
             while not self._advance():
                 deadline.sleep(INTERVAL)
-        logs, unreadable = self._kai_logs([OPERATOR, *SCHEDULERS], deadline.clock() - start)
-        pods = [*self.kube.list("v1", "Pod", NAMESPACE), *self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
+        logs, unreadable = self._kai_logs([OPERATOR, *KAI_SCHEDULERS], deadline.clock() - start)
+        pods = [*self.kube.list("v1", "Pod", KAI_NAMESPACE), *self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
         self.results.append(status.judge_logs(logs, unreadable, status.broken_pods(pods, stamp(began))))
 
     def _kai_logs(self, apps: t.Iterable[str], seconds: float) -> tuple[dict[str, str], dict[str, str]]:
         """Return what KAI's pods with these labels logged in the last ``seconds``, and why a log could not be read, by pod."""
         logs: dict[str, str] = {}
         unreadable: dict[str, str] = {}
-        for pod in self.kube.list("v1", "Pod", NAMESPACE, f"app in ({', '.join(apps)})"):
+        for pod in self.kube.list("v1", "Pod", KAI_NAMESPACE, f"app in ({', '.join(apps)})"):
             name = pod["metadata"]["name"]
             try:
-                logs[name] = self.kube.logs(name, NAMESPACE, lines=10_000, seconds=math.ceil(seconds))
+                logs[name] = self.kube.logs(name, KAI_NAMESPACE, lines=10_000, seconds=math.ceil(seconds))
             except TenancyError as exc:
                 unreadable[name] = exc.message
         return logs, unreadable
@@ -277,7 +255,7 @@ class Probe:
             return f"{reason}; {warning}"
         if status.NO_REASON not in reason:
             return reason
-        logs, _unreadable = self._kai_logs(SCHEDULERS, self.run.deadline.clock() - trial.began)
+        logs, _unreadable = self._kai_logs(KAI_SCHEDULERS, self.run.deadline.clock() - trial.began)
         error = status.last_error(logs.values())
         return f"{reason}; the scheduler's last error: {error}" if error else reason
 
@@ -304,15 +282,15 @@ class Probe:
         seen.cluster, seen.devices = self.kube.list("v1", "Pod"), self.devices
         self._note_sharing(seen.cluster)
         seen.others = frozenset(self.others)
-        groups, queue = self.kube.list(*POD_GROUP), self.kube.get(API_VERSION, KIND, check.queue)
+        groups, queue = self.kube.list(*POD_GROUP), self.kube.get(QUEUE_API_VERSION, QUEUE_KIND, check.queue)
         before = self.capacity.allocated.get(check.queue, NONE)
         seen.counts = status.counts(check, seen.pods, groups, queue, self.resource, before)
 
-    def _note_sharing(self, cluster: list[Object]) -> None:
+    def _note_sharing(self, cluster: list[JsonObject]) -> None:
         """Note which GPUs other pods share now: pods of a check may have been placed beside them."""
         self.others |= status.shared_gpus(pod for pod in cluster if pod["metadata"].get("namespace") != self.namespace)
 
-    def _read_logs(self, check: Check, pods: dict[str, Object]) -> None:
+    def _read_logs(self, check: Check, pods: dict[str, JsonObject]) -> None:
         for name in check.pod_names:
             phase = pods.get(name, {}).get("status", {}).get("phase")
             if phase == "Failed" or (phase in ("Running", "Succeeded") and check.gpus and not self.logs.get(name)):
@@ -332,7 +310,7 @@ class Probe:
         except TenancyError as exc:
             self._conclude(check, FAILED, exc.message)
 
-    def _create(self, item: Object, deadline: Deadline) -> None:
+    def _create(self, item: JsonObject, deadline: Deadline) -> None:
         create = functools.partial(self.kube.create, item)
         when_webhook_answers(f"{item['kind']} {item['metadata']['name']} to be admitted", create, deadline)
 

@@ -18,32 +18,23 @@ import math
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULER_NAME
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+from .._common.names import (
     FRACTION_NOTE,
     GPU_MEMORY_LABEL,
     GPU_RESOURCE,
+    KAI_SCHEDULER_NAME,
     MEMORY_NOTE,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
-    BURST,
-    CHECKS,
-    FAILED,
-    GPU_MEMORY,
-    LOWEST_PRIORITY,
-    MEMORY_STEP,
-    NOT_TRIED,
     POD_GROUP,
     POD_GROUP_NOTE,
-    SHARING,
+    QUEUE_LABEL,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, ancestors
+from .._common.ownership import labels_of
+from .._common.quantity import quantity, whole
+from .._common.values import JsonObject
+from .._nodes.status import held, offered
+from .._queues.values import Queue, ancestors
+from .facts import BURST, CHECKS, FAILED, GPU_MEMORY, LOWEST_PRIORITY, MEMORY_STEP, NOT_TRIED, SHARING
 
-Object = dict[str, t.Any]
 Amount = decimal.Decimal
 
 NONE = Amount(0)
@@ -66,7 +57,7 @@ _NEVER = 100_000
 POD_ARGUMENTS: dict[str, t.Any] = {
     "gpu_resource": {"type": "str", "default": GPU_RESOURCE},
     "runtime_class": {"type": "str", "default": "nvidia"},
-    "scheduler_name": {"type": "str", "default": SCHEDULER_NAME},
+    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
 }
 
 
@@ -79,7 +70,7 @@ class Settings:
     scheduler_name: str
     gpu_resource: str
     runtime_class: str
-    tolerations: tuple[Object, ...] = ()
+    tolerations: tuple[JsonObject, ...] = ()
     node_selector: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -102,8 +93,8 @@ class Check:
 
     name: str
     queue: str
-    pods: tuple[Object, ...]
-    gang: Object | None = None
+    pods: tuple[JsonObject, ...]
+    gang: JsonObject | None = None
     gpus: int = 0
     share: Amount = NONE
     portions: tuple[Amount, ...] = ()
@@ -118,7 +109,7 @@ class Check:
         return 1 if self.portions and self.name != BURST else len(self.pods)
 
 
-def result(name: str, queue: str, verdict: str, reason: str, seconds: float = 0.0) -> Object:
+def result(name: str, queue: str, verdict: str, reason: str, seconds: float = 0.0) -> JsonObject:
     """Return the result of one check as the module returns it."""
     return {"name": name, "queue": queue, "verdict": verdict, "reason": reason, "seconds": round(seconds, 1)}
 
@@ -169,21 +160,21 @@ class Capacity:
         return ""
 
 
-def allocated(queues: t.Iterable[Object], gpu_resource: str) -> dict[str, Amount]:
+def allocated(queues: t.Iterable[JsonObject], gpu_resource: str) -> dict[str, Amount]:
     """Return the GPUs allocated to each queue, by its status."""
     return {
         item["metadata"]["name"]: quantity(item.get("status", {}).get("allocated", {}).get(gpu_resource, 0)) for item in queues
     }
 
 
-def free_gpus(nodes: t.Iterable[Object], pods: t.Iterable[Object], gpu_resource: str) -> int:
+def free_gpus(nodes: t.Iterable[JsonObject], pods: t.Iterable[JsonObject], gpu_resource: str) -> int:
     """Return how many whole GPUs on schedulable nodes no pod holds."""
     usable = {node["metadata"]["name"]: node for node in nodes if not node["spec"].get("unschedulable")}
     allocatable = sum(offered(node, gpu_resource) for node in usable.values())
     return allocatable - sum(held(pod, gpu_resource) for pod in pods if pod["spec"].get("nodeName") in usable)
 
 
-def gpu_memory(nodes: t.Iterable[Object], pods: t.Sequence[Object], gpu_resource: str) -> int:
+def gpu_memory(nodes: t.Iterable[JsonObject], pods: t.Sequence[JsonObject], gpu_resource: str) -> int:
     """Return the MiB of a GPU that KAI gives out, of the smallest GPU on a node with a label and a free one; 0 without any."""
     sizes = [
         whole(size)
@@ -199,13 +190,13 @@ def gpu_memory(nodes: t.Iterable[Object], pods: t.Sequence[Object], gpu_resource
 
 def plan(
     names: t.Iterable[str], leaves: t.Sequence[str], capacity: Capacity, settings: Settings
-) -> tuple[list[Check], list[Object]]:
+) -> tuple[list[Check], list[JsonObject]]:
     """Return the checks to run, in this order, and the results of those that cannot be.
 
     :arg names: of checks; ``leaves``, of the queues to check.
     """
     checks: list[Check] = []
-    results: list[Object] = []
+    results: list[JsonObject] = []
     absent = [leaf for leaf in leaves if leaf not in capacity.queues]
     present = [leaf for leaf in leaves if leaf in capacity.queues]
     for name in sorted(names, key=CHECKS.index):
@@ -278,9 +269,9 @@ def make_pod(
     queue: str,
     script: str,
     gpus: int = 0,
-    notes: Object | None = None,
+    notes: JsonObject | None = None,
     priority: str = LOWEST_PRIORITY,
-) -> Object:
+) -> JsonObject:
     """Return a pod of a probe in a queue.
 
     :arg gpus: whole GPUs; ``notes``, annotations by which it asks for a part of one.
@@ -295,8 +286,8 @@ def make_pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _pod_spec(settings: Settings, script: str, gpus: int) -> Object:
-    resources: Object = {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
+def _pod_spec(settings: Settings, script: str, gpus: int) -> JsonObject:
+    resources: JsonObject = {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
     if gpus:
         resources["limits"][settings.gpu_resource] = str(gpus)
     return {

@@ -14,20 +14,15 @@ import json
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
-    container_statuses,
-    event_time,
-    is_ended,
-    is_ready,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVED_GPU_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, held
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
+from .._common.documents import parse_json
+from .._common.names import POD_GROUP_NOTE, RESERVATION_NAMESPACE, RESERVED_GPU_NOTE
+from .._common.ownership import annotations_of
+from .._common.pods import container_statuses, event_time, is_ended, is_ready
+from .._common.quantity import quantity
+from .._common.values import JsonObject, stamped
+from .._kai.status import is_error, log_cause, plain_lines
+from .._nodes.status import gpu_groups, held
+from .facts import (
     ACCEPTED,
     BURST,
     CHECKS,
@@ -41,15 +36,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts i
     OOM_KILLED,
     OVER_LIMIT,
     PASSED,
-    POD_GROUP_NOTE,
     REPORT_KEY,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import NONE, Amount, Check, Object, result
+from .plan import NONE, Amount, Check, result
 
 # A verdict and its reason; without a verdict, what was observed so far.
 Verdict: t.TypeAlias = "tuple[str | None, str]"
 
-TIME = "%Y-%m-%dT%H:%M:%SZ"
 # What a pod that waits is said to wait for when nobody says.
 NO_REASON = "no reason given yet"
 
@@ -86,11 +79,11 @@ class Observation:
     :ivar settled: whether the check's pods have all run for some seconds, in which a reservation that was being made is there.
     """
 
-    pods: dict[str, Object]
+    pods: dict[str, JsonObject]
     logs: dict[str, str]
     unreadable: dict[str, str] = dataclasses.field(default_factory=dict)
-    groups: dict[str, Object] = dataclasses.field(default_factory=dict)
-    cluster: list[Object] = dataclasses.field(default_factory=list)
+    groups: dict[str, JsonObject] = dataclasses.field(default_factory=dict)
+    cluster: list[JsonObject] = dataclasses.field(default_factory=list)
     devices: dict[str, int] = dataclasses.field(default_factory=dict)
     others: frozenset[str] = frozenset()
     counts: Counts = Counts()
@@ -140,7 +133,7 @@ def _judge_removed(check: Check, names: list[str], seen: Observation, accepted: 
     return _lost(f"removed by someone else, or by KAI's binder because its GPU was not reserved any more: pod {gone}", accepted)
 
 
-def _judge_placements(pods: list[Object], seen: Observation) -> Verdict:
+def _judge_placements(pods: list[JsonObject], seen: Observation) -> Verdict:
     """Return the verdict on the first pod that has not passed, else on the last one."""
     verdict, reason = None, "there is no pod"
     for pod in pods:
@@ -150,7 +143,7 @@ def _judge_placements(pods: list[Object], seen: Observation) -> Verdict:
     return verdict, reason
 
 
-def _judge_placement(pod: Object, seen: Observation) -> Verdict:
+def _judge_placement(pod: JsonObject, seen: Observation) -> Verdict:
     name, phase = pod["metadata"]["name"], pod.get("status", {}).get("phase")
     if phase == "Failed":
         log = seen.logs.get(name, "").strip().splitlines()
@@ -162,13 +155,13 @@ def _judge_placement(pod: Object, seen: Observation) -> Verdict:
     return PASSED, f"placed on {pod['spec']['nodeName']}"
 
 
-def _judge_gpu(pod: Object, uuids: list[str]) -> Verdict:
+def _judge_gpu(pod: JsonObject, uuids: list[str]) -> Verdict:
     if not uuids and pod["status"]["phase"] != "Succeeded":
         return None, "no list of GPUs in its log yet"
     return (PASSED, f"sees {uuids[0]} only") if len(uuids) == 1 else (FAILED, f"sees {len(uuids)} GPUs, not one")
 
 
-def _judge_over_limit(pod: Object, seen: Observation) -> Verdict:
+def _judge_over_limit(pod: JsonObject, seen: Observation) -> Verdict:
     if pod["spec"].get("nodeName"):
         return FAILED, f"was placed on {pod['spec']['nodeName']}, above the queue's limit"
     reasons = _reasons(pod, seen)
@@ -178,7 +171,7 @@ def _judge_over_limit(pod: Object, seen: Observation) -> Verdict:
     return None, f"is pending without the reason {OVER_LIMIT}: {'; '.join(reasons) or NO_REASON}"
 
 
-def _judge_withheld(pods: list[Object], seen: Observation) -> Verdict:
+def _judge_withheld(pods: list[JsonObject], seen: Observation) -> Verdict:
     for pod in pods:
         if pod["spec"].get("nodeName"):
             return FAILED, f"pod {pod['metadata']['name']} was placed on {pod['spec']['nodeName']} without the rest of its gang"
@@ -187,7 +180,7 @@ def _judge_withheld(pods: list[Object], seen: Observation) -> Verdict:
     return None, f"pod {pods[0]['metadata']['name']} is pending: {NO_REASON}"
 
 
-def _reasons(pod: Object, seen: Observation) -> list[str]:
+def _reasons(pod: JsonObject, seen: Observation) -> list[str]:
     """Return the scheduler's reasons for not placing a pod, as "REASON: MESSAGE".
 
     They belong into the status of its pod group. Up to v0.9.14, and in v0.10.0, they do not get there when somebody else changed
@@ -206,11 +199,11 @@ def _reasons(pod: Object, seen: Observation) -> list[str]:
     return [text for text in texts if text]
 
 
-def _pod_group(pod: Object) -> str:
+def _pod_group(pod: JsonObject) -> str:
     return annotations_of(pod).get(POD_GROUP_NOTE, "")
 
 
-def _why(pod: Object) -> str:
+def _why(pod: JsonObject) -> str:
     """Return why a pod does not run, by its container's state or its conditions."""
     status = pod.get("status", {})
     for container in status.get("containerStatuses") or []:
@@ -227,7 +220,7 @@ def _why(pod: Object) -> str:
 
 
 def _judge_sharing(
-    check: Check, pods: list[Object], listed: list[list[str]], seen: Observation, accepted: t.Collection[str]
+    check: Check, pods: list[JsonObject], listed: list[list[str]], seen: Observation, accepted: t.Collection[str]
 ) -> Verdict:
     if not all(listed):
         return None, "no list of GPUs in the log of each pod yet"
@@ -260,9 +253,9 @@ def _lost(what: str, accepted: t.Collection[str]) -> Verdict:
 
 def counts(
     check: Check,
-    pods: t.Mapping[str, Object],
-    groups: t.Iterable[Object],
-    queue: Object | None,
+    pods: t.Mapping[str, JsonObject],
+    groups: t.Iterable[JsonObject],
+    queue: JsonObject | None,
     resource: str,
     before: Amount = NONE,
 ) -> Counts:
@@ -304,7 +297,7 @@ def _plain(amount: Amount) -> str:
     return f"{amount.normalize():f}"
 
 
-def misowned(pods: list[Object], uuids: list[str], seen: Observation) -> list[str]:
+def misowned(pods: list[JsonObject], uuids: list[str], seen: Observation) -> list[str]:
     """Return a sentence for each GPU that is free for others while pods share it, or that has two owners.
 
     :arg pods: those of the check, and the GPU that each of them sees. Of other pods it is not known which one they have.
@@ -327,14 +320,14 @@ def misowned(pods: list[Object], uuids: list[str], seen: Observation) -> list[st
     ]
 
 
-def of_others(pods: t.Iterable[Object], namespace: str) -> list[Object]:
+def of_others(pods: t.Iterable[JsonObject], namespace: str) -> list[JsonObject]:
     """Return the pods outside of the probe's namespace, without those that reserve GPUs for its pods alone."""
     outside = [pod for pod in pods if pod["metadata"].get("namespace") != namespace]
     used = {group for pod in outside if not _is_reservation(pod) for group in gpu_groups(pod)}
     return [pod for pod in outside if not _is_reservation(pod) or gpu_groups(pod) & used]
 
 
-def shared_gpus(pods: t.Iterable[Object]) -> set[str]:
+def shared_gpus(pods: t.Iterable[JsonObject]) -> set[str]:
     """Return the UUIDs of the GPUs that pods share, by the pods that reserve them."""
     known = list(pods)
     used = {group for pod in known if not (_is_reservation(pod) or is_ended(pod)) for group in gpu_groups(pod)}
@@ -342,7 +335,7 @@ def shared_gpus(pods: t.Iterable[Object]) -> set[str]:
     return {uuid for pod in reservations if (uuid := annotations_of(pod).get(RESERVED_GPU_NOTE))}
 
 
-def _misowned_by_uuid(pods: list[Object], uuids: list[str], reserved: t.Mapping[str, set[str]]) -> list[str]:
+def _misowned_by_uuid(pods: list[JsonObject], uuids: list[str], reserved: t.Mapping[str, set[str]]) -> list[str]:
     """Return these sentences for GPUs that pods of the check see.
 
     :arg reserved: UUIDs by GPU group.
@@ -362,7 +355,7 @@ def _misowned_by_uuid(pods: list[Object], uuids: list[str], reserved: t.Mapping[
     return sentences
 
 
-def _overbooked(pods: list[Object], devices: t.Mapping[str, int]) -> list[str]:
+def _overbooked(pods: list[JsonObject], devices: t.Mapping[str, int]) -> list[str]:
     """Return a sentence for each node on which groups of pods and pods with whole GPUs are more than its GPUs."""
     sentences = []
     for node, offered in devices.items():
@@ -374,15 +367,15 @@ def _overbooked(pods: list[Object], devices: t.Mapping[str, int]) -> list[str]:
     return sentences
 
 
-def _full_name(pod: Object) -> str:
+def _full_name(pod: JsonObject) -> str:
     return f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}"
 
 
-def _is_reservation(pod: Object) -> bool:
+def _is_reservation(pod: JsonObject) -> bool:
     return bool(pod["metadata"].get("namespace") == RESERVATION_NAMESPACE)
 
 
-def _is_live(pod: Object) -> bool:
+def _is_live(pod: JsonObject) -> bool:
     ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return not ended and "deletionTimestamp" not in pod["metadata"]
 
@@ -390,7 +383,7 @@ def _is_live(pod: Object) -> bool:
 # --- KAI's own pods ------------------------------------------------------------------------------------------------
 
 
-def judge_logs(logs: t.Mapping[str, str], unreadable: t.Mapping[str, str], broken: t.Iterable[str] = ()) -> Object:
+def judge_logs(logs: t.Mapping[str, str], unreadable: t.Mapping[str, str], broken: t.Iterable[str] = ()) -> JsonObject:
     """Return the result of the check of what KAI's own pods logged while the others ran.
 
     :arg logs: by pod; ``unreadable``, why a log could not be read, by pod.
@@ -415,7 +408,7 @@ def judge_logs(logs: t.Mapping[str, str], unreadable: t.Mapping[str, str], broke
     return result(LOGS, "", PASSED, f"nothing that is known to go wrong in those of {', '.join(sorted(logs))}")
 
 
-def broken_pods(pods: t.Iterable[Object], since: str) -> list[str]:
+def broken_pods(pods: t.Iterable[JsonObject], since: str) -> list[str]:
     """Return a sentence for each of KAI's containers whose image does not come, or that was ended for want of memory.
 
     :arg since: UTC time as the API writes it. Of a container that runs again, only what happened later counts.
@@ -440,7 +433,7 @@ def last_error(logs: t.Iterable[str]) -> str:
     return lines[-1].strip()[:200] if lines else ""
 
 
-def newest_warning(events: t.Iterable[Object], pods: t.Collection[str]) -> str:
+def newest_warning(events: t.Iterable[JsonObject], pods: t.Collection[str]) -> str:
     """Return the newest warning of some pods, by their names; empty where there is none.
 
     :arg events: of their namespace.
@@ -454,7 +447,7 @@ def newest_warning(events: t.Iterable[Object], pods: t.Collection[str]) -> str:
 
 
 def fingerprint(
-    options: t.Mapping[str, t.Any], queues: t.Iterable[Object], nodes: t.Iterable[Object], pods: t.Iterable[Object]
+    options: t.Mapping[str, t.Any], queues: t.Iterable[JsonObject], nodes: t.Iterable[JsonObject], pods: t.Iterable[JsonObject]
 ) -> str:
     """Return a digest of all that the verdicts rest on.
 
@@ -470,18 +463,18 @@ def fingerprint(
     return hashlib.sha256(json.dumps(basis, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _taking_pods(node: Object) -> list[t.Any]:
+def _taking_pods(node: JsonObject) -> list[t.Any]:
     """Return what decides which pods start on a node, and its boot, after which devices may be others."""
     spec, status = node["spec"], node["status"]
     boot = status.get("nodeInfo", {}).get("bootID", "")
     return [status.get("allocatable"), boot, is_ready(node), spec.get("unschedulable"), spec.get("taints")]
 
 
-def _restarts(pod: Object) -> int:
+def _restarts(pod: JsonObject) -> int:
     return sum(status.get("restartCount", 0) for status in pod.get("status", {}).get("containerStatuses") or [])
 
 
-def still_valid(record: Object | None, digest: str, max_age: int, now: datetime.datetime) -> Object | None:
+def still_valid(record: JsonObject | None, digest: str, max_age: int, now: datetime.datetime) -> JsonObject | None:
     """Return the report of an earlier probe, where all of it passed or was accepted, and still holds.
 
     :arg record: the ConfigMap that keeps it.
@@ -491,8 +484,8 @@ def still_valid(record: Object | None, digest: str, max_age: int, now: datetime.
     if max_age <= 0 or data.get(FINGERPRINT_KEY) != digest:
         return None
     try:
-        report: Object = parse_json(data[REPORT_KEY])
-        age = now - datetime.datetime.strptime(report["at"], TIME).replace(tzinfo=datetime.timezone.utc)
+        report: JsonObject = parse_json(data[REPORT_KEY])
+        age = now - stamped(report["at"])
         # In a virtual cluster its administrator may have written it.
         passed = all(
             found["verdict"] in (PASSED, ACCEPTED) and found["name"] in (*CHECKS, LOGS) and isinstance(found["reason"], str)

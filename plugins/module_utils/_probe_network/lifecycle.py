@@ -9,27 +9,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import (
-    NAME,
-    PATHS,
-    POLICY,
-    POLICY_TIMEOUT,
-    TIMEOUT,
-    Object,
-    Settings,
-    client,
-    places,
-    policy,
-    server,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.status import reaching, results, server_address
+from .._common.errors import TenancyError, WaitTimeout
+from .._common.values import JsonObject
+from .._common.wait import Deadline, wait_for
+from .._probe.lifecycle import own_namespace
+from .._probe.plan import IMAGE
+from .plan import NAME, PATHS, POLICY, POLICY_TIMEOUT, TIMEOUT, Settings, client, places, policy, server
+from .status import reaching, results, server_address
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 
 def probe(
@@ -38,8 +27,8 @@ def probe(
     image: str = IMAGE,
     deadline: Deadline | None = None,
     policy_timeout: float = POLICY_TIMEOUT,
-    tolerations: t.Iterable[Object] = (),
-) -> tuple[bool, list[Object]]:
+    tolerations: t.Iterable[JsonObject] = (),
+) -> tuple[bool, list[JsonObject]]:
     """Return whether network policies are enforced on all paths, and the record of each path.
 
     :arg namespace: made for the probe, and removed.
@@ -61,7 +50,7 @@ class _Probe:
         self._deadline = deadline
         self._nodes = places(kube.list("v1", "Node"), settings.tolerations)
 
-    def run(self) -> list[Object]:
+    def run(self) -> list[JsonObject]:
         with own_namespace(self._kube, self._namespace, self._deadline):
             self._start()
             self._require_time_for_the_policy()
@@ -113,11 +102,10 @@ class _Probe:
 
         try:
             wait_for("the policy to take effect", observe, deadline, interval=0.5)
-        except TenancyError as exc:
-            # That it takes none is a result; any other error is not.
-            if "last_seen" not in exc.details:
-                raise
+        except WaitTimeout:
+            # That it takes none is a result.
+            pass
         return cut_off
 
-    def _pods(self) -> list[Object]:
+    def _pods(self) -> list[JsonObject]:
         return self._kube.list("v1", "Pod", self._namespace)

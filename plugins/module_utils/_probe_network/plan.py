@@ -13,12 +13,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE, page_spec, pod_spec
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
-
-Object = dict[str, t.Any]
+from .._common.errors import TenancyError
+from .._common.pods import is_ready
+from .._common.values import JsonObject
+from .._probe.plan import IMAGE, page_spec, pod_spec
+from .._probe.status import untolerated
 
 NAME = "kubegpu-network-probe"
 # Seconds for the whole probe, and those of them that a policy gets to take effect.
@@ -42,10 +41,10 @@ class Settings:
     namespace: str = NAME
     image: str = IMAGE
     policy_timeout: float = POLICY_TIMEOUT
-    tolerations: tuple[Object, ...] = ()
+    tolerations: tuple[JsonObject, ...] = ()
 
 
-def places(nodes: t.Iterable[Object], tolerations: t.Iterable[Object] = ()) -> dict[str, str]:
+def places(nodes: t.Iterable[JsonObject], tolerations: t.Iterable[JsonObject] = ()) -> dict[str, str]:
     """Return the node of each path's client; the server is on that of the first.
 
     :arg tolerations: those of the probe's pods.
@@ -61,16 +60,16 @@ def places(nodes: t.Iterable[Object], tolerations: t.Iterable[Object] = ()) -> d
     return dict(zip(PATHS, names))
 
 
-def _takes_pods(node: Object, tolerations: list[Object]) -> bool:
+def _takes_pods(node: JsonObject, tolerations: list[JsonObject]) -> bool:
     return is_ready(node) and not node.get("spec", {}).get("unschedulable") and not untolerated(node, tolerations)
 
 
-def server(settings: Settings, node: str) -> Object:
+def server(settings: Settings, node: str) -> JsonObject:
     """Return the pod that serves a page."""
     return _pod(SERVER, settings, _SERVER_LABELS, page_spec(settings.image, NAME, PORT), node)
 
 
-def client(settings: Settings, path: str, node: str, address: str) -> Object:
+def client(settings: Settings, path: str, node: str, address: str) -> JsonObject:
     """Return a pod that is ready while it reaches the server; after three failures in a row it is not.
 
     :arg address: the server's.
@@ -82,7 +81,7 @@ def client(settings: Settings, path: str, node: str, address: str) -> Object:
     return _pod(client_name(path), settings, _CLIENT_LABELS, spec, node)
 
 
-def policy(namespace: str) -> Object:
+def policy(namespace: str) -> JsonObject:
     """Return the policy by which nobody may reach the server."""
     api_version, kind = POLICY
     return {
@@ -93,7 +92,7 @@ def policy(namespace: str) -> Object:
     }
 
 
-def _pod(name: str, settings: Settings, labels: dict[str, str], spec: Object, node: str) -> Object:
+def _pod(name: str, settings: Settings, labels: dict[str, str], spec: JsonObject, node: str) -> JsonObject:
     here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [here]}}}
     metadata = {"name": name, "namespace": settings.namespace, "labels": labels}

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.plan import PATHS, SERVER, Object, client_name
+from .._common.pods import is_ready, pod_state
+from .._common.values import JsonObject
+from .._probe.status import record
+from .plan import PATHS, SERVER, client_name
 
 
-def server_address(pods: list[Object]) -> tuple[str | None, str]:
+def server_address(pods: list[JsonObject]) -> tuple[str | None, str]:
     """Return the address at which the server answers, or None and its state."""
     for pod in pods:
         if pod["metadata"]["name"] == SERVER:
@@ -22,7 +23,7 @@ def server_address(pods: list[Object]) -> tuple[str | None, str]:
     return None, "the server's pod does not exist"
 
 
-def reaching(pods: list[Object], paths: t.Iterable[str]) -> tuple[set[str], str]:
+def reaching(pods: list[JsonObject], paths: t.Iterable[str]) -> tuple[set[str], str]:
     """Return the paths on which the server is reached, and the state of the others' clients."""
     live = {pod["metadata"]["name"]: pod for pod in pods}
     reached = {path for path in paths if is_ready(live.get(client_name(path), {}))}
@@ -30,7 +31,7 @@ def reaching(pods: list[Object], paths: t.Iterable[str]) -> tuple[set[str], str]
     return reached, "; ".join(pod_state(live[name]) if name in live else f"pod {name} does not exist" for name in missed)
 
 
-def results(nodes: dict[str, str], cut_off: dict[str, float], bound: float) -> list[Object]:
+def results(nodes: dict[str, str], cut_off: dict[str, float], bound: float) -> list[JsonObject]:
     """Return the record of each path.
 
     :arg nodes: as ``places`` chose them.

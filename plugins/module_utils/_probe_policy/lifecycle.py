@@ -11,37 +11,27 @@ import dataclasses
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import with_labels
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, NOT_TRIED, PASSED, POD_GROUP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import (
-    CHECKS,
-    FIRST,
-    HOLD,
-    PARENT,
-    SECOND,
-    SHARD,
-    TOPOLOGY,
-    TOPOLOGY_NAME,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.plan import Room, Scenario, Step, room, scenario
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.status import difference
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
+from .._common.errors import TenancyError
+from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
+from .._common.ownership import is_owned
+from .._common.values import JsonObject
+from .._common.wait import Deadline, wait_for, when_webhook_answers
+from .._kai.status import scheduler_version
+from .._kai.validation import release
+from .._nodes.status import with_labels
+from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
+from .._probe.status import concluded
+from .._probe_kai.facts import FAILED, NOT_TRIED, PASSED
+from .._probe_kai.plan import Settings, result
+from .._queues.validation import parse
+from .._queues.values import manifest
+from .facts import CHECKS, FIRST, HOLD, PARENT, SECOND, SHARD, TOPOLOGY, TOPOLOGY_NAME
+from .plan import Room, Scenario, Step, room, scenario
+from .status import difference
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from .._common.run import Result, Run
 
-Object = dict[str, t.Any]
 
 INTERVAL = 0.5
 # What pods come from first.
@@ -64,7 +54,7 @@ class PolicyProbe:
         self.kube = run.kube
         self.settings = Settings.of(run.params)
 
-    def run_checks(self) -> list[Object]:
+    def run_checks(self) -> list[JsonObject]:
         """Return the results of all checks, in the order of CHECKS."""
         names = sorted(self.run.params["checks"], key=CHECKS.index)
         if self.run.check_mode:
@@ -73,7 +63,7 @@ class PolicyProbe:
         with own_namespace(self.kube, self.settings.namespace, self.run.deadline, KINDS, self.run.params["namespace_labels"]):
             return [self._check(name, self.run.deadline.share(1 / (len(names) - done))) for done, name in enumerate(names)]
 
-    def _check(self, name: str, deadline: Deadline) -> Object:
+    def _check(self, name: str, deadline: Deadline) -> JsonObject:
         """Run one check in its part of the time; what others do meanwhile decides whether it can be."""
         found = scenario(name, self._room(), self.settings)
         if isinstance(found, str):
@@ -102,7 +92,7 @@ class PolicyProbe:
 
     def _job_gangs(self) -> bool:
         try:
-            return release(scheduler_version(self.kube.list("apps/v1", "Deployment", NAMESPACE))).job_gangs
+            return release(scheduler_version(self.kube.list("apps/v1", "Deployment", KAI_NAMESPACE))).job_gangs
         except TenancyError:
             # A build of one's own.
             return False
@@ -114,7 +104,7 @@ class PolicyProbe:
 
     def _remove_queues(self) -> None:
         """Remove the probe's queues and topology, leaves first; of this run, or of one that was killed."""
-        kinds = [(API_VERSION, KIND, name) for name in (FIRST, SECOND, PARENT)]
+        kinds = [(QUEUE_API_VERSION, QUEUE_KIND, name) for name in (FIRST, SECOND, PARENT)]
         for api_version, kind, name in [*kinds, (*TOPOLOGY, TOPOLOGY_NAME)]:
             if is_owned(self.kube.get(api_version, kind, name)):
                 self.kube.delete(api_version, kind, name)

@@ -14,27 +14,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE, MEMORY_NOTE, RESERVED_GPU_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import held, offered
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE, SUB_GROUP_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import STAY, Settings, make_pod
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import (
-    FIRST,
-    HIGH,
-    HOSTNAME,
-    LEAST_NOTE,
-    LOW,
-    MOST,
-    PARENT,
-    SECOND,
-    TOPOLOGY,
-    TOPOLOGY_NAME,
-    WEIGHTS,
-)
-
-Object = dict[str, t.Any]
+from .._common.names import FRACTION_NOTE, MEMORY_NOTE, POD_GROUP, POD_GROUP_NOTE, RESERVED_GPU_NOTE, SUB_GROUP_LABEL
+from .._common.ownership import OWNED_LABELS, annotations_of
+from .._common.pods import is_ended
+from .._common.values import JsonObject
+from .._nodes.status import held, offered
+from .._probe_kai.plan import STAY, Settings, make_pod
+from .facts import FIRST, HIGH, HOSTNAME, LEAST_NOTE, LOW, MOST, PARENT, SECOND, TOPOLOGY, TOPOLOGY_NAME, WEIGHTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +33,7 @@ class Step:
     :ivar clears: whether what earlier steps created is removed first.
     """
 
-    objects: tuple[Object, ...]
+    objects: tuple[JsonObject, ...]
     running: t.Mapping[str, int]
     nodes: int | None = None
     clears: bool = False
@@ -63,11 +49,11 @@ class Scenario:
 
     name: str
     gpus: int
-    queues: tuple[Object, Object]
+    queues: tuple[JsonObject, JsonObject]
     steps: tuple[Step, ...]
     outcome: str
 
-    def tree(self) -> list[Object]:
+    def tree(self) -> list[JsonObject]:
         """Return the tree of queues, as users write it."""
         children = [{"name": name} | queue for name, queue in zip((FIRST, SECOND), self.queues)]
         return [{"name": PARENT, "gpu": {"quota": self.gpus, "limit": self.gpus}, "children": children}]
@@ -96,7 +82,7 @@ class Room:
         return min(MOST, sum(self.free.values()))
 
 
-def room(nodes: t.Sequence[Object], pods: t.Sequence[Object], settings: Settings) -> Room:
+def room(nodes: t.Sequence[JsonObject], pods: t.Sequence[JsonObject], settings: Settings) -> Room:
     """Return what a cluster has for the probe, as far as its nodes and pods show it.
 
     :arg nodes: those that it may use.
@@ -245,13 +231,13 @@ _SCENARIOS: dict[str, tuple[int, t.Callable[[Room, Settings], Scenario | str]]] 
 }
 
 
-def _pods(settings: Settings, group: str, queue: str, count: int, priority: str = LOW, gpus: int = 1) -> tuple[Object, ...]:
+def _pods(settings: Settings, group: str, queue: str, count: int, priority: str = LOW, gpus: int = 1) -> tuple[JsonObject, ...]:
     return tuple(
         make_pod(settings, f"{group}-{number}", queue, STAY, gpus=gpus, priority=priority) for number in range(1, count + 1)
     )
 
 
-def _job_of(settings: Settings, name: str, count: int) -> Object:
+def _job_of(settings: Settings, name: str, count: int) -> JsonObject:
     """Return a Job whose pods have a GPU each, and have to start together."""
     (pod,) = _pods(settings, name, FIRST, 1)
     template = {"metadata": {"labels": pod["metadata"]["labels"]}, "spec": pod["spec"]}
@@ -260,18 +246,18 @@ def _job_of(settings: Settings, name: str, count: int) -> Object:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-def _labelled(pod: Object, role: str) -> Object:
+def _labelled(pod: JsonObject, role: str) -> JsonObject:
     return pod | {"metadata": pod["metadata"] | {"labels": pod["metadata"]["labels"] | {SUB_GROUP_LABEL: role}}}
 
 
-def _group(settings: Settings, name: str, queue: str, least: int, more: t.Mapping[str, t.Any] | None = None) -> Object:
+def _group(settings: Settings, name: str, queue: str, least: int, more: t.Mapping[str, t.Any] | None = None) -> JsonObject:
     """Return the PodGroup of pods that start together, ``least`` of them."""
     api_version, kind = POD_GROUP
     spec = {"minMember": least, "queue": queue, "priorityClassName": LOW} | dict(more or {})
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": settings.namespace}, "spec": spec}
 
 
-def _members(group: str, pods: t.Iterable[Object]) -> tuple[Object, ...]:
+def _members(group: str, pods: t.Iterable[JsonObject]) -> tuple[JsonObject, ...]:
     """Make pods members of a group; KAI leaves alone what has one."""
     return tuple(
         pod | {"metadata": pod["metadata"] | {"annotations": pod["metadata"]["annotations"] | {POD_GROUP_NOTE: group}}}

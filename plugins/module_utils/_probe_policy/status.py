@@ -10,13 +10,12 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problem
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.plan import Step
+from .._common.pods import pod_problem
+from .._common.values import JsonObject
+from .plan import Step
 
-Object = dict[str, t.Any]
 
-
-def difference(step: Step, pods: t.Iterable[Object]) -> str:
+def difference(step: Step, pods: t.Iterable[JsonObject]) -> str:
     """Return how what runs differs from what has to follow from a step; empty where it does not."""
     running = [pod for pod in pods if _runs(pod)]
     counts = dict.fromkeys(step.running, 0) | collections.Counter(map(_group, running))
@@ -29,11 +28,11 @@ def difference(step: Step, pods: t.Iterable[Object]) -> str:
     return ""
 
 
-def _runs(pod: Object) -> bool:
+def _runs(pod: JsonObject) -> bool:
     return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
-def _group(pod: Object) -> str:
+def _group(pod: JsonObject) -> str:
     return str(pod["metadata"]["name"]).rpartition("-")[0]
 
 
@@ -41,7 +40,7 @@ def _listed(counts: t.Mapping[str, int]) -> str:
     return ", ".join(f"{count} {group}" for group, count in counts.items())
 
 
-def _reasons(pods: t.Iterable[Object]) -> str:
+def _reasons(pods: t.Iterable[JsonObject]) -> str:
     """Return why the first pod that waits does so."""
     waiting = [pod for pod in pods if pod.get("status", {}).get("phase") == "Pending"]
     return next((f"; {problem}" for pod in waiting if (problem := pod_problem(pod))), "")

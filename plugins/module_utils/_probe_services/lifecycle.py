@@ -10,18 +10,18 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.plan import (
+from .._common.errors import TenancyError, WaitTimeout
+from .._common.ownership import is_owned
+from .._common.pods import is_ready, pod_state
+from .._common.values import JsonObject
+from .._common.wait import Deadline, wait_for
+from .._probe.lifecycle import CLEAN_UP, own_namespace
+from .._probe.status import record
+from .plan import (
     EGRESS,
     INGRESS,
     SERVER,
     Check,
-    Object,
     Settings,
     client_in_tenant,
     client_name,
@@ -29,13 +29,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.pl
     host_client_name,
     server,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.status import address_of, outcome
+from .status import address_of, outcome
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 
-def probe(host: Kube, inside: Kube, settings: Settings, checks: t.Sequence[Check], deadline: Deadline) -> list[Object]:
+def probe(host: Kube, inside: Kube, settings: Settings, checks: t.Sequence[Check], deadline: Deadline) -> list[JsonObject]:
     """Return the record of each check.
 
     :arg inside: the tenant's API; ``host``, that of its host cluster.
@@ -50,7 +50,7 @@ class _Probe:
         self._settings = settings
         self._deadline = deadline
 
-    def run(self, checks: t.Sequence[Check]) -> list[Object]:
+    def run(self, checks: t.Sequence[Check]) -> list[JsonObject]:
         egress, ingress = ([check for check in checks if check.direction == direction] for direction in (EGRESS, INGRESS))
         with contextlib.ExitStack() as stack:
             stack.enter_context(own_namespace(self._inside, self._settings.namespace, self._deadline))
@@ -93,7 +93,7 @@ class _Probe:
             raise TenancyError(f"pod {SERVER} was removed by someone else")
         return (pod["status"]["podIP"], "") if is_ready(pod) else (None, pod_state(pod))
 
-    def _records(self, checks: t.Sequence[Check], missing: t.Mapping[Check, str]) -> list[Object]:
+    def _records(self, checks: t.Sequence[Check], missing: t.Mapping[Check, str]) -> list[JsonObject]:
         """Wait until all clients have ended, and return the record of each check."""
         records = {check: record(check.name, "not_tried", reason) for check, reason in missing.items()}
 
@@ -111,14 +111,12 @@ class _Probe:
 
         try:
             wait_for("what the network lets through", ended, self._deadline, interval=0.5)
-        except TenancyError as exc:
-            if "last_seen" not in exc.details:
-                raise
+        except WaitTimeout as exc:
             for check in checks:
                 records.setdefault(check, record(check.name, "failed", exc.message, self._deadline.elapsed()))
         return [records[check] for check in checks]
 
-    def _client(self, check: Check) -> Object | None:
+    def _client(self, check: Check) -> JsonObject | None:
         if check.direction == EGRESS:
             return self._inside.get("v1", "Pod", client_name(check), self._settings.namespace)
         return self._host.get("v1", "Pod", host_client_name(self._settings.tenant, check), check.service["namespace"])

@@ -14,10 +14,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE, pod_spec
-
-Object = dict[str, t.Any]
+from .._common.ownership import OWNED_LABELS
+from .._common.values import JsonObject
+from .._probe.plan import IMAGE, pod_spec
 
 NAME = "kubegpu-services-probe"
 EGRESS, INGRESS = "egress", "ingress"
@@ -36,7 +35,7 @@ class Settings:
     tenant: str
     namespace: str = NAME
     image: str = IMAGE
-    tolerations: tuple[Object, ...] = ()
+    tolerations: tuple[JsonObject, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,7 +65,7 @@ def checks_of(network: t.Mapping[str, t.Any]) -> list[Check]:
     ]
 
 
-def server(settings: Settings, checks: t.Iterable[Check]) -> Object:
+def server(settings: Settings, checks: t.Iterable[Check]) -> JsonObject:
     """Return the tenant's pod that listens at all ports at which the services of some checks may reach it."""
     ports = sorted({port for check in checks for port in check.service["ports"]})
     listen = " && ".join(f"httpd -p {port} -h /tmp" for port in ports)
@@ -78,7 +77,7 @@ def server(settings: Settings, checks: t.Iterable[Check]) -> Object:
     return _pod(settings, SERVER, settings.namespace, spec)
 
 
-def client_in_tenant(settings: Settings, check: Check, address: str) -> Object:
+def client_in_tenant(settings: Settings, check: Check, address: str) -> JsonObject:
     """Return the tenant's pod that has to reach a service.
 
     :arg address: of one of the service's pods.
@@ -86,7 +85,7 @@ def client_in_tenant(settings: Settings, check: Check, address: str) -> Object:
     return _pod(settings, client_name(check), settings.namespace, _client_spec(settings, check, address))
 
 
-def client_on_host(settings: Settings, check: Check, address: str, namespace: Object) -> Object:
+def client_on_host(settings: Settings, check: Check, address: str, namespace: JsonObject) -> JsonObject:
     """Return the pod with a service's namespace and labels that has to reach the tenant's.
 
     Because it has a controller, no other one adopts it; because it is never ready, no Service sends it requests.
@@ -117,7 +116,7 @@ def host_client_name(tenant: str, check: Check) -> str:
     return f"{NAME}-{tenant}-{check.number}"
 
 
-def _client_spec(settings: Settings, check: Check, address: str, readiness: Object | None = None) -> Object:
+def _client_spec(settings: Settings, check: Check, address: str, readiness: JsonObject | None = None) -> JsonObject:
     # Once it is connected, nc runs a program that ends at once: not every busybox has its option -z.
     each = (
         f"tries=0; until said=$(nc -w 2 {address} $port -e true 2>&1); do tries=$((tries + 1)); "
@@ -127,6 +126,6 @@ def _client_spec(settings: Settings, check: Check, address: str, readiness: Obje
     return pod_spec(settings.image, script, **({"readinessProbe": readiness} if readiness else {})) | {"restartPolicy": "Never"}
 
 
-def _pod(settings: Settings, name: str, namespace: str, spec: Object) -> Object:
+def _pod(settings: Settings, name: str, namespace: str, spec: JsonObject) -> JsonObject:
     placed = {"tolerations": list(settings.tolerations)}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec | placed}

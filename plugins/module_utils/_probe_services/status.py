@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_services.plan import EGRESS, Check, Object
+from .._common.ownership import labels_of
+from .._common.pods import is_ready, pod_state
+from .._common.values import JsonObject
+from .._probe.status import termination_message
+from .plan import EGRESS, Check
 
 
-def address_of(service: t.Mapping[str, t.Any], pods: t.Iterable[Object]) -> str:
+def address_of(service: t.Mapping[str, t.Any], pods: t.Iterable[JsonObject]) -> str:
     """Return the address of the first ready pod of a service; empty where it has none.
 
     Those on their node's own network are left out: the rules of a network policy for pods do not hold for them.
@@ -30,7 +31,7 @@ def address_of(service: t.Mapping[str, t.Any], pods: t.Iterable[Object]) -> str:
     return str(ready[min(ready)]) if ready else ""
 
 
-def outcome(check: Check, pod: Object | None) -> tuple[str | None, str]:
+def outcome(check: Check, pod: JsonObject | None) -> tuple[str | None, str]:
     """Return verdict and reason for the client of a check; no verdict while it is not known."""
     if pod is None:
         return "failed", "the probe's pod was removed by someone else"

@@ -9,38 +9,25 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector, with_labels
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import concluded
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import (
-    ACCEPTED,
-    FAILED,
-    LOST_RESERVATION,
-    NOT_TRIED,
-    POD_GROUP,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Settings, result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import (
-    CHECKS,
-    NO_QUEUE,
-    Check,
-    make_check,
-    shortage,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.status import Seen, Verdict, judge, judge_refusal
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import namespace_of
+from .._common.errors import TenancyError, WaitTimeout
+from .._common.names import POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, namespace_of
+from .._common.pods import pod_state
+from .._common.values import JsonObject
+from .._common.wait import Deadline, wait_for
+from .._nodes.status import node_selector, with_labels
+from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
+from .._probe.status import concluded
+from .._probe_kai.facts import ACCEPTED, FAILED, LOST_RESERVATION, NOT_TRIED
+from .._probe_kai.plan import Settings, result
+from .._queues.validation import parse
+from .._queues.values import leaves
+from .plan import CHECKS, NO_QUEUE, Check, make_check, shortage
+from .status import Seen, Verdict, judge, judge_refusal
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Result, Run
 
-Object = dict[str, t.Any]
 
 INTERVAL = 0.5
 
@@ -65,7 +52,7 @@ class SharedProbe:
         self.home = namespace_of(self.tenant)
         self.settings = Settings.of(params)
 
-    def run_checks(self) -> list[Object]:
+    def run_checks(self) -> list[JsonObject]:
         """Return the results of the checks, in the order of CHECKS."""
         names = sorted(self.run.params["checks"], key=CHECKS.index)
         queue = next((queue.name for queue in leaves(parse(self.run.params["queues"]))), "")
@@ -82,7 +69,7 @@ class SharedProbe:
                 empty_namespace(inside, self.settings.namespace, self.run.deadline.extended(CLEAN_UP))
         return results
 
-    def _check(self, inside: Kube, check: Check, deadline: Deadline) -> Object:
+    def _check(self, inside: Kube, check: Check, deadline: Deadline) -> JsonObject:
         if reason := self._shortage(check):
             return result(check.name, check.queue, NOT_TRIED, reason)
         began, verdict = deadline.clock(), FAILED
@@ -101,9 +88,11 @@ class SharedProbe:
         host = self.run.kube
         nodes = with_labels(host.list("v1", "Node"), node_selector(self.tenant))
         quotas = host.list("v1", "ResourceQuota", self.home)
-        return shortage(check, self.settings.gpu_resource, nodes, host.list("v1", "Pod"), host.list(API_VERSION, KIND), quotas)
+        return shortage(
+            check, self.settings.gpu_resource, nodes, host.list("v1", "Pod"), host.list(QUEUE_API_VERSION, QUEUE_KIND), quotas
+        )
 
-    def _start(self, inside: Kube, pod: Object, deadline: Deadline) -> None:
+    def _start(self, inside: Kube, pod: JsonObject, deadline: Deadline) -> None:
         """Create a pod and wait until it runs: binding another one at once can cost a shared GPU its reservation (#1103)."""
         name = pod["metadata"]["name"]
         inside.create(pod)
@@ -142,7 +131,7 @@ class SharedProbe:
         try:
             verdict, reason = wait_for("what both clusters show of the pods", decided, deadline, INTERVAL)
         except TenancyError as exc:
-            lost = "is reserved by no pod" in str(exc.details.get("last_seen"))
+            lost = isinstance(exc, WaitTimeout) and "is reserved by no pod" in exc.last_seen
             accepted = lost and LOST_RESERVATION in self.run.params["accept_hazards"]
             return (ACCEPTED if accepted else FAILED), f"{exc.message}{f' ({LOST_RESERVATION})' if lost else ''}"
         return str(verdict), reason

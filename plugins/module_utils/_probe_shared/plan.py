@@ -10,23 +10,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import VISIBLE_DEVICES
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import FRACTION_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import pod_spec
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (
-    STAY,
-    Capacity,
-    Settings,
-    allocated,
-    free_gpus,
-    make_pod,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import GPU_QUOTA
-
-Object = dict[str, t.Any]
+from .._admission.facts import VISIBLE_DEVICES
+from .._common.names import FRACTION_NOTE, QUEUE_LABEL
+from .._common.quantity import quantity
+from .._common.values import JsonObject
+from .._probe.plan import pod_spec
+from .._probe_kai.plan import STAY, Capacity, Settings, allocated, free_gpus, make_pod
+from .._queues.values import from_live
+from .._vcluster.facts import GPU_QUOTA
 
 QUEUE, DEVICES, GPU, FRACTION = "queue", "devices", "gpu", "fraction"
 CHECKS = (QUEUE, DEVICES, GPU, FRACTION)
@@ -46,7 +37,7 @@ class Check:
 
     name: str
     queue: str
-    pods: tuple[Object, ...]
+    pods: tuple[JsonObject, ...]
     refused_for: str = ""
 
     @property
@@ -67,7 +58,7 @@ def make_check(name: str, queue: str, settings: Settings) -> Check:
     return Check(name, queue, tuple(halves))
 
 
-def _pod_that_names_all_devices(settings: Settings) -> Object:
+def _pod_that_names_all_devices(settings: Settings) -> JsonObject:
     """Return a pod that any tenant's default scheduler places, so that what it says of devices is all that can be refused."""
     spec = pod_spec(settings.image, STAY, env=[{"name": VISIBLE_DEVICES, "value": "all"}])
     metadata = {"name": "devices-1", "namespace": settings.namespace}
@@ -77,10 +68,10 @@ def _pod_that_names_all_devices(settings: Settings) -> Object:
 def shortage(
     check: Check,
     resource: str,
-    nodes: t.Sequence[Object],
-    pods: t.Sequence[Object],
-    queues: t.Sequence[Object],
-    quotas: t.Sequence[Object],
+    nodes: t.Sequence[JsonObject],
+    pods: t.Sequence[JsonObject],
+    queues: t.Sequence[JsonObject],
+    quotas: t.Sequence[JsonObject],
 ) -> str:
     """Return why a check cannot be tried; empty where it can.
 

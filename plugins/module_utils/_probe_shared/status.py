@@ -11,15 +11,14 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import RESERVATION_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import GPU_GROUP_LABEL, GPU_UUID, RESERVED_GPU_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import FAILED, PASSED, POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.plan import DEVICES, FRACTION, QUEUE, Check
+from .._common.names import GPU_GROUP_LABEL, GPU_UUID, POD_GROUP_NOTE, RESERVATION_NAMESPACE, RESERVED_GPU_NOTE
+from .._common.ownership import annotations_of, labels_of
+from .._common.pods import pod_state
+from .._common.synced import synced_from, virtual_name
+from .._common.values import JsonObject
+from .._probe_kai.facts import FAILED, PASSED
+from .plan import DEVICES, FRACTION, QUEUE, Check
 
-Object = dict[str, t.Any]
 Verdict: t.TypeAlias = "tuple[str | None, str]"
 
 _UUID = re.compile(GPU_UUID)
@@ -36,13 +35,13 @@ class Seen:
     :ivar queues: of the pod groups in the tenant's namespace there, by the group's name.
     """
 
-    inside: t.Mapping[str, Object]
+    inside: t.Mapping[str, JsonObject]
     logs: t.Mapping[str, str]
-    on_host: t.Sequence[Object]
+    on_host: t.Sequence[JsonObject]
     queues: t.Mapping[str, str]
 
 
-def synced(pods: t.Iterable[Object], namespace: str, home: str) -> dict[str, Object]:
+def synced(pods: t.Iterable[JsonObject], namespace: str, home: str) -> dict[str, JsonObject]:
     """Return the host's pods of a namespace of a tenant, by their names there.
 
     :arg home: the tenant's namespace on the host.
@@ -91,7 +90,9 @@ def judge(check: Check, seen: Seen, namespace: str, home: str, scheduler: str) -
     return PASSED, f"half of {held} each, reserved by {RESERVATION_NAMESPACE}; in queue {check.queue} on the host cluster"
 
 
-def judge_refusal(check: Check, on_host: t.Iterable[Object], events: t.Iterable[Object], namespace: str, home: str) -> Verdict:
+def judge_refusal(
+    check: Check, on_host: t.Iterable[JsonObject], events: t.Iterable[JsonObject], namespace: str, home: str
+) -> Verdict:
     """Return the verdict on a pod that a policy has to refuse; None while it is not known.
 
     :arg events: of the probe's namespace in the tenant.
@@ -107,7 +108,7 @@ def judge_refusal(check: Check, on_host: t.Iterable[Object], events: t.Iterable[
     return None, f"pod {name} is not on the host cluster, and no event in the tenant says why"
 
 
-def _others(pod: Object, own: t.Sequence[Object], on_host: t.Iterable[Object]) -> bool:
+def _others(pod: JsonObject, own: t.Sequence[JsonObject], on_host: t.Iterable[JsonObject]) -> bool:
     """Tell whether pods that are not the probe's share the GPU of a pod."""
     group = labels_of(pod).get(GPU_GROUP_LABEL)
     uids = {one["metadata"]["uid"] for one in own}
@@ -119,7 +120,7 @@ def _others(pod: Object, own: t.Sequence[Object], on_host: t.Iterable[Object]) -
     )
 
 
-def _on_host(name: str, pod: Object | None, check: Check, seen: Seen, scheduler: str) -> Verdict | None:
+def _on_host(name: str, pod: JsonObject | None, check: Check, seen: Seen, scheduler: str) -> Verdict | None:
     """Return what is wrong with a pod on the host; None where nothing is."""
     if pod is None:
         return None, f"pod {name} is not on the host cluster yet"
@@ -131,7 +132,7 @@ def _on_host(name: str, pod: Object | None, check: Check, seen: Seen, scheduler:
     return None if queue == check.queue else (FAILED, f"pod {name} is in queue {queue} on the host cluster, not in {check.queue}")
 
 
-def _unreserved(pod: Object, uuid: str, on_host: t.Iterable[Object]) -> str:
+def _unreserved(pod: JsonObject, uuid: str, on_host: t.Iterable[JsonObject]) -> str:
     """Return that no reservation pod holds the GPU for the group of a pod; empty where one does."""
     group = labels_of(pod).get(GPU_GROUP_LABEL)
     for other in on_host:

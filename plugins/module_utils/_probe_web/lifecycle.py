@@ -10,22 +10,23 @@ from __future__ import annotations
 import secrets
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import PODS, own_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import Object, Settings, manifests
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.status import foreign_schedulers, outcome
+from .._common.errors import WaitTimeout
+from .._common.values import JsonObject
+from .._common.wait import Deadline, wait_for
+from .._probe.lifecycle import PODS, own_namespace
+from .._probe.status import record
+from .plan import Settings, manifests
+from .status import foreign_schedulers, outcome
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
 CHECKS = ("page", "scheduler")
 # What pods come from in the probe's namespace.
 KINDS = (("apps/v1", "Deployment"), *PODS)
 
 
-def probe(kube: Kube, settings: Settings, deadline: Deadline) -> list[Object]:
+def probe(kube: Kube, settings: Settings, deadline: Deadline) -> list[JsonObject]:
     """Serve a page, fetch it, and return the record of each of CHECKS."""
     token = secrets.token_hex(16)
 
@@ -38,9 +39,7 @@ def probe(kube: Kube, settings: Settings, deadline: Deadline) -> list[Object]:
             kube.create(manifest)
         try:
             verdict, reason = wait_for("the web page", observe, deadline, interval=0.5)
-        except TenancyError as exc:
-            if "last_seen" not in exc.details:
-                raise
+        except WaitTimeout as exc:
             verdict, reason = "failed", exc.message
         foreign = foreign_schedulers(kube.list("v1", "Pod", settings.namespace), settings.scheduler_name)
         seconds = deadline.elapsed()

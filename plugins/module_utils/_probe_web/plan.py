@@ -8,12 +8,10 @@
 from __future__ import annotations
 
 import dataclasses
-import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import IMAGE, page_spec, pod_spec
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
-
-Object = dict[str, t.Any]
+from .._common.names import QUEUE_LABEL
+from .._common.values import JsonObject
+from .._probe.plan import IMAGE, page_spec, pod_spec
 
 NAME = "kubegpu-web-probe"
 SCHEDULER = "default-scheduler"
@@ -32,10 +30,10 @@ class Settings:
     image: str = IMAGE
     scheduler_name: str = SCHEDULER
     queue: str = ""
-    tolerations: tuple[Object, ...] = ()
+    tolerations: tuple[JsonObject, ...] = ()
 
 
-def manifests(settings: Settings, token: str, seconds: int) -> list[Object]:
+def manifests(settings: Settings, token: str, seconds: int) -> list[JsonObject]:
     """Return Deployment and Service of the page, and the pod that fetches it.
 
     :arg token: the text of the page.

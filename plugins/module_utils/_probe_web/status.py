@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import termination_message
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_web.plan import NAME, SCHEDULER, Object
+from .._common.pods import is_ready, pod_state
+from .._common.values import JsonObject
+from .._probe.status import termination_message
+from .plan import NAME, SCHEDULER
 
 
-def outcome(pods: list[Object], token: str) -> tuple[str | None, str]:
+def outcome(pods: list[JsonObject], token: str) -> tuple[str | None, str]:
     """Return ("passed" or "failed", reason) once the client has ended; before that (None, the state of what is awaited).
 
     :arg token: the text of the page.
@@ -33,6 +34,6 @@ def outcome(pods: list[Object], token: str) -> tuple[str | None, str]:
     return "failed", "; ".join([f"the client could not fetch the page: {message or pod_state(client)}", *others])
 
 
-def foreign_schedulers(pods: list[Object], wanted: str) -> list[str]:
+def foreign_schedulers(pods: list[JsonObject], wanted: str) -> list[str]:
     """Return the schedulers other than the wanted one that the pods name."""
     return sorted({pod["spec"].get("schedulerName", SCHEDULER) for pod in pods} - {wanted})

@@ -10,16 +10,8 @@ Source: deployments/kai-scheduler/crds/scheduling.run.ai_queues.yaml of kai-sche
 
 from __future__ import annotations
 
-import typing as t
+from .._common.names import DEFAULT_QUEUE
 
-Object = dict[str, t.Any]
-
-API_VERSION = "scheduling.run.ai/v2"
-KIND = "Queue"
-# Label of pods; its value is the name of a queue.
-QUEUE_LABEL = "kai.scheduler/queue"
-# Where KAI puts the work of pods without that label.
-DEFAULT_QUEUE = "default-queue"
 # What its chart brings along.
 DEFAULT_QUEUES = frozenset({DEFAULT_QUEUE, "default-parent-queue"})
 

@@ -11,20 +11,17 @@ import functools
 import itertools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import when_webhook_answers
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import Change, plan, pods_in_use
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import (
-    overcommitted_quotas,
-    refuse_queues_in_use,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue
+from .._common.errors import refuse
+from .._common.names import QUEUE_API_VERSION, QUEUE_KIND
+from .._common.parallel import concurrently
+from .._common.wait import when_webhook_answers
+from .plan import Change, plan, pods_in_use
+from .validation import overcommitted_quotas, refuse_queues_in_use
+from .values import Queue
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Run
 
 
 def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:
@@ -39,7 +36,7 @@ def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:
             refuse(overcommitted)
         for warning in overcommitted:
             run.warn(warning)
-    changes = plan(wanted, kube.list(API_VERSION, KIND), params["state"], params["remove_foreign"])
+    changes = plan(wanted, kube.list(QUEUE_API_VERSION, QUEUE_KIND), params["state"], params["remove_foreign"])
     doomed = [change.name for change in changes if change.verb == "delete"]
     if doomed and not params["force"]:
         refuse_queues_in_use(pods_in_use(doomed, kube.list("v1", "Pod"), params["scheduler_name"]))
@@ -72,6 +69,6 @@ def _write(kube: Kube, change: Change) -> None:
     if change.verb == "create":
         kube.create(change.body)
     elif change.verb == "update":
-        kube.patch(API_VERSION, KIND, change.name, change.body)
+        kube.patch(QUEUE_API_VERSION, QUEUE_KIND, change.name, change.body)
     else:
-        kube.delete(API_VERSION, KIND, change.name)
+        kube.delete(QUEUE_API_VERSION, QUEUE_KIND, change.name)

@@ -10,27 +10,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MANAGER,
-    OWNED_LABELS,
-    is_owned,
-    labels_of,
-    last_write,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL, Object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
-    Queue,
-    fields,
-    from_live,
-    levels,
-    manifest,
-    path_of,
-    spec_of,
-)
+from .._common.errors import TenancyError
+from .._common.names import DEFAULT_QUEUE, QUEUE_LABEL
+from .._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of, last_write
+from .._common.pods import is_ended
+from .._common.text import shown
+from .._common.values import JsonObject, Write
+from .values import Queue, fields, from_live, levels, manifest, path_of, spec_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,9 +32,9 @@ class Change:
 
     verb: str
     name: str
-    before: Object
-    after: Object
-    body: Object
+    before: JsonObject
+    after: JsonObject
+    body: JsonObject
     level: int
     write: Write | None = None
 
@@ -66,7 +52,7 @@ def _said(value: t.Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def plan(wanted: dict[str, Queue], live: t.Iterable[Object], state: str, remove_foreign: bool = False) -> list[Change]:
+def plan(wanted: dict[str, Queue], live: t.Iterable[JsonObject], state: str, remove_foreign: bool = False) -> list[Change]:
     """Return the writes that are needed, in an order that is safe: parents first, then deletions, leaves first.
 
     :arg live: Queue objects of the cluster.
@@ -95,7 +81,7 @@ def plan(wanted: dict[str, Queue], live: t.Iterable[Object], state: str, remove_
     return [write for write in writes if write and state != "absent"] + leaves_first
 
 
-def _write(queue: Queue, live: Object | None, level: int) -> Change | None:
+def _write(queue: Queue, live: JsonObject | None, level: int) -> Change | None:
     """Return the creation or the update that a queue needs; None where it is as wanted."""
     body, after = manifest(queue), fields(queue.spec)
     if live is None:
@@ -116,20 +102,20 @@ def _path(key: str) -> tuple[str, ...]:
     return ("metadata", "labels", *OWNED_LABELS) if key == "owner" else ("spec", *path_of(key))
 
 
-def _shown(live: Object) -> Object:
+def _shown(live: JsonObject) -> JsonObject:
     return _legible(_without_none(fields(spec_of(live))))
 
 
-def _legible(values: Object) -> Object:
+def _legible(values: JsonObject) -> JsonObject:
     """Return what a queue says as others may read it: in a virtual cluster its administrator writes any text."""
     return {key: shown(value) if isinstance(value, str) else value for key, value in values.items()}
 
 
-def _without_none(values: Object) -> Object:
+def _without_none(values: JsonObject) -> JsonObject:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def pods_in_use(names: t.Collection[str], pods: t.Iterable[Object], scheduler: str) -> dict[str, list[str]]:
+def pods_in_use(names: t.Collection[str], pods: t.Iterable[JsonObject], scheduler: str) -> dict[str, list[str]]:
     """Return the pods that have not ended, as namespace/name, by queue, for these queues.
 
     :arg scheduler: pods that name it but no queue are work of the default queue.

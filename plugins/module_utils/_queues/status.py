@@ -11,19 +11,13 @@ import collections
 import decimal
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST, quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import AMOUNTS, RESOURCES, TEXTS, Object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
-    fields,
-    from_live,
-    levels,
-    readable,
-    spec_of,
-    used_to_users,
-)
+from .._common.ownership import is_owned
+from .._common.parties import Unread, each
+from .._common.quantity import MOST, quantity
+from .._common.text import shown
+from .._common.values import JsonObject
+from .facts import AMOUNTS, RESOURCES, TEXTS
+from .values import fields, from_live, levels, readable, spec_of, used_to_users
 
 # Keys of the overview, and the status' names for them.
 _USES = {"allocated": "allocated", "allocated_non_preemptible": "allocatedNonPreemptible", "requested": "requested"}
@@ -33,7 +27,7 @@ _USES = {"allocated": "allocated", "allocated_non_preemptible": "allocatedNonPre
 _DEEPEST = 20
 
 
-def counted(objects: t.Iterable[Object], pod_groups: t.Iterable[Object]) -> tuple[list[Object], list[Unread]]:
+def counted(objects: t.Iterable[JsonObject], pod_groups: t.Iterable[JsonObject]) -> tuple[list[JsonObject], list[Unread]]:
     """Return live queues with what the pod groups in them and below them use as their status, and what could not be read.
 
     The status that KAI Scheduler writes leaves out pod groups without a label for the queue, such as those of Deployments with v0.12.0, though
@@ -57,11 +51,11 @@ def counted(objects: t.Iterable[Object], pod_groups: t.Iterable[Object]) -> tupl
     return [item | {"status": use[item["metadata"]["name"]]} for item in queues], [*unread, *more]
 
 
-def _group_name(group: Object) -> str:
+def _group_name(group: JsonObject) -> str:
     return f"pod group {group['metadata'].get('namespace', '')}/{group['metadata']['name']}"
 
 
-def _use(group: Object) -> tuple[str, dict[str, dict[str, decimal.Decimal]]]:
+def _use(group: JsonObject) -> tuple[str, dict[str, dict[str, decimal.Decimal]]]:
     """Return a pod group's queue, and what it uses of it.
 
     :raises ValueError: and others, where it has not the form of a PodGroup.
@@ -79,7 +73,7 @@ def _add(to: t.Mapping[str, dict[str, decimal.Decimal]], amounts: t.Mapping[str,
             to[field][resource] = min(to[field][resource] + amount, decimal.Decimal(MOST))
 
 
-def overview(objects: t.Iterable[Object], gpu_resource: str) -> list[Object]:
+def overview(objects: t.Iterable[JsonObject], gpu_resource: str) -> list[JsonObject]:
     """Return live queues as a tree like the one users write, with their use in the same units.
 
     :arg objects: as ``counted`` or ``readable`` returned them.
@@ -88,7 +82,7 @@ def overview(objects: t.Iterable[Object], gpu_resource: str) -> list[Object]:
     live = {item["metadata"]["name"]: item for item in objects}
     order = levels(from_live(live.values()))
     rows = {name: _row(item, gpu_resource) for name, item in sorted(live.items())}
-    roots: list[Object] = []
+    roots: list[JsonObject] = []
     for name, row in rows.items():
         parent = str(spec_of(live[name]).get("parentQueue") or "")
         # The scheduler ignores a queue whose parent does not exist, or that is above itself; it is shown all the same.
@@ -97,9 +91,9 @@ def overview(objects: t.Iterable[Object], gpu_resource: str) -> list[Object]:
     return roots
 
 
-def _row(item: Object, gpu_resource: str) -> Object:
+def _row(item: JsonObject, gpu_resource: str) -> JsonObject:
     said, status = fields(spec_of(item)), item.get("status") or {}
-    row: Object = {"name": shown(item["metadata"]["name"]), "owned": is_owned(item), "priority": said["priority"]}
+    row: JsonObject = {"name": shown(item["metadata"]["name"]), "owned": is_owned(item), "priority": said["priority"]}
     row |= {key: None if said[key] is None else shown(said[key]) for key in ("parent", *TEXTS)}
     for resource in RESOURCES:
         row[resource] = {key: said[f"{resource}.{key}"] for key in AMOUNTS}

@@ -10,28 +10,15 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import DEEPEST, depth
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import named, said
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import (
-    AMOUNTS,
-    DEFAULT_PRIORITY,
-    DEFAULTS,
-    KEYS,
-    RESOURCES,
-    TEXTS,
-    Object,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
-    Queue,
-    children_of,
-    leaves,
-    to_api,
-    to_users,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import levels as levels_of
+from .._common.documents import DEEPEST, depth
+from .._common.errors import Refused, refuse
+from .._common.quantity import MOST
+from .._common.schema import named, said
+from .._common.text import shown
+from .._common.values import JsonObject
+from .facts import AMOUNTS, DEFAULT_PRIORITY, DEFAULTS, KEYS, RESOURCES, TEXTS
+from .values import Queue, children_of, leaves, to_api, to_users
+from .values import levels as levels_of
 
 # A queue's name is also the value of the label kai.scheduler/queue on pods, so it is as short as one.
 _NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -44,7 +31,7 @@ def parse(data: t.Any, levels: int | None = None, version: str = "this release")
     :arg data: as users write it, of any type.
     :arg levels: how many levels the release schedules, exactly; None for any number.
     :arg version: of that release, for messages.
-    :raises TenancyError: with everything that is wrong, one line each, also as the list ``problems`` in its details.
+    :raises Refused: with everything that is wrong, one line each.
     """
     if depth(data) > DEEPEST:
         refuse([f"queues: are nested more than {DEEPEST} deep, or hold themselves."])
@@ -88,8 +75,8 @@ def _collect(data: t.Any, parent: str | None, path: str, queues: dict[str, Queue
             _collect(item["children"], name, f"{here}.children", queues, problems)
 
 
-def _spec(item: Object, parent: str | None, path: str, problems: list[str]) -> Object:
-    spec: Object = {"parentQueue": parent, "priority": item.get("priority", DEFAULT_PRIORITY)}
+def _spec(item: JsonObject, parent: str | None, path: str, problems: list[str]) -> JsonObject:
+    spec: JsonObject = {"parentQueue": parent, "priority": item.get("priority", DEFAULT_PRIORITY)}
     if isinstance(spec["priority"], bool) or not isinstance(spec["priority"], int) or not 0 <= spec["priority"] < MOST:
         problems.append(f"{path}.priority: must be a whole number from 0, below 2^63, not {said(spec['priority'])}.")
     for key, field in TEXTS.items():
@@ -102,13 +89,13 @@ def _spec(item: Object, parent: str | None, path: str, problems: list[str]) -> O
     return spec
 
 
-def _resource(resource: str, given: t.Any, path: str, problems: list[str]) -> Object:
+def _resource(resource: str, given: t.Any, path: str, problems: list[str]) -> JsonObject:
     if not isinstance(given, dict):
         problems.append(f"{path}: must be a dictionary of {', '.join(AMOUNTS)}, not {said(given)}.")
         given = {}
     unknown = sorted(named(key) for key in given.keys() - AMOUNTS.keys())
     problems += [f"{path}.{key}: unknown key. Allowed: {', '.join(AMOUNTS)}." for key in unknown]
-    amounts: Object = {}
+    amounts: JsonObject = {}
     for key, field in AMOUNTS.items():
         amounts[field] = DEFAULTS[resource][key]
         try:
@@ -186,7 +173,7 @@ def overcommitted_quotas(queues: t.Mapping[str, Queue]) -> list[str]:
     return problems
 
 
-def without_gpu_quota(data: t.Sequence[Object]) -> list[str]:
+def without_gpu_quota(data: t.Sequence[JsonObject]) -> list[str]:
     """Return the names of the queues whose GPU quota is 0 because none is written, and whose pods may have GPUs.
 
     Pods that may not be preempted wait there for ever.
@@ -214,4 +201,4 @@ def refuse_queues_in_use(pods: t.Mapping[str, list[str]]) -> None:
     ]
     if problems:
         advice = "End them first, or remove the queues all the same with force."
-        raise TenancyError("\n".join([*problems, advice]), problems=problems)
+        raise Refused("\n".join([*problems, advice]), problems=problems)

@@ -16,20 +16,12 @@ import decimal
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import MOST, number, plain, quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import (
-    AMOUNTS,
-    API_VERSION,
-    DEFAULT_PRIORITY,
-    DEFAULTS,
-    KIND,
-    RESOURCES,
-    TEXTS,
-    UNLIMITED,
-    Object,
-)
+from .._common.names import QUEUE_API_VERSION, QUEUE_KIND
+from .._common.ownership import OWNED_LABELS
+from .._common.parties import Unread, each
+from .._common.quantity import MOST, number, plain, quantity
+from .._common.values import JsonObject
+from .facts import AMOUNTS, DEFAULT_PRIORITY, DEFAULTS, RESOURCES, TEXTS, UNLIMITED
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)")
 # A number of JSON that is small has a power of ten: 0.00001 is 1e-05.
@@ -50,7 +42,7 @@ class Queue:
 
     name: str
     parent: str | None
-    spec: Object
+    spec: JsonObject
 
 
 # --- the tree ------------------------------------------------------------------------------------------------------
@@ -99,7 +91,7 @@ def children_of(queues: t.Mapping[str, Queue]) -> dict[str | None, list[Queue]]:
 # --- objects of the API --------------------------------------------------------------------------------------------
 
 
-def readable(objects: t.Iterable[Object]) -> tuple[list[Object], list[Unread]]:
+def readable(objects: t.Iterable[JsonObject]) -> tuple[list[JsonObject], list[Unread]]:
     """Return the objects that have the form of a Queue, and why the others have not.
 
     In a virtual cluster its administrator decides what the API serves as a Queue.
@@ -107,7 +99,7 @@ def readable(objects: t.Iterable[Object]) -> tuple[list[Object], list[Unread]]:
     return each(objects, lambda item: f"queue {item['metadata']['name']}", _checked)
 
 
-def _checked(item: Object) -> Object:
+def _checked(item: JsonObject) -> JsonObject:
     """Return an object of the form of a Queue.
 
     :raises ValueError: where it has another one.
@@ -136,26 +128,31 @@ def _require(right: bool, otherwise: str) -> None:
         raise ValueError(otherwise)
 
 
-def from_live(objects: t.Iterable[Object]) -> dict[str, Queue]:
+def from_live(objects: t.Iterable[JsonObject]) -> dict[str, Queue]:
     """Return objects of the API as queues, by name."""
     queues = (Queue(item["metadata"]["name"], spec_of(item).get("parentQueue") or None, spec_of(item)) for item in objects)
     return {queue.name: queue for queue in queues}
 
 
-def spec_of(item: Object) -> Object:
+def spec_of(item: JsonObject) -> JsonObject:
     """Return an object's spec; empty where it has none."""
     return item.get("spec") or {}
 
 
-def manifest(queue: Queue) -> Object:
+def manifest(queue: Queue) -> JsonObject:
     """Return the object of the API for a queue that is wanted."""
     spec = {key: value for key, value in queue.spec.items() if value is not None}
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": queue.name, "labels": dict(OWNED_LABELS)}, "spec": spec}
+    return {
+        "apiVersion": QUEUE_API_VERSION,
+        "kind": QUEUE_KIND,
+        "metadata": {"name": queue.name, "labels": dict(OWNED_LABELS)},
+        "spec": spec,
+    }
 
 
-def fields(spec: Object) -> Object:
+def fields(spec: JsonObject) -> JsonObject:
     """Return what a spec says by the keys and in the units that users write, as ``gpu.limit``; None for what is omitted."""
-    said: Object = {"parent": spec.get("parentQueue"), "priority": spec.get("priority", DEFAULT_PRIORITY)}
+    said: JsonObject = {"parent": spec.get("parentQueue"), "priority": spec.get("priority", DEFAULT_PRIORITY)}
     said |= {key: spec.get(field) for key, field in TEXTS.items()}
     for resource in RESOURCES:
         amounts = (spec.get("resources") or {}).get(resource) or {}
@@ -174,10 +171,10 @@ def path_of(key: str) -> tuple[str, ...]:
     return (({"parent": "parentQueue"} | TEXTS).get(key, key),)
 
 
-def written(queue: Queue) -> Object:
+def written(queue: Queue) -> JsonObject:
     """Return a queue as the module kai_queues takes it, with its parent, without what is as by default."""
     shown = fields(queue.spec)
-    row: Object = {"name": queue.name} | {key: shown[key] for key in ("parent", *TEXTS) if shown[key] is not None}
+    row: JsonObject = {"name": queue.name} | {key: shown[key] for key in ("parent", *TEXTS) if shown[key] is not None}
     if shown["priority"] != DEFAULT_PRIORITY:
         row["priority"] = shown["priority"]
     for resource in RESOURCES:

@@ -13,27 +13,18 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import is_owned
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digested
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE, shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change as Difference
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge, differences
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import upgrade_notes
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values, without_migration
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import from_live, written
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
-    CHANGE,
-    FORMAT,
-    HOLD,
-    PROMOTE,
-    SCHEDULER,
-    VERDICT,
-)
-
-Data = dict[str, t.Any]
+from .._common.ownership import is_owned
+from .._common.schema import Problems, plain
+from .._common.secrets import digested
+from .._common.text import LONGEST_LINE, shown
+from .._common.values import Change as Difference
+from .._common.values import JsonObject, Values, deep_merge, differences
+from .._kai.facts import upgrade_notes
+from .._kai.validation import release
+from .._kai.values import chart_values, without_migration
+from .._queues.validation import parse
+from .._queues.values import from_live, written
+from .facts import CHANGE, FORMAT, HOLD, PROMOTE, SCHEDULER, VERDICT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +37,7 @@ class Configuration:
 
     version: str
     values: Values
-    queues: dict[str, Data]
+    queues: dict[str, JsonObject]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,16 +59,16 @@ class Change:
         return _differences(self.before, self.after)
 
     @classmethod
-    def of(cls, data: Data) -> Change:
+    def of(cls, data: JsonObject) -> Change:
         """Return what facts.CHANGE says."""
         return cls(Configuration(**data["from"]), Configuration(**data["to"]))
 
-    def data(self) -> Data:
+    def data(self) -> JsonObject:
         """Return it as plain data, as facts.CHANGE has it."""
         return {"name": self.name, "from": dataclasses.asdict(self.before), "to": dataclasses.asdict(self.after)}
 
 
-def wanted(given: t.Any, path: str, queues: t.Sequence[Data]) -> Configuration:
+def wanted(given: t.Any, path: str, queues: t.Sequence[JsonObject]) -> Configuration:
     """Return a configuration as users write it, by the keys of facts.SCHEDULER.
 
     :arg queues: those that it has where it names none.
@@ -99,7 +90,7 @@ def not_played(change: Change) -> list[str]:
     return [f"Not played, as a trace brings its groups: {note}." for note in upgrade_notes(before, after, regroups=True)]
 
 
-def live(version: str, values: Values, queues: t.Iterable[Data]) -> Configuration:
+def live(version: str, values: Values, queues: t.Iterable[JsonObject]) -> Configuration:
     """Return what a cluster has.
 
     :arg queues: Queue objects of the cluster.
@@ -108,7 +99,7 @@ def live(version: str, values: Values, queues: t.Iterable[Data]) -> Configuratio
     return Configuration(version, digested(without_migration(values)), rows)
 
 
-def kept(queues: t.Iterable[Data]) -> dict[str, Data]:
+def kept(queues: t.Iterable[JsonObject]) -> dict[str, JsonObject]:
     """Return the queues of a cluster that stay whatever is asked for, because they are somebody else's."""
     return {name: written(queue) for name, queue in from_live(item for item in queues if not is_owned(item)).items()}
 
@@ -122,7 +113,7 @@ class Gate:
     :ivar accepted: names of changes that may be made although their verdict is hold.
     """
 
-    verdicts: t.Sequence[Data]
+    verdicts: t.Sequence[JsonObject]
     most: datetime.timedelta
     accepted: t.Collection[str]
 
@@ -152,7 +143,7 @@ class Gate:
         return shown(f"{text} The nearest, {nearest}, differs in {', '.join(map(shown, paths[:5]))}{more}.", LONGEST_LINE)
 
 
-def covers(rehearsed: Data, change: Change) -> bool:
+def covers(rehearsed: JsonObject, change: Change) -> bool:
     """Tell whether a rehearsed change leads to the same, from where the cluster is.
 
     A run that was ended in the middle leaves parts of a cluster as they are to be: those are covered, too.
@@ -176,7 +167,7 @@ def covers(rehearsed: Data, change: Change) -> bool:
 _KINDS: dict[str, type] = {"version": str, "values": dict, "queues": dict}
 
 
-def parse_verdict(given: t.Any, path: str) -> Data:
+def parse_verdict(given: t.Any, path: str) -> JsonObject:
     """Return a verdict from a file.
 
     :raises TenancyError: with all ``problems``.
@@ -203,7 +194,7 @@ def parse_verdict(given: t.Any, path: str) -> Data:
     return verdict
 
 
-def moment(verdict: Data) -> datetime.datetime:
+def moment(verdict: JsonObject) -> datetime.datetime:
     """Return when a verdict was made.
 
     :raises ValueError: where that is no moment, or one without a time zone.
@@ -214,7 +205,7 @@ def moment(verdict: Data) -> datetime.datetime:
     return at
 
 
-def _apart(rehearsed: Data, change: Change) -> list[str]:
+def _apart(rehearsed: JsonObject, change: Change) -> list[str]:
     """Return the paths in which a change differs from one that was rehearsed."""
     tried = Change.of(rehearsed)
     sides = ((tried.before, change.before, "from"), (tried.after, change.after, "to"))

@@ -11,7 +11,7 @@ under a baseline and a candidate, several rounds each, and a verdict compares th
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
+from .._common.schema import Field, Fields
 
 # Of the formats; a trace or a verdict of another one is refused.
 FORMAT = 1

@@ -15,46 +15,38 @@ import math
 import typing as t
 import uuid
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MANAGER,
-    annotations_of,
-    is_owned,
-    labels_of,
+from .._common.errors import TenancyError
+from .._common.names import (
+    HOST_SCHEDULER_LABEL,
+    KAI_NAMESPACE,
+    KAI_SCHEDULERS,
+    POD_GROUP,
+    POD_GROUP_NOTE,
+    QUEUE_API_VERSION,
+    QUEUE_KIND,
+    RESERVATION_APP,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready, pod_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE as KAI_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import SCHEDULERS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, plain_lines, without_names
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import RESERVATION_APP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.lifecycle import empty_namespace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import TOPOLOGY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION, DEFAULT_QUEUES, KIND
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
-    EVICT_REASON,
-    KWOK_NAMESPACE,
-    NAMESPACE,
-    NAMESPACES,
-    PLAYER_NOTE,
-    RUNS_NOTE,
-    SIMULATED,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.metrics import PORT, Meter
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.recording import Recorder
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import ENDED, Round, Watch, by_submitted_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL
+from .._common.ownership import MANAGER, annotations_of, is_owned, labels_of
+from .._common.parallel import concurrently
+from .._common.pods import ENDED, is_ready, pod_problems
+from .._common.text import shown
+from .._common.values import JsonObject, utc_now
+from .._common.wait import wait_for
+from .._kai.status import is_error, plain_lines, without_names
+from .._probe.lifecycle import empty_namespace
+from .._probe_policy.facts import TOPOLOGY
+from .._queues.facts import DEFAULT_QUEUES
+from .._queues.validation import parse as parse_queues
+from . import plan
+from .facts import EVICT_REASON, KWOK_NAMESPACE, NAMESPACE, NAMESPACES, PLAYER_NOTE, RUNS_NOTE, SIMULATED
+from .metrics import PORT, Meter
+from .model import Trace, Workload
+from .recording import Recorder
+from .status import Round, Watch, by_submitted_name
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._common.run import Run
 
-Object = dict[str, t.Any]
 KINDS = (POD_GROUP, ("v1", "Pod"))
 SHARED_KINDS = (TOPOLOGY, plan.PRIORITY_CLASS)
 
@@ -70,17 +62,13 @@ _MOST_WARNINGS = 20
 LEAST_SPAN = datetime.timedelta(seconds=60)
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(tz=datetime.timezone.utc)
-
-
 def record(
     run: Run,
     scheduler: str,
     seconds: float,
     interval: float,
     plain_names: bool = False,
-    now: t.Callable[[], datetime.datetime] = _now,
+    now: t.Callable[[], datetime.datetime] = utc_now,
 ) -> Trace:
     """Observe a cluster, and return what it had to schedule.
 
@@ -100,7 +88,7 @@ def record(
         if left <= 0:
             break
         run.deadline.sleep(min(interval, left))
-    nodes, queues = run.kube.list("v1", "Node"), run.kube.list(API_VERSION, KIND)
+    nodes, queues = run.kube.list("v1", "Node"), run.kube.list(QUEUE_API_VERSION, QUEUE_KIND)
     classes = run.kube.list(*plan.PRIORITY_CLASS)
     topologies = run.kube.list(*TOPOLOGY)
     trace = recorder.trace(start, max(end, start + LEAST_SPAN), nodes, queues, classes, topologies)
@@ -210,7 +198,7 @@ def _have_shared_objects(run: Run, trace: Trace) -> None:
             raise TenancyError(f"{kind} {name} exists and is not as in the trace. It is not a rehearsal's, and stays.")
 
 
-def _remove_shared_objects(run: Run, wanted: t.Mapping[tuple[str, str], Object]) -> None:
+def _remove_shared_objects(run: Run, wanted: t.Mapping[tuple[str, str], JsonObject]) -> None:
     """Remove what rehearsals made for workloads to refer to, unless it is as wanted: it cannot be changed."""
     for api_version, kind in SHARED_KINDS:
         for live in run.kube.list(api_version, kind, None, f"{SIMULATED}=true"):
@@ -223,7 +211,7 @@ class _Play:
     """One round."""
 
     def __init__(
-        self, run: Run, trace: Trace, scheduler: str, speed: float, nodes: list[Object], plays: t.Callable[[], bool]
+        self, run: Run, trace: Trace, scheduler: str, speed: float, nodes: list[JsonObject], plays: t.Callable[[], bool]
     ) -> None:
         self._run = run
         self._plays = plays
@@ -233,7 +221,7 @@ class _Play:
         self._together = trace.together
         self._due = collections.deque(sorted(trace.workloads, key=lambda item: item.arrives))
         # By the names under which they were submitted.
-        self._submitted: dict[str, Object] = {}
+        self._submitted: dict[str, JsonObject] = {}
         self._again: collections.Counter[str] = collections.Counter()
         self._watch = Watch(trace, parse_queues(trace.queues), nodes, scheduler)
         self._meter = Meter()
@@ -267,21 +255,21 @@ class _Play:
             if self._plays():
                 _clear(self._run)
 
-    def _measure(self, at: float, pods: t.Iterable[Object]) -> None:
+    def _measure(self, at: float, pods: t.Iterable[JsonObject]) -> None:
         """Read what KAI's scheduler reports of itself, if there is one that does."""
         for pod in pods:
-            if pod["metadata"]["namespace"] == KAI_NAMESPACE and labels_of(pod).get("app") in SCHEDULERS and is_ready(pod):
+            if pod["metadata"]["namespace"] == KAI_NAMESPACE and labels_of(pod).get("app") in KAI_SCHEDULERS and is_ready(pod):
                 try:
                     self._meter.observe(at, self._run.kube.metrics(pod["metadata"]["name"], KAI_NAMESPACE, PORT))
                 except TenancyError as exc:
                     # One reading of many, and a verdict says what was not measured.
                     self._run.warn(f"{exc.message}")
 
-    def _evictions(self) -> list[Object]:
+    def _evictions(self) -> list[JsonObject]:
         """Return the events by which KAI's scheduler says that it evicted a pod."""
         return [event for event in self._run.kube.list("v1", "Event", NAMESPACE) if event.get("reason") == EVICT_REASON]
 
-    def _log_errors(self, pods: t.Iterable[Object], seconds: float) -> float:
+    def _log_errors(self, pods: t.Iterable[JsonObject], seconds: float) -> float:
         """Return how many kinds of errors KAI Scheduler's own pods logged in the last seconds: retries repeat them."""
         names = [pod["metadata"]["name"] for pod in pods if pod["metadata"]["namespace"] == KAI_NAMESPACE]
         logs = []
@@ -310,7 +298,7 @@ class _Play:
         concurrently(self._run.kube.create, pods)
         self._submitted |= {pod["metadata"]["name"]: pod for pod in pods}
 
-    def _bring_back(self, pods: t.Iterable[Object]) -> None:
+    def _bring_back(self, pods: t.Iterable[JsonObject]) -> None:
         """Create again what KAI Scheduler evicted, as the controllers of such pods would."""
         live = by_submitted_name(pods)
         evicted = self._submitted.keys() - live.keys()
@@ -328,10 +316,10 @@ class _Play:
         self._again.update(due)
         concurrently(self._run.kube.create, [plan.made_again(self._submitted[name], self._again[name]) for name in due])
 
-    def _delete(self, pod: Object) -> None:
+    def _delete(self, pod: JsonObject) -> None:
         self._run.kube.delete("v1", "Pod", pod["metadata"]["name"], NAMESPACE, grace_seconds=0)
 
-    def _all_ended(self, pods: t.Iterable[Object]) -> bool:
+    def _all_ended(self, pods: t.Iterable[JsonObject]) -> bool:
         """Tell whether nothing can change any more: every pod has ended, or runs without an end."""
         phases = {name: pod["status"].get("phase") for name, pod in by_submitted_name(pods).items()}
         return all(
@@ -363,14 +351,14 @@ def _check_namespaces(run: Run) -> None:
 def _check_queues(run: Run) -> None:
     """Refuse a cluster whose queues a first rehearsal would replace."""
     if run.kube.get("v1", "Namespace", NAMESPACE) is None:
-        names = {item["metadata"]["name"] for item in run.kube.list(API_VERSION, KIND)} - DEFAULT_QUEUES
+        names = {item["metadata"]["name"] for item in run.kube.list(QUEUE_API_VERSION, QUEUE_KIND)} - DEFAULT_QUEUES
         if names:
             raise TenancyError(
                 f"The cluster has queues that no rehearsal made: {', '.join(sorted(names))}. Rehearse on a cluster on which nothing depends."
             )
 
 
-def _have(run: Run, item: Object) -> None:
+def _have(run: Run, item: JsonObject) -> None:
     name, namespace = item["metadata"]["name"], item["metadata"].get("namespace")
     live = run.kube.get(item["apiVersion"], item["kind"], name, namespace)
     if live is not None and _is_as(item, live):
@@ -379,7 +367,7 @@ def _have(run: Run, item: Object) -> None:
     run.take(f"apply {item['kind']} {name}", "it simulates nodes", lambda: run.kube.apply(item))
 
 
-def _is_as(wanted: Object, live: Object) -> bool:
+def _is_as(wanted: JsonObject, live: JsonObject) -> bool:
     """Tell whether a live object is as wanted, its metadata aside."""
     return all(_holds(live.get(key), value) for key, value in wanted.items() if key != "metadata")
 
@@ -393,7 +381,7 @@ def _holds(live: t.Any, wanted: t.Any) -> bool:
     return bool(live == wanted)
 
 
-def _shape(node: Object) -> Object:
+def _shape(node: JsonObject) -> JsonObject:
     """Return what makes a simulated node what it is; the taint of one that is not ready yet does not."""
     taints = [one for one in node["spec"].get("taints") or [] if not one["key"].startswith("node.kubernetes.io/")]
     labels = {key: value for key, value in node["metadata"]["labels"].items() if not key.startswith("beta.kubernetes.io/")}

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number, plain
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import percentile
+from .._common.parties import each
+from .._common.quantity import number, plain
+from .status import percentile
 
 # Where the scheduler serves them: --listen-address (cmd/scheduler/app/options/options.go).
 PORT = 8080

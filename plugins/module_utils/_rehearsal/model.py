@@ -11,10 +11,9 @@ import collections
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Fields
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import FORMAT, NODES, WORKLOAD
-
-Data = dict[str, t.Any]
+from .._common.schema import Fields
+from .._common.values import JsonObject
+from .facts import FORMAT, NODES, WORKLOAD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +25,8 @@ class Nodes:
     gpu_memory: int
     cpu: str
     memory: str
-    labels: Data
-    taints: list[Data]
+    labels: JsonObject
+    taints: list[JsonObject]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +48,8 @@ class Workload:
     cpu: str
     memory: str
     priority_class: str
-    node_selector: Data
-    tolerations: list[Data]
+    node_selector: JsonObject
+    tolerations: list[JsonObject]
 
     @property
     def pod_names(self) -> list[str]:
@@ -75,7 +74,7 @@ class Trace:
 
     span: float
     nodes: tuple[Nodes, ...]
-    queues: list[Data]
+    queues: list[JsonObject]
     priority_classes: dict[str, int]
     workloads: tuple[Workload, ...]
     topologies: dict[str, list[str]] = dataclasses.field(default_factory=dict)
@@ -93,7 +92,7 @@ class Trace:
             least[workload.starts_with] += workload.together
         return dict(least)
 
-    def data(self) -> Data:
+    def data(self) -> JsonObject:
         """Return it as plain data, without what is as by default; validation.parse reads that again."""
         topologies = {"topologies": self.topologies} if self.topologies else {}
         return {
@@ -118,5 +117,5 @@ def nodes(**given: t.Any) -> Nodes:
     return Nodes(**({key: field.default for key, field in NODES.items()} | given))
 
 
-def _said(item: Nodes | Workload, fields: Fields) -> Data:
+def _said(item: Nodes | Workload, fields: Fields) -> JsonObject:
     return {key: value for key, value in dataclasses.asdict(item).items() if fields[key].required or value != fields[key].default}

@@ -11,10 +11,10 @@ import math
 import random
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Nodes, Trace, Workload, workload
+from .._common.errors import TenancyError, did_you_mean
+from .._common.values import JsonObject
+from .model import Nodes, Trace, Workload, workload
 
-Data = dict[str, t.Any]
 # Of fractions: with four, or with six of pods half as long, a quarter of the rounds or more showed no reservation that was lost (#1103).
 _BURSTS = 8
 
@@ -47,12 +47,12 @@ def generate(pattern: str, nodes: t.Sequence[Nodes], span: float, seed: int) -> 
     return Trace(span, tuple(nodes), queues, {}, tuple(ordered))
 
 
-def _tree(cluster: Cluster, *leaves: Data) -> list[Data]:
+def _tree(cluster: Cluster, *leaves: JsonObject) -> list[JsonObject]:
     """Return queues below one root: before v0.13, KAI Scheduler schedules only in queues on the second level."""
     return [_queue("all", cluster.gpus, children=list(leaves))]
 
 
-def _queue(name: str, quota: float, weight: int = 1, limit: float | None = None, **more: t.Any) -> Data:
+def _queue(name: str, quota: float, weight: int = 1, limit: float | None = None, **more: t.Any) -> JsonObject:
     gpu = {"quota": quota, "over_quota_weight": weight} | ({} if limit is None else {"limit": limit})
     return {"name": name, "gpu": gpu} | more
 
@@ -75,7 +75,7 @@ def _load(cluster: Cluster, gpus: float, seconds: float, share: float) -> float:
     return gpus * seconds / (share * cluster.gpus)
 
 
-def _research(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
+def _research(cluster: Cluster, chance: random.Random) -> tuple[list[JsonObject], list[Workload]]:
     """A research team's mix: notebooks on parts of GPUs, trials with one GPU, now and then a training with a node's GPUs."""
     half = cluster.gpus / 2
     queues = _tree(cluster, _queue("training", half, 2), _queue("notebooks", half / 2, limit=half))
@@ -97,7 +97,7 @@ def _research(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list
     return queues, work
 
 
-def _fractions(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
+def _fractions(cluster: Cluster, chance: random.Random) -> tuple[list[JsonObject], list[Workload]]:
     """Bursts of short pods with parts of GPUs, which come at once and ask for less than half of the GPUs each time."""
     # Long enough to be at work when the next burst comes, which is when a lost reservation shows.
     seconds = cluster.span / 5
@@ -112,7 +112,7 @@ def _fractions(cluster: Cluster, chance: random.Random) -> tuple[list[Data], lis
     return _tree(cluster, _queue("notebooks", cluster.gpus)), work
 
 
-def _gangs(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
+def _gangs(cluster: Cluster, chance: random.Random) -> tuple[list[JsonObject], list[Workload]]:
     """Trainings of several pods that start together, two teams, more than the cluster holds at once."""
     seconds = cluster.span / 5
     work = []
@@ -127,7 +127,7 @@ def _gangs(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Wo
     return _tree(cluster, _queue("vision", half), _queue("speech", half)), work
 
 
-def _inference(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
+def _inference(cluster: Cluster, chance: random.Random) -> tuple[list[JsonObject], list[Workload]]:
     """Services that never end and hold a third of the GPUs, in whole and in part, beside short trials."""
     third = max(1, cluster.gpus // 3)
     seconds = cluster.span / 10
@@ -139,7 +139,7 @@ def _inference(cluster: Cluster, chance: random.Random) -> tuple[list[Data], lis
     return _tree(cluster, _queue("serving", third, limit=third), _queue("trials", cluster.gpus - third)), [*services, *trials]
 
 
-def _reclaim(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
+def _reclaim(cluster: Cluster, chance: random.Random) -> tuple[list[JsonObject], list[Workload]]:
     """One team uses what another one leaves, until the other comes back for its quota."""
     half = cluster.gpus // 2
     early = [
@@ -153,7 +153,7 @@ def _reclaim(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[
     return _tree(cluster, _queue("guests", cluster.gpus - half), _queue("owners", half)), [*early, *late]
 
 
-def _nearly_full(cluster: Cluster, chance: random.Random) -> tuple[list[Data], list[Workload]]:
+def _nearly_full(cluster: Cluster, chance: random.Random) -> tuple[list[JsonObject], list[Workload]]:
     """A cluster that is nearly full, in which jobs of all sizes take what is left, and large ones wait for a node."""
     seconds = cluster.span / 10
     full = max(1, math.floor(cluster.gpus * 0.7))
@@ -166,7 +166,7 @@ def _nearly_full(cluster: Cluster, chance: random.Random) -> tuple[list[Data], l
     return _tree(cluster, _queue("long", full), _queue("jobs", cluster.gpus - full)), [*filling, *jobs]
 
 
-PATTERNS: dict[str, t.Callable[[Cluster, random.Random], tuple[list[Data], list[Workload]]]] = {
+PATTERNS: dict[str, t.Callable[[Cluster, random.Random], tuple[list[JsonObject], list[Workload]]]] = {
     "research": _research,
     "fractions": _fractions,
     "gangs": _gangs,

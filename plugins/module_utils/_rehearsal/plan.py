@@ -16,31 +16,25 @@ import math
 import types
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
+from .._common.names import (
     FRACTION_NOTE,
     GPU_MEMORY_LABEL,
     GPU_RESOURCE,
+    HOST_SCHEDULER_LABEL,
     MEMORY_NOTE,
+    POD_GROUP,
+    POD_GROUP_NOTE,
+    QUEUE_LABEL,
     RESERVATION_APP,
     RESERVED_GPU_NOTE,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP, POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import TOPOLOGY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
-    KWOK_NAMESPACE,
-    NAMESPACE,
-    POD_LABEL,
-    RUNS_NOTE,
-    SIMULATED,
-    WORKLOAD_LABEL,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, Workload
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL
+from .._common.ownership import OWNED_LABELS
+from .._common.values import JsonObject
+from .._probe_policy.facts import TOPOLOGY
+from .facts import KWOK_NAMESPACE, NAMESPACE, POD_LABEL, RUNS_NOTE, SIMULATED, WORKLOAD_LABEL
+from .model import Trace, Workload
 
 PRIORITY_CLASS = ("scheduling.k8s.io/v1", "PriorityClass")
-Object = dict[str, t.Any]
 
 NAME = "kwok"
 IMAGE = "registry.k8s.io/kwok/kwok:v0.8.0"
@@ -59,7 +53,7 @@ _TOLERATION = {"key": SIMULATED, "operator": "Exists"}
 # --- what simulates ----------------------------------------------------------------------------------------------
 
 
-def simulator(image: str = IMAGE) -> list[Object]:
+def simulator(image: str = IMAGE) -> list[JsonObject]:
     """Return the namespaces of a rehearsal, and KWOK's objects."""
     account = {"kind": "ServiceAccount", "name": NAME, "namespace": KWOK_NAMESPACE}
     rules = [
@@ -85,18 +79,18 @@ def simulator(image: str = IMAGE) -> list[Object]:
     ]
 
 
-def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
+def _rule(group: str, resources: list[str], verbs: list[str]) -> JsonObject:
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
 
 
 def _owned(
     api_version: str, kind: str, name: str, namespace: str | None = None, labels: t.Mapping[str, str] = types.MappingProxyType({})
-) -> Object:
-    metadata: Object = {"name": name, "labels": {**OWNED_LABELS, **labels}} | ({"namespace": namespace} if namespace else {})
+) -> JsonObject:
+    metadata: JsonObject = {"name": name, "labels": {**OWNED_LABELS, **labels}} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 
 
-def _deployment(image: str) -> Object:
+def _deployment(image: str) -> JsonObject:
     args = [
         "--config=/etc/kwok/kwok.yaml",
         "--manage-all-nodes=false",
@@ -126,7 +120,7 @@ def _deployment(image: str) -> Object:
     }
 
 
-def stages() -> list[Object]:
+def stages() -> list[JsonObject]:
     """Return KWOK's stages: nodes become ready; pods run, end when they are to, and go; reservations say which GPU they have."""
     alive, going = _where(".metadata.deletionTimestamp", "DoesNotExist"), _where(".metadata.deletionTimestamp", "Exists")
     running = _where(".status.phase", "In", "Running")
@@ -153,11 +147,11 @@ def stages() -> list[Object]:
     ]
 
 
-def _where(key: str, operator: str, *values: str) -> Object:
+def _where(key: str, operator: str, *values: str) -> JsonObject:
     return {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
 
 
-def _stage(name: str, kind: str, selector: list[Object], after: Object, delay: Object | None = None) -> Object:
+def _stage(name: str, kind: str, selector: list[JsonObject], after: JsonObject, delay: JsonObject | None = None) -> JsonObject:
     spec = {"resourceRef": {"apiGroup": "v1", "kind": kind}, "selector": {"matchExpressions": selector}, "next": after}
     return {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
@@ -223,7 +217,7 @@ annotations:
 # --- what is scheduled, and where --------------------------------------------------------------------------------
 
 
-def nodes(trace: Trace) -> list[Object]:
+def nodes(trace: Trace) -> list[JsonObject]:
     """Return the trace's nodes, as objects of the API."""
     found = []
     for index, shape in enumerate(trace.nodes):
@@ -241,7 +235,7 @@ def nodes(trace: Trace) -> list[Object]:
     return found
 
 
-def shared_objects(trace: Trace) -> list[Object]:
+def shared_objects(trace: Trace) -> list[JsonObject]:
     """Return what the trace's workloads refer to: its Topologies and PriorityClasses."""
     found = []
     for name, labels in trace.topologies.items():
@@ -254,7 +248,7 @@ def shared_objects(trace: Trace) -> list[Object]:
     return found
 
 
-def group(workload: Workload, together: int) -> Object | None:
+def group(workload: Workload, together: int) -> JsonObject | None:
     """Return the PodGroup of a workload; None for one whose pods start by themselves, which KAI Scheduler groups itself.
 
     :arg together: how many pods of its group start together, or none.
@@ -262,7 +256,7 @@ def group(workload: Workload, together: int) -> Object | None:
     if together < 2:
         return None
     api_version, kind = POD_GROUP
-    spec: Object = {"minMember": together, "queue": workload.queue}
+    spec: JsonObject = {"minMember": together, "queue": workload.queue}
     spec |= {"priorityClassName": workload.priority_class} if workload.priority_class else {}
     if workload.topology:
         levels = {"requiredTopologyLevel": workload.topology_required, "preferredTopologyLevel": workload.topology_preferred}
@@ -275,7 +269,7 @@ def group(workload: Workload, together: int) -> Object | None:
     }
 
 
-def pods(workload: Workload, together: int, scheduler: str, speed: float = 1) -> list[Object]:
+def pods(workload: Workload, together: int, scheduler: str, speed: float = 1) -> list[JsonObject]:
     """Return the pods of a workload.
 
     :arg together: how many pods of its group start together, or none.
@@ -289,7 +283,7 @@ def pods(workload: Workload, together: int, scheduler: str, speed: float = 1) ->
     if workload.runs:
         notes[RUNS_NOTE] = f"{max(1, round(workload.runs / speed * 1000))}ms"
     requests = {"cpu": workload.cpu, "memory": workload.memory}
-    limits: Object = {}
+    limits: JsonObject = {}
     if workload.gpu_memory:
         notes[MEMORY_NOTE] = str(workload.gpu_memory)
     elif 0 < workload.gpus < 1:
@@ -316,7 +310,7 @@ def pods(workload: Workload, together: int, scheduler: str, speed: float = 1) ->
     ]
 
 
-def made_again(pod: Object, times: int) -> Object:
+def made_again(pod: JsonObject, times: int) -> JsonObject:
     """Return a pod under another name.
 
     :arg pod: as it was submitted.

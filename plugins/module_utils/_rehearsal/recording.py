@@ -21,32 +21,18 @@ import math
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import held_by, is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import number, plain, quantity, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import moment
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
-    FRACTION_NOTE,
-    GPU_MEMORY_LABEL,
-    MEMORY_NOTE,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpus_of, offered, part_of_gpu
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import DEFAULT_QUEUE, QUEUE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import (
-    Queue,
-    children_of,
-    from_live,
-    leaves,
-    readable,
-    written,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import model
+from .._common.names import DEFAULT_QUEUE, FRACTION_NOTE, GPU_MEMORY_LABEL, MEMORY_NOTE, POD_GROUP_NOTE, QUEUE_LABEL
+from .._common.ownership import annotations_of, labels_of
+from .._common.parties import Unread, each
+from .._common.pods import held_by, is_ended
+from .._common.quantity import number, plain, quantity, whole
+from .._common.text import shown
+from .._common.values import JsonObject, moment
+from .._nodes.status import gpus_of, offered, part_of_gpu
+from .._queues.validation import parse
+from .._queues.values import Queue, children_of, from_live, leaves, readable, written
+from . import model
 
-Object = dict[str, t.Any]
 T = t.TypeVar("T")
 # Namespace and name.
 Key = tuple[str, str]
@@ -73,7 +59,7 @@ class Seen:
 
     group: Key
     queue: str
-    asked: Object
+    asked: JsonObject
     created: datetime.datetime
     ended: datetime.datetime | None
     runs: float
@@ -89,9 +75,9 @@ class Recorder:
         """
         self._scheduler = scheduler
         self._plain_names = plain_names
-        self._pods: dict[str, Object] = {}
+        self._pods: dict[str, JsonObject] = {}
         self._gone: dict[str, datetime.datetime] = {}
-        self._groups: dict[Key, Object] = {}
+        self._groups: dict[Key, JsonObject] = {}
         self._unread: dict[str, Unread] = {}
 
     @property
@@ -99,7 +85,7 @@ class Recorder:
         """What could not be read, and is not in the trace."""
         return list(self._unread.values())
 
-    def _each(self, items: t.Iterable[Object], kind: str, read: t.Callable[[Object], T]) -> list[T]:
+    def _each(self, items: t.Iterable[JsonObject], kind: str, read: t.Callable[[JsonObject], T]) -> list[T]:
         """Return what is read of each object; one that has not the form of its kind is left out, and noted."""
         found, unread = each(items, lambda item: f"{kind} {'/'.join(filter(None, _key(item)))}", read)
         self._note(unread)
@@ -108,7 +94,7 @@ class Recorder:
     def _note(self, unread: t.Iterable[Unread]) -> None:
         self._unread |= {one.what: one for one in unread}
 
-    def observe(self, now: datetime.datetime, pods: t.Iterable[Object], groups: t.Iterable[Object]) -> None:
+    def observe(self, now: datetime.datetime, pods: t.Iterable[JsonObject], groups: t.Iterable[JsonObject]) -> None:
         """Take in all pods, and PodGroups, of the cluster at a moment."""
         there = {pod["metadata"]["uid"]: pod for pod in pods if pod["spec"].get("schedulerName") == self._scheduler}
         for uid in self._pods.keys() - there.keys() - self._gone.keys():
@@ -120,10 +106,10 @@ class Recorder:
         self,
         start: datetime.datetime,
         end: datetime.datetime,
-        nodes: t.Iterable[Object],
-        queues: t.Iterable[Object],
-        priority_classes: t.Iterable[Object],
-        topologies: t.Iterable[Object] = (),
+        nodes: t.Iterable[JsonObject],
+        queues: t.Iterable[JsonObject],
+        priority_classes: t.Iterable[JsonObject],
+        topologies: t.Iterable[JsonObject] = (),
     ) -> model.Trace:
         """Return what was there to be scheduled between two moments.
 
@@ -148,12 +134,12 @@ class Recorder:
             levels,
         )
 
-    def _queues(self, objects: t.Iterable[Object]) -> dict[str, Queue]:
+    def _queues(self, objects: t.Iterable[JsonObject]) -> dict[str, Queue]:
         """Return the queues that a rehearsal can make again: those that a root leads to, and whose amounts go together."""
         readable_ones, unread = readable(objects)
         self._note(unread)
 
-        def checked(item: Object) -> Object:
+        def checked(item: JsonObject) -> JsonObject:
             queue = from_live([item])[item["metadata"]["name"]]
             parse([{key: value for key, value in written(queue).items() if key != "parent"}])
             return item
@@ -167,7 +153,7 @@ class Recorder:
         self._note(Unread(f"queue {name}", "no root leads to it") for name in known.keys() - tree.keys())
         return tree
 
-    def _seen(self, pod: Object, tree: t.Container[str], leaf_names: t.Container[str]) -> Seen:
+    def _seen(self, pod: JsonObject, tree: t.Container[str], leaf_names: t.Container[str]) -> Seen:
         """Return what is recorded of a pod.
 
         :raises ValueError: and others, where it cannot be read, or is in no queue that places pods.
@@ -229,7 +215,7 @@ class Recorder:
         known = levels.get(asked["topology"], [])
         return {name: value if (name == "topology" and known) or value in known else "" for name, value in asked.items()}
 
-    def _queue(self, pod: Object, tree: t.Container[str], leaf_names: t.Container[str]) -> str:
+    def _queue(self, pod: JsonObject, tree: t.Container[str], leaf_names: t.Container[str]) -> str:
         """Return a pod's queue; KAI Scheduler's default one where it names none, or one that does not exist.
 
         :raises ValueError: where that places no pods.
@@ -241,7 +227,7 @@ class Recorder:
             raise ValueError(f"it is in queue {shown(name)}, which is no leaf queue that can be read")
         return name
 
-    def _ended(self, pod: Object) -> datetime.datetime | None:
+    def _ended(self, pod: JsonObject) -> datetime.datetime | None:
         """Return when a pod ended, or was gone; None where it still is at work, or waits."""
         statuses = (pod.get("status") or {}).get("containerStatuses") or []
         states = [(status.get("state") or {}).get("terminated") or {} for status in statuses]
@@ -251,14 +237,14 @@ class Recorder:
             return moment(max(ends))
         return self._gone.get(pod["metadata"]["uid"])
 
-    def _runs(self, pod: Object) -> float:
+    def _runs(self, pod: JsonObject) -> float:
         """Return for how many seconds a pod ran; 0 where it did not end, or never ran."""
         ended = self._ended(pod)
         began = (pod.get("status") or {}).get("startTime")
         return round(max(1.0, (ended - moment(began)).total_seconds()), 1) if ended and began else 0.0
 
 
-def _asked(pod: Object) -> Object:
+def _asked(pod: JsonObject) -> JsonObject:
     """Return what a pod asks for, as fields of a workload."""
     spec, notes = pod["spec"], annotations_of(pod)
     amounts = {resource: held_by(spec, resource, ("requests", "limits")) for resource in ("cpu", "memory")}
@@ -276,7 +262,7 @@ def _asked(pod: Object) -> Object:
     }
 
 
-def _constraints(group: Object) -> Object:
+def _constraints(group: JsonObject) -> JsonObject:
     """Return what is kept of a PodGroup: ``least``, the pods that start together, its ``queue`` and topology, ``near``.
 
     :raises ValueError: and others, where it has not the form of one.
@@ -292,7 +278,7 @@ def _constraints(group: Object) -> Object:
     }
 
 
-def _levels(topology: Object) -> tuple[str, list[str]]:
+def _levels(topology: JsonObject) -> tuple[str, list[str]]:
     """Return the labels of nodes that are the levels of a Topology, by its name.
 
     :raises KeyError: and others, where it has none.
@@ -303,7 +289,7 @@ def _levels(topology: Object) -> tuple[str, list[str]]:
     return topology["metadata"]["name"], levels
 
 
-def _shape(node: Object, selected: t.Container[str]) -> str | None:
+def _shape(node: JsonObject, selected: t.Container[str]) -> str | None:
     """Return what is kept of a node as JSON; None of one that takes no pods."""
     spec, allocatable = node.get("spec") or {}, (node.get("status") or {}).get("allocatable") or {}
     if spec.get("unschedulable"):
@@ -327,17 +313,17 @@ def _shapes(nodes: t.Iterable[str | None]) -> tuple[model.Nodes, ...]:
     return tuple(model.nodes(count=count, **json.loads(shape)) for shape, count in sorted(counts.items()))
 
 
-def _group(pod: Object) -> Key:
+def _group(pod: JsonObject) -> Key:
     """Return namespace and name of a pod's PodGroup, or of the pod itself where it has none."""
     namespace, name = _key(pod)
     return namespace, annotations_of(pod).get(POD_GROUP_NOTE) or f"{_ALONE}{name}"
 
 
-def _key(item: Object) -> Key:
+def _key(item: JsonObject) -> Key:
     return item["metadata"].get("namespace", ""), item["metadata"]["name"]
 
 
-def _created(item: Object) -> datetime.datetime:
+def _created(item: JsonObject) -> datetime.datetime:
     return moment(item["metadata"]["creationTimestamp"])
 
 

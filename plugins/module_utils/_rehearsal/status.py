@@ -16,34 +16,17 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import plain
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduling_reasons
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import (
-    GPU_MEMORY_LABEL,
-    RESERVATION_APP,
-    RESERVED_GPU_NOTE,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import gpu_groups, gpus_of, offered, part_of_gpu
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status import untolerated
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP_NOTE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import Queue, ancestors, leaves
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
-    EXPLAINED,
-    GRACE,
-    KEPT,
-    ONE_OWNER,
-    PLACEMENT,
-    POD_LABEL,
-    RESERVED,
-    WHOLE_GROUPS,
-    WITHIN_LIMITS,
-    WORKLOAD_LABEL,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace
-
-Object = dict[str, t.Any]
-ENDED = ("Succeeded", "Failed")
+from .._common.names import GPU_MEMORY_LABEL, POD_GROUP_NOTE, RESERVATION_APP, RESERVED_GPU_NOTE
+from .._common.ownership import annotations_of, labels_of
+from .._common.pods import ENDED
+from .._common.quantity import plain
+from .._common.values import JsonObject
+from .._kai.status import scheduling_reasons
+from .._nodes.status import gpu_groups, gpus_of, offered, part_of_gpu
+from .._probe.status import untolerated
+from .._queues.values import Queue, ancestors, leaves
+from .facts import EXPLAINED, GRACE, KEPT, ONE_OWNER, PLACEMENT, POD_LABEL, RESERVED, WHOLE_GROUPS, WITHIN_LIMITS, WORKLOAD_LABEL
+from .model import Trace
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +67,7 @@ class Round:
     waits: dict[str, float]
     unbound: dict[str, str]
 
-    def data(self) -> Object:
+    def data(self) -> JsonObject:
         """Return it as plain data."""
         return dataclasses.asdict(self)
 
@@ -108,7 +91,7 @@ class _Pod:
 class Watch:
     """The observer of one round."""
 
-    def __init__(self, trace: Trace, queues: t.Mapping[str, Queue], nodes: t.Sequence[Object], scheduler: str) -> None:
+    def __init__(self, trace: Trace, queues: t.Mapping[str, Queue], nodes: t.Sequence[JsonObject], scheduler: str) -> None:
         """Begin a round.
 
         :arg queues: the trace's tree; ``nodes``, its nodes as objects of the API.
@@ -126,11 +109,11 @@ class Watch:
         self._samples: list[Sample] = []
         self._idle: list[tuple[float, float, float]] = []
         self._unfair: list[float] = []
-        self._last: dict[str, Object] = {}
+        self._last: dict[str, JsonObject] = {}
         # Pods that were at work and are gone: when that was seen, their names and groups.
         self._ended_early: list[tuple[float, str, str]] = []
 
-    def observe(self, at: float, pods: t.Sequence[Object]) -> None:
+    def observe(self, at: float, pods: t.Sequence[JsonObject]) -> None:
         """Take in all pods of the cluster.
 
         :arg at: seconds since the round began.
@@ -154,7 +137,7 @@ class Watch:
         self,
         more: t.Mapping[str, float] | None = None,
         evicted: t.Container[str] = (),
-        groups: t.Iterable[Object] = (),
+        groups: t.Iterable[JsonObject] = (),
     ) -> Round:
         """Return what came of the round.
 
@@ -193,7 +176,7 @@ class Watch:
         phase = self._last[name]["status"].get("phase")
         return f"has {phase.lower()} without a node" if phase in ENDED else "waits"
 
-    def _lose(self, at: float, known: _Pod, pod: Object) -> None:
+    def _lose(self, at: float, known: _Pod, pod: JsonObject) -> None:
         """Note that a pod is gone before its end.
 
         :arg pod: as it was seen last.
@@ -202,7 +185,7 @@ class Watch:
         if pod["spec"].get("nodeName"):
             self._ended_early.append((at, labels_of(pod)[POD_LABEL], annotations_of(pod).get(POD_GROUP_NOTE, "")))
 
-    def _follow(self, at: float, pod: Object, before: Object) -> None:
+    def _follow(self, at: float, pod: JsonObject, before: JsonObject) -> None:
         name, uid = labels_of(pod)[POD_LABEL], pod["metadata"]["uid"]
         known = self._pods.setdefault(name, _Pod(at, uid, at))
         if known.uid != uid:
@@ -223,7 +206,7 @@ class Watch:
 
     # --- what has to hold --------------------------------------------------------------------------------------------
 
-    def _owners(self, placed: list[Object], reservations: list[Object]) -> t.Iterator[tuple[str, str]]:
+    def _owners(self, placed: list[JsonObject], reservations: list[JsonObject]) -> t.Iterator[tuple[str, str]]:
         """Yield GPUs with two owners: two groups on one device, more booked than a node has, more than a whole GPU in parts."""
         groups: dict[str, set[str]] = collections.defaultdict(set)
         booked: collections.Counter[str] = collections.Counter()
@@ -246,7 +229,7 @@ class Watch:
             if count > self._gpus.get(node, 0):
                 yield ONE_OWNER, f"{count} GPUs of {node} are given out, and it has {self._gpus.get(node, 0)}"
 
-    def _shares(self, placed: t.Iterable[Object]) -> dict[tuple[str, str], dict[str, float]]:
+    def _shares(self, placed: t.Iterable[JsonObject]) -> dict[tuple[str, str], dict[str, float]]:
         """Return the parts that pods have of each shared GPU, by its node and group, then by pod."""
         shares: dict[tuple[str, str], dict[str, float]] = collections.defaultdict(dict)
         for pod in placed:
@@ -258,7 +241,7 @@ class Watch:
     def _gpu_memory(self, node: str) -> str:
         return labels_of(self._nodes.get(node)).get(GPU_MEMORY_LABEL, "")
 
-    def _unreserved(self, placed: list[Object], reservations: list[Object]) -> t.Iterator[tuple[str, str]]:
+    def _unreserved(self, placed: list[JsonObject], reservations: list[JsonObject]) -> t.Iterator[tuple[str, str]]:
         """Yield pods that share a GPU which nothing keeps from others (#1103)."""
         reserved = {
             (pod["spec"].get("nodeName"), group)
@@ -272,7 +255,7 @@ class Watch:
                 if not any((node, group) in reserved for group in gpu_groups(pod)):
                     yield RESERVED, f"{name} has part of a GPU of {node} that is not reserved: others can get it, too"
 
-    def _split(self, mine: list[Object]) -> t.Iterator[tuple[str, str]]:
+    def _split(self, mine: list[JsonObject]) -> t.Iterator[tuple[str, str]]:
         """Yield groups of which fewer pods are placed than have to be together."""
         placed: collections.Counter[str] = collections.Counter()
         ended: set[str] = set()
@@ -285,7 +268,7 @@ class Watch:
             if 0 < count < self._together[name] and name not in ended:
                 yield WHOLE_GROUPS, f"{name} has {count} pods placed of {self._together[name]} that start together"
 
-    def _above_limits(self, placed: list[Object]) -> t.Iterator[tuple[str, str]]:
+    def _above_limits(self, placed: list[JsonObject]) -> t.Iterator[tuple[str, str]]:
         used: dict[str, float] = collections.defaultdict(float)
         for leaf, gpus in self._by_queue(placed).items():
             for queue in ancestors(self._queues, leaf):
@@ -295,7 +278,7 @@ class Watch:
             if 0 <= limit < gpus - 1e-6:
                 yield WITHIN_LIMITS, f"queue {name} holds {gpus:g} GPUs, and its limit is {limit:g}"
 
-    def _misplaced(self, placed: list[Object]) -> t.Iterator[tuple[str, str]]:
+    def _misplaced(self, placed: list[JsonObject]) -> t.Iterator[tuple[str, str]]:
         for pod in placed:
             name, node = pod["metadata"]["name"], self._nodes.get(pod["spec"]["nodeName"])
             if (scheduler := pod["spec"].get("schedulerName")) != self._scheduler:
@@ -309,7 +292,7 @@ class Watch:
             for taint in untolerated(node, pod["spec"].get("tolerations") or []):
                 yield PLACEMENT, f"{name} is on {node['metadata']['name']}, whose taint {taint} it does not tolerate"
 
-    def _apart(self, placed: list[Object]) -> t.Iterator[tuple[str, str]]:
+    def _apart(self, placed: list[JsonObject]) -> t.Iterator[tuple[str, str]]:
         """Yield groups that have to be within one part of a topology, and are in several."""
         parts: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
         for pod in placed:
@@ -322,7 +305,7 @@ class Watch:
 
     # --- what is measured --------------------------------------------------------------------------------------------
 
-    def _measure(self, at: float, mine: list[Object], placed: list[Object]) -> None:
+    def _measure(self, at: float, mine: list[JsonObject], placed: list[JsonObject]) -> None:
         waiting = [pod for pod in mine if not pod["spec"].get("nodeName") and pod["status"].get("phase") not in ENDED]
         by_queue = self._by_queue(placed)
         self._samples.append(Sample(at, by_queue, len(placed), len(waiting)))
@@ -342,7 +325,7 @@ class Watch:
         if fair:
             self._unfair.append(sum(abs(fair[name] - by_queue.get(name, 0.0)) for name in fair) / len(fair))
 
-    def _by_queue(self, placed: t.Iterable[Object]) -> dict[str, float]:
+    def _by_queue(self, placed: t.Iterable[JsonObject]) -> dict[str, float]:
         """Return the GPU devices that placed pods hold, by leaf queue."""
         used: dict[str, float] = collections.defaultdict(float)
         for pod in placed:
@@ -357,7 +340,7 @@ class Watch:
         return sum(before[column] * (after[0] - before[0]) for before, after in pairs) / seconds if seconds else 0.0
 
 
-def by_submitted_name(pods: t.Iterable[Object]) -> dict[str, Object]:
+def by_submitted_name(pods: t.Iterable[JsonObject]) -> dict[str, JsonObject]:
     """Return the pods of a round, of all pods, by the names under which they were submitted."""
     return {labels_of(pod)[POD_LABEL]: pod for pod in pods if POD_LABEL in labels_of(pod)}
 
@@ -412,7 +395,7 @@ def _amount(queue: Queue, key: str, default: float) -> float:
     return default if value is None else value * 1.0
 
 
-def _gpus(pod: Object, gpu_memory: str) -> float:
+def _gpus(pod: JsonObject, gpu_memory: str) -> float:
     """Return the GPU devices that a pod asks for, with parts."""
     return plain(gpus_of(pod["spec"]) + part_of_gpu(pod, gpu_memory))
 
@@ -422,7 +405,7 @@ def percentile(ordered: t.Sequence[float], part: int) -> float:
     return round(ordered[-(-len(ordered) * part // 100) - 1], 3)
 
 
-def _why(pod: Object) -> str:
+def _why(pod: JsonObject) -> str:
     """Return what is said of a pod that has no node; empty where nothing is."""
     status = pod.get("status") or {}
     for condition in status.get("conditions") or []:
@@ -431,6 +414,6 @@ def _why(pod: Object) -> str:
     return str(status.get("message") or status.get("reason") or "")
 
 
-def _why_group(group: Object) -> str:
+def _why_group(group: JsonObject) -> str:
     """Return what KAI's scheduler says last of a PodGroup that it does not place; empty where it says nothing."""
     return "; ".join(str(reason.get("message") or reason.get("reason")) for reason in scheduling_reasons(group))

@@ -11,22 +11,14 @@ import math
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Problems, plain
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues import validation as queues
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import model
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
-    FORMAT,
-    NODES,
-    THRESHOLD,
-    THRESHOLDS,
-    TRACE,
-    WORKLOAD,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Sample, Violation
-
-Data = dict[str, t.Any]
+from .._common.quantity import quantity
+from .._common.schema import Problems, plain
+from .._common.values import JsonObject
+from .._queues import validation as queues
+from .._queues.values import leaves
+from . import model
+from .facts import FORMAT, NODES, THRESHOLD, THRESHOLDS, TRACE, WORKLOAD
+from .status import Round, Sample, Violation
 
 _TOPOLOGY = ("topology", "topology_required", "topology_preferred")
 # Pods are called after it, with a number.
@@ -125,7 +117,7 @@ def _workload(item: t.Any, path: str, known: set[str] | None, problems: Problems
     return model.workload(**given) if len(problems) == before else None
 
 
-def _check_amounts(given: Data, path: str, problems: Problems) -> None:
+def _check_amounts(given: JsonObject, path: str, problems: Problems) -> None:
     """Refuse negative numbers, none of what there has to be one of, and what is no quantity of Kubernetes."""
     for key, value in given.items():
         least = 1 if key in ("count", "pods", "together") else 0
@@ -148,7 +140,7 @@ def _check_groups(workloads: t.Iterable[model.Workload | None], problems: Proble
                 problems.add("trace.workloads", f"{first.name} and {workload.name} are one group, and differ in {key}.")
 
 
-def _check_topologies(topologies: Data, workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:
+def _check_topologies(topologies: JsonObject, workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:
     """Refuse topologies without levels, and workloads that name one, or a level, that is not there."""
     for name, levels in topologies.items():
         if not isinstance(levels, list) or not levels or not all(isinstance(level, str) for level in levels):

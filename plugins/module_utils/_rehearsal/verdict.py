@@ -11,9 +11,9 @@ import dataclasses
 import statistics
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import HOLD, INVARIANTS, MEANINGS, PROMOTE, REJECT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round
+from .facts import HOLD, INVARIANTS, MEANINGS, PROMOTE, REJECT
+from .model import Trace
+from .status import Round
 
 Thresholds = t.Mapping[str, t.Mapping[str, float]]
 # What is said of a measure: worse, above its threshold without being known to be worse, or within it.

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import (
-    NAMESPACE,
-    RESERVATION_NAMESPACE,
-    SCALE_ADJUST_NAMESPACE,
-)
+from .._common.names import KAI_NAMESPACE, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE
 
 # Label of the namespace of such a scheduler, with its name, which is also that of the namespace and of the Helm release.
 LABEL = "kubegpu.tenancy/scheduler"
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 # Namespaces that are there already, or that KAI Scheduler has. Names that begin with kube- are Kubernetes' own (kubernetes.io, Namespaces).
-RESERVED = ("default", NAMESPACE, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE)
+RESERVED = ("default", KAI_NAMESPACE, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE)
 RESERVED_PREFIX = "kube-"
 
 # Schedulers that are removed at most at once: a virtual cluster has one. Its administrator can label any number of namespaces.

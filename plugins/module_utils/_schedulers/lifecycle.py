@@ -10,21 +10,22 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import Unreadable, load_documents
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of, last_write
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pod_problems
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import LABEL, NAME, WORKLOADS, is_reserved
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.status import judge, told, unready
+from .._common.documents import Unreadable, load_documents
+from .._common.errors import TenancyError, WaitTimeout
+from .._common.ownership import labels_of, last_write
+from .._common.pods import pod_problems
+from .._common.text import shown
+from .._common.values import JsonObject
+from .._common.wait import wait_for
+from .._helm.lifecycle import HelmRelease
+from .facts import LABEL, NAME, WORKLOADS, is_reserved
+from .status import judge, told, unready
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+    from .._adapters.helm import Chart
+    from .._adapters.kubernetes import Kube
+    from .._common.run import Result, Run
+    from .._common.values import Values
 
 _WHY = "its virtual cluster is to have another scheduler, or none"
 
@@ -122,10 +123,10 @@ def _refuse_when_time_is_up(run: Run, name: str) -> None:
         )
 
 
-def _await_end(run: Run, namespaces: t.Sequence[Object]) -> None:
+def _await_end(run: Run, namespaces: t.Sequence[JsonObject]) -> None:
     """Wait until namespaces are gone; one that was made anew meanwhile is another one."""
 
-    def is_there(item: Object) -> bool:
+    def is_there(item: JsonObject) -> bool:
         live = run.kube.get("v1", "Namespace", item["metadata"]["name"])
         return live is not None and live["metadata"].get("uid") == item["metadata"].get("uid")
 
@@ -135,6 +136,6 @@ def _await_end(run: Run, namespaces: t.Sequence[Object]) -> None:
 
     try:
         wait_for("the end of the namespaces of former schedulers", gone, run.deadline)
-    except TenancyError as exc:
+    except WaitTimeout as exc:
         advice = "What is left in them, or their finalizers, keeps them: kubectl get namespace NAME -o yaml tells which."
-        raise TenancyError(f"{exc.message}. {advice}", **exc.details) from exc
+        raise exc.saying(f"{exc.message}. {advice}") from exc

@@ -13,10 +13,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import Object, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import LABEL, MOST, NAME, is_reserved
+from .._common.errors import TenancyError
+from .._common.ownership import labels_of
+from .._common.text import shown
+from .._common.values import JsonObject
+from .facts import LABEL, MOST, NAME, is_reserved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Found:
     foreign: list[str]
 
 
-def judge(namespaces: t.Iterable[Object], keep: t.Collection[str]) -> Found:
+def judge(namespaces: t.Iterable[JsonObject], keep: t.Collection[str]) -> Found:
     """Tell apart the namespaces that carry the label.
 
     :arg keep: names of the schedulers that are wanted.
@@ -61,7 +62,7 @@ def told(names: t.Sequence[str]) -> str:
     return f"{', '.join(shown(name) for name in names[:MOST])}{more}"
 
 
-def unready(workload: Object) -> str:
+def unready(workload: JsonObject) -> str:
     """Return why a Deployment, StatefulSet or DaemonSet has not all of its pods as they are to be; empty where it has."""
     status, spec = workload.get("status") or {}, workload.get("spec") or {}
     if workload["kind"] == "DaemonSet":

@@ -7,13 +7,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import NOT_SYNCED
+from .._common.ownership import NOT_SYNCED
 
 # ConfigMap in the tenant's namespace: what was verified, and what that rests on.
 RECORD = "kubegpu-verified"
 RECORD_LABEL = "kubegpu.tenancy/record"
 RECORD_SELECTOR = f"{RECORD_LABEL}=verified,{NOT_SYNCED}"
-TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 # What there may be to do for a tenant.
 CHANGE, VERIFY = "change", "verify"

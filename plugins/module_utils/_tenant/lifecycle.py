@@ -11,40 +11,32 @@ import dataclasses
 import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import API_VERSION as ADMISSION
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import BINDING, POLICY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MARKER_LABEL,
-    OWNED_LABELS,
-    OWNED_SELECTOR,
-    annotations_of,
-    is_owned,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import attempt
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import scheduler_version
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.current import chosen
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts import API_VERSION
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.status import counted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant import facts, status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import Due, Live, Verified
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
+from .._admission.facts import API_VERSION as ADMISSION
+from .._admission.facts import BINDING, POLICY
+from .._common.errors import TenancyError
+from .._common.kubeconfig import chosen
+from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION
+from .._common.ownership import MARKER_LABEL, OWNED_LABELS, OWNED_SELECTOR, annotations_of, is_owned
+from .._common.parties import attempt
+from .._common.synced import SYNCED_FROM_LABEL
+from .._common.text import shown
+from .._common.values import JsonObject
+from .._desired.model import Tenant
+from .._kai.status import scheduler_version
+from .._metrics.lifecycle import find_all
+from .._queues.plan import plan
+from .._queues.status import counted
+from .._queues.validation import parse
+from .._vcluster import facts as vc
+from . import facts, status
+from .status import Due, Live, Verified
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
-Object = dict[str, t.Any]
-Ask = t.Callable[[Object, str], list[Object]]
+Ask = t.Callable[[JsonObject, str], list[JsonObject]]
 
-QUEUES_PATH = f"/apis/{API_VERSION}/queues"
+QUEUES_PATH = f"/apis/{QUEUE_API_VERSION}/queues"
 POD_GROUPS_PATH = f"/apis/{POD_GROUP[0]}/podgroups"
 # Of what differs in a tenant's queues, as much is named as people read.
 _MOST_REASONS = 10
@@ -56,7 +48,7 @@ def read_all(kube: Kube) -> dict[str, Live]:
     :raises TenancyError: where the host cluster does not answer.
     """
     workloads = [item for kind in ("StatefulSet", "Deployment") for item in kube.list("apps/v1", kind, None, vc.CONTROL_PLANE)]
-    of_kai = f"{MARKER_LABEL},{SYNCED_FROM_LABEL}={kai.NAMESPACE}"
+    of_kai = f"{MARKER_LABEL},{SYNCED_FROM_LABEL}={KAI_NAMESPACE}"
     return status.gather(
         kube.list("v1", "Namespace", None, OWNED_SELECTOR),
         workloads,
@@ -65,7 +57,7 @@ def read_all(kube: Kube) -> dict[str, Live]:
         kube.list("v1", "Secret", None, facts.KUBECONFIG_SECRETS),
         kube.list("v1", "ConfigMap", None, facts.RECORD_SELECTOR),
         kube.list("v1", "Service", None, vc.CONTROL_PLANE),
-        kube.list("v1", "Pod", kai.NAMESPACE),
+        kube.list("v1", "Pod", KAI_NAMESPACE),
         [item for kind in (POLICY, BINDING) for item in kube.list(ADMISSION, kind, None, OWNED_SELECTOR)],
         find_all(kube),
     )
@@ -76,7 +68,7 @@ def read_one(kube: Kube, name: str) -> Live:
     return read_all(kube).get(name, Live())
 
 
-def leads_there(config: Object | None, secret: Object | None) -> bool:
+def leads_there(config: JsonObject | None, secret: JsonObject | None) -> bool:
     """Tell whether a kubeconfig, by its current context, presents the credentials in a virtual cluster's Secret to the server they are for."""
     data = (secret or {}).get("data") or {}
     try:
@@ -91,7 +83,7 @@ def leads_there(config: Object | None, secret: Object | None) -> bool:
         return False
 
 
-def compare_queues(tenant: Tenant, config: Object, ask: Ask) -> tuple[Due, list[Object] | None]:
+def compare_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, list[JsonObject] | None]:
     """Compare the queues inside a tenant with those that are wanted, by a few requests to its virtual cluster.
 
     Its administrator decides what that answers: whatever it is, it is a reason of this tenant's.
@@ -123,7 +115,7 @@ def _some(names: t.Sequence[str]) -> str:
     return ", ".join(shown(name, 63) for name in names[:_MOST_REASONS]) + more
 
 
-def queues_of(tenant: Tenant, live: list[Object]) -> list[Object]:
+def queues_of(tenant: Tenant, live: list[JsonObject]) -> list[JsonObject]:
     """Return a tenant's own queues among those of the scheduler that it shares."""
     names = parse(list(tenant.queues))
     return [item for item in live if item["metadata"]["name"] in names]
@@ -133,7 +125,7 @@ def record(
     kube: Kube,
     name: str,
     wanted: str,
-    results: list[Object],
+    results: list[JsonObject],
     now: datetime.datetime,
     check_mode: bool = False,
     scheduler_version: str = "",
@@ -166,6 +158,6 @@ def shared_scheduler(kube: Kube) -> str | None:
 
     By its namespace, which carries the label of this collection.
     """
-    if not is_owned(kube.get("v1", "Namespace", kai.NAMESPACE)):
+    if not is_owned(kube.get("v1", "Namespace", KAI_NAMESPACE)):
         return None
-    return scheduler_version(kube.list("apps/v1", "Deployment", kai.NAMESPACE)) or "unknown"
+    return scheduler_version(kube.list("apps/v1", "Deployment", KAI_NAMESPACE)) or "unknown"

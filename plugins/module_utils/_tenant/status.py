@@ -17,22 +17,20 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, labels_of, own
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import container_statuses, image_tag, is_ended
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import stamp
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import shown as shown_object
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import owners
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, TIME, VERIFY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import control_plane_pods, is_paused, judge
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import expiry
-
-Object = dict[str, t.Any]
+from .._common.documents import parse_json
+from .._common.names import HOST_SCHEDULER_LABEL, KAI_NAMESPACE, KAI_SCHEDULERS, KUBECONFIG_SECRET, TENANT_LABEL
+from .._common.ownership import annotations_of, labels_of, own
+from .._common.pods import container_statuses, image_tag, is_ended
+from .._common.synced import synced_from
+from .._common.text import shown
+from .._common.values import JsonObject, stamp, stamped
+from .._desired.model import Tenant
+from .._metrics.plan import shown as shown_object
+from .._nodes.status import owners
+from .._vcluster import facts as vc
+from .._vcluster.status import control_plane_pods, is_paused, judge
+from .._vcluster.values import expiry
+from .facts import CHANGE, RECORD, VERIFY
 
 _OWN_KEYS = "kubegpu.tenancy/"
 # Images of one tenant that are named at most: those of a control plane, and of a KAI Scheduler, which has about a dozen.
@@ -54,7 +52,7 @@ class Verified:
     wanted: str
     fingerprint: str
     at: datetime.datetime
-    results: tuple[Object, ...]
+    results: tuple[JsonObject, ...]
 
     def data(self) -> dict[str, str]:
         """Return the data of a ConfigMap that records it."""
@@ -66,11 +64,11 @@ class Verified:
         }
 
 
-def verified(record: Object | None) -> Verified | None:
+def verified(record: JsonObject | None) -> Verified | None:
     """Read the ConfigMap that records a verification; None where there is none, or it cannot be read as one."""
     data = (record or {}).get("data") or {}
     try:
-        at = datetime.datetime.strptime(data["at"], TIME).replace(tzinfo=datetime.timezone.utc)
+        at = stamped(data["at"])
         results = tuple({key: result[key] for key in ("name", "verdict")} | result for result in parse_json(data["results"]))
         return Verified(data["wanted"], data["fingerprint"], at, results)
     except (KeyError, TypeError, ValueError):
@@ -94,16 +92,16 @@ class Live:
     :ivar metrics: objects of its namespace by which a Prometheus reads its KAI Scheduler, and nobody else.
     """
 
-    namespace: Object | None = None
-    workload: Object | None = None
-    service: Object | None = None
-    pods: tuple[Object, ...] = ()
-    nodes: tuple[Object, ...] = ()
-    secret: Object | None = None
-    record: Object | None = None
-    host_scheduler: tuple[Object, ...] = ()
-    policies: tuple[Object, ...] = ()
-    metrics: tuple[Object, ...] = ()
+    namespace: JsonObject | None = None
+    workload: JsonObject | None = None
+    service: JsonObject | None = None
+    pods: tuple[JsonObject, ...] = ()
+    nodes: tuple[JsonObject, ...] = ()
+    secret: JsonObject | None = None
+    record: JsonObject | None = None
+    host_scheduler: tuple[JsonObject, ...] = ()
+    policies: tuple[JsonObject, ...] = ()
+    metrics: tuple[JsonObject, ...] = ()
 
     @property
     def state(self) -> str:
@@ -137,7 +135,7 @@ class Live:
         cluster's, what its pods run.
         """
         for pod in self.host_scheduler:
-            if labels_of(pod).get("app") in kai.SCHEDULERS:
+            if labels_of(pod).get("app") in KAI_SCHEDULERS:
                 return image_tag(str(pod["spec"]["containers"][0].get("image", ""))) or None
         return annotations_of(self.namespace).get(vc.SCHEDULER_ANNOTATION)
 
@@ -157,24 +155,24 @@ class Live:
         return dict(list(found.items())[:_MOST_IMAGES])
 
 
-def control_plane(live: Live) -> list[Object]:
+def control_plane(live: Live) -> list[JsonObject]:
     """Return the pods of a tenant's control plane."""
     return control_plane_pods(live.workload["metadata"]["name"] if live.workload else None, live.pods)
 
 
-def _of_kai(live: Live) -> list[Object]:
+def _of_kai(live: Live) -> list[JsonObject]:
     """Return the pods of the KAI Scheduler that was installed for a tenant, by the namespace that only its administrator writes to."""
     if vc.SCHEDULER_ANNOTATION not in annotations_of(live.namespace):
         return []
-    return [pod for pod in live.pods if synced_from(pod) == kai.NAMESPACE]
+    return [pod for pod in live.pods if synced_from(pod) == KAI_NAMESPACE]
 
 
-def _parts(live: Live) -> list[Object]:
+def _parts(live: Live) -> list[JsonObject]:
     """Return the pods of a tenant's control plane, and of the KAI Scheduler that places its pods."""
     return [*control_plane(live), *_of_kai(live), *live.host_scheduler]
 
 
-def temporary(live: t.Mapping[str, Live], now: datetime.datetime) -> list[Object]:
+def temporary(live: t.Mapping[str, Live], now: datetime.datetime) -> list[JsonObject]:
     """Return the tenants that somebody needs for a while, in the order of their names: until when, and whether that is over."""
     found = {name: expiry(item.namespace) for name, item in sorted(live.items())}
     return [{"name": name, "expires": stamp(end), "expired": end <= now} for name, end in found.items() if end]
@@ -212,16 +210,16 @@ def fingerprint(live: Live) -> str:
     )
 
 
-def _stays(pod: Object) -> bool:
+def _stays(pod: JsonObject) -> bool:
     """Tell whether a pod is neither ended, as those of finished Jobs, nor being deleted, as those just replaced."""
     return not is_ended(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
-def _restarts(pod: Object) -> int:
+def _restarts(pod: JsonObject) -> int:
     return sum(status.get("restartCount", 0) for status in pod.get("status", {}).get("containerStatuses") or [])
 
 
-def _shape(node: Object) -> tuple[str, str, str, bool, list[str]]:
+def _shape(node: JsonObject) -> tuple[str, str, str, bool, list[str]]:
     """Return what a node is to those who schedule on it. What makes it unusable, such as a lost kubelet, taints it."""
     status, spec = node.get("status", {}), node.get("spec", {})
     info, allocatable = status.get("nodeInfo", {}), json.dumps(status.get("allocatable", {}), sort_keys=True)
@@ -303,16 +301,16 @@ def _doubt(last: Verified | None, max_age: int, now: datetime.datetime) -> str:
 
 
 def gather(
-    namespaces: t.Iterable[Object],
-    workloads: t.Iterable[Object],
-    pods: t.Iterable[Object],
-    nodes: t.Iterable[Object],
-    secrets: t.Iterable[Object],
-    records: t.Iterable[Object],
-    services: t.Iterable[Object] = (),
-    host_scheduler: t.Iterable[Object] = (),
-    policies: t.Iterable[Object] = (),
-    metrics: t.Iterable[Object] = (),
+    namespaces: t.Iterable[JsonObject],
+    workloads: t.Iterable[JsonObject],
+    pods: t.Iterable[JsonObject],
+    nodes: t.Iterable[JsonObject],
+    secrets: t.Iterable[JsonObject],
+    records: t.Iterable[JsonObject],
+    services: t.Iterable[JsonObject] = (),
+    host_scheduler: t.Iterable[JsonObject] = (),
+    policies: t.Iterable[JsonObject] = (),
+    metrics: t.Iterable[JsonObject] = (),
 ) -> dict[str, Live]:
     """Sort what lies on a host cluster by tenant. Objects that a tenant made are none but pods.
 
@@ -327,16 +325,16 @@ def gather(
     workload_in, service_in, secret_in = (_by_name(items) for items in (workloads, services, secrets))
     pods_in, records_in, metrics_in = _by_namespace(pods), _by_name(records), _by_namespace(own(metrics))
     scheduler = tuple(host_scheduler)
-    policies_of: dict[str | None, list[Object]] = {}
+    policies_of: dict[str | None, list[JsonObject]] = {}
     for policy in policies:
-        policies_of.setdefault(labels_of(policy).get(vc.TENANT_LABEL), []).append(policy)
-    nodes_of: dict[str, list[Object]] = {}
+        policies_of.setdefault(labels_of(policy).get(TENANT_LABEL), []).append(policy)
+    nodes_of: dict[str, list[JsonObject]] = {}
     for node in nodes:
         for owner in owners(labels_of(node)):
             nodes_of.setdefault(owner, []).append(node)
     live = {name: Live(nodes=tuple(theirs)) for name, theirs in nodes_of.items()}
     for namespace in namespaces:
-        name, where = labels_of(namespace).get(vc.TENANT_LABEL), namespace["metadata"]["name"]
+        name, where = labels_of(namespace).get(TENANT_LABEL), namespace["metadata"]["name"]
         if name is not None:
             live[name] = Live(
                 namespace,
@@ -344,22 +342,22 @@ def gather(
                 service_in.get((where, name)),
                 tuple(pods_in.get(where, ())),
                 tuple(nodes_of.get(name, ())),
-                secret_in.get((where, f"{vc.KUBECONFIG_SECRET}{name}")),
+                secret_in.get((where, f"{KUBECONFIG_SECRET}{name}")),
                 records_in.get((where, RECORD)),
-                scheduler if vc.HOST_SCHEDULER_LABEL in labels_of(namespace) else (),
+                scheduler if HOST_SCHEDULER_LABEL in labels_of(namespace) else (),
                 tuple(policies_of.get(name, ())),
                 tuple(metrics_in.get(where, ())),
             )
     return live
 
 
-def _by_name(items: t.Iterable[Object]) -> dict[tuple[str, str], Object]:
+def _by_name(items: t.Iterable[JsonObject]) -> dict[tuple[str, str], JsonObject]:
     """Return objects that no tenant made, by namespace and name."""
     return {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in own(items)}
 
 
-def _by_namespace(items: t.Iterable[Object]) -> dict[str, list[Object]]:
-    grouped: dict[str, list[Object]] = {}
+def _by_namespace(items: t.Iterable[JsonObject]) -> dict[str, list[JsonObject]]:
+    grouped: dict[str, list[JsonObject]] = {}
     for item in items:
         grouped.setdefault(item["metadata"]["namespace"], []).append(item)
     return grouped

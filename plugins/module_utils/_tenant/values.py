@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies, record_policies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import kai_objects
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import digest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import namespace_of
+from .._admission.plan import policies, record_policies
+from .._common.names import namespace_of
+from .._desired.model import Tenant
+from .._desired.values import vcluster_values
+from .._kai.validation import release
+from .._kai.values import chart_values
+from .._metrics.plan import kai_objects
+from .status import digest
 
 # Of a role's variables, these change how long something takes, not what is there in the end.
 _PACE = ("_timeout", "_max_age")

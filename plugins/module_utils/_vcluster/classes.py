@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_SELECTOR, labels_of, last_write, own
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CLASSES, LISTED_BASIC, LISTED_CLASS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import classes_to_list, is_zero_trust
+from .._common.ownership import OWNED_SELECTOR, labels_of, last_write, own
+from .._common.values import JsonObject
+from .facts import CLASSES, LISTED_BASIC, LISTED_CLASS
+from .status import classes_to_list, is_zero_trust
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-
-Object = dict[str, t.Any]
+    from .._common.run import Run
 
 
 class ListedClasses:
@@ -53,7 +52,7 @@ class ListedClasses:
         names = ", ".join(map(_name, listed))
         self.run.take(f"no longer list {names}", "no tenant of trust zero is left", lambda: self._remove(listed, leaving))
 
-    def _remove(self, listed: list[Object], leaving: str) -> None:
+    def _remove(self, listed: list[JsonObject], leaving: str) -> None:
         self._label(listed, None)
         # A tenant that was made meanwhile may have seen them still listed.
         if self._needed(leaving):
@@ -63,11 +62,11 @@ class ListedClasses:
         namespaces = self.run.kube.list("v1", "Namespace", None, OWNED_SELECTOR)
         return any(is_zero_trust(item) for item in namespaces if item["metadata"]["name"] != leaving)
 
-    def _label(self, classes: list[Object], value: str | None) -> None:
+    def _label(self, classes: list[JsonObject], value: str | None) -> None:
         for item in classes:
             body = {"metadata": {"labels": {LISTED_CLASS: value}}}
             self.run.kube.patch(item["apiVersion"], item["kind"], item["metadata"]["name"], body)
 
 
-def _name(item: Object) -> str:
+def _name(item: JsonObject) -> str:
     return f"{item['kind']} {item['metadata']['name']}"

@@ -7,27 +7,22 @@
 
 from __future__ import annotations
 
-import datetime
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
-    CONTROL_PLANE,
-    DNS_PATH,
-    KUBECONFIG_SECRET,
-    READY_PATH,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import failure_lines, judge
+from .._common.errors import ApiError, TenancyError, WaitTimeout
+from .._common.names import KUBECONFIG_SECRET
+from .._common.ownership import MARKER_LABEL
+from .._common.values import JsonObject, utc_now
+from .._kubeconfig import values as kubeconfig
+from .facts import CONTROL_PLANE, DNS_PATH, READY_PATH
+from .status import failure_lines, judge
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
+    from .._adapters.kubernetes import Kube
+    from .._common.wait import Deadline
 
-Object = dict[str, t.Any]
 # One authenticated GET by a kubeconfig; raises TenancyError, with ``permanent`` where no waiting helps.
-Ask = t.Callable[[Object, str], Object]
+Ask = t.Callable[[JsonObject, str], JsonObject]
 
 # Seconds for which a control plane that was just started may refuse clients: it renews its certificate for the node's address every
 # two seconds (pkg/server/cert/syncer.go), and its kubeconfig Secret is the former one until it writes the new one.
@@ -42,28 +37,28 @@ class ControlPlane:
         self.name = name
         self.namespace = namespace
 
-    def workload(self) -> Object | None:
+    def workload(self) -> JsonObject | None:
         """Read its StatefulSet, or its Deployment when it keeps no data."""
         kinds = ("StatefulSet", "Deployment")
         return next(filter(None, (self.kube.get("apps/v1", kind, self.name, self.namespace) for kind in kinds)), None)
 
-    def pods(self) -> list[Object]:
+    def pods(self) -> list[JsonObject]:
         """List its pods."""
         return self.kube.list("v1", "Pod", self.namespace, f"{CONTROL_PLANE},release={self.name}")
 
-    def synced(self, api_version: str, kind: str) -> list[Object]:
+    def synced(self, api_version: str, kind: str) -> list[JsonObject]:
         """List the objects of a kind that it wrote into its namespace on the host."""
         return self.kube.list(api_version, kind, self.namespace, f"{MARKER_LABEL}={self.name}")
 
-    def service(self) -> Object | None:
+    def service(self) -> JsonObject | None:
         """Read its Service."""
         return self.kube.get("v1", "Service", self.name, self.namespace)
 
-    def ingress(self) -> Object | None:
+    def ingress(self) -> JsonObject | None:
         """Read the Ingress of its name."""
         return self.kube.get("networking.k8s.io/v1", "Ingress", self.name, self.namespace)
 
-    def secret(self) -> Object | None:
+    def secret(self) -> JsonObject | None:
         """Read the Secret with its kubeconfig."""
         return self.kube.get("v1", "Secret", f"{KUBECONFIG_SECRET}{self.name}", self.namespace)
 
@@ -80,9 +75,9 @@ class ControlPlane:
         return "(its log is empty)"
 
 
-def expired(secret: Object | None) -> str | None:
+def expired(secret: JsonObject | None) -> str | None:
     """Return when the certificate in a virtual cluster's Secret ended; None where it has not, or is not known."""
-    return kubeconfig.expired(secret or {}, datetime.datetime.now(datetime.timezone.utc))
+    return kubeconfig.expired(secret or {}, utc_now())
 
 
 class Readiness:
@@ -104,7 +99,7 @@ class Readiness:
         self.settling = settling
         self.refused_since: float | None = None
 
-    def probe(self) -> tuple[Object | None, str]:
+    def probe(self) -> tuple[JsonObject | None, str]:
         """Observe once, for ``wait_for``.
 
         :returns: ``server`` and ``kubernetes_version``, neither where nothing outside of the host cluster reaches its Service.
@@ -113,7 +108,7 @@ class Readiness:
         workload, pods = self.plane.workload(), self.plane.pods()
         verdict = judge(workload, pods)
         if verdict.crashed:
-            raise TenancyError(
+            raise WaitTimeout(
                 f"The control plane of virtual cluster {self.plane.name} crashes again and again. "
                 f"Its log ends with: {self.plane.log(*verdict.crashed)}",
                 last_seen=verdict.seen,
@@ -140,13 +135,13 @@ class Readiness:
         self.refused_since = now if self.refused_since is None else self.refused_since
         return now - self.refused_since >= self.settling
 
-    def _answers(self, config: Object, server: str) -> tuple[Object | None, str]:
+    def _answers(self, config: JsonObject, server: str) -> tuple[JsonObject | None, str]:
         try:
             version = self.ask(config, "/version")["gitVersion"]
             self.ask(config, READY_PATH)
             dns = self.ask(config, DNS_PATH) if self.dns else None
         except TenancyError as exc:
-            if exc.details.get("permanent") and self._has_lasted():
+            if isinstance(exc, ApiError) and exc.permanent and self._has_lasted():
                 raise
             return None, exc.message
         if dns and not dns.get("status", {}).get("availableReplicas"):

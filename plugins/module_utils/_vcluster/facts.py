@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import NOT_SYNCED
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge
+from .._common.errors import TenancyError
+from .._common.ownership import NOT_SYNCED
+from .._common.quantity import whole
+from .._common.values import Values, deep_merge
 
 CHART = "vcluster"
 REPOSITORY = "https://charts.loft.sh"
@@ -23,8 +23,6 @@ REPOSITORY = "https://charts.loft.sh"
 # Version of chart and image for a tenant that names none.
 DEFAULT_VERSION = "0.36.1"
 
-# Label of a tenant's namespace on the host cluster, with the tenant's name.
-TENANT_LABEL = "kubegpu.tenancy/tenant"
 # Annotations of a tenant's namespace: its trust profile, and whether a probe saw its network policies enforced.
 TRUST_ANNOTATION = "kubegpu.tenancy/trust"
 NETWORK_ANNOTATION = "kubegpu.tenancy/network-policies"
@@ -36,8 +34,6 @@ RENDERED_ANNOTATION = "kubegpu.tenancy/rendered-for"
 # On a namespace that is being deleted.
 PODS_ENDED_ANNOTATION = "kubegpu.tenancy/pods-ended"
 ENFORCED, UNENFORCED = "enforced", "unenforced"
-# Label of the namespace of a tenant whose pods a scheduler of the host cluster places, with that scheduler's name.
-HOST_SCHEDULER_LABEL = "kubegpu.tenancy/scheduler"
 # Annotation of a tenant's namespace: the version of its own KAI Scheduler that was installed last, and verified.
 SCHEDULER_ANNOTATION = "kubegpu.tenancy/scheduler-version"
 # Resource of a ResourceQuota that counts GPU devices.
@@ -47,8 +43,6 @@ GPU_QUOTA = "requests.nvidia.com/gpu"
 # (chart/templates/config-secret.yaml) and of the one with its kubeconfig (pkg/util/kubeconfig), from 0.26 to 0.36 at least.
 # Secrets, Services and pods that a tenant made may carry it as well, and are none of these.
 CONTROL_PLANE = f"app=vcluster,{NOT_SYNCED}"
-# Names of these Secrets, before the name of the virtual cluster.
-CONFIG_SECRET, KUBECONFIG_SECRET = "vc-config-", "vc-"
 
 # Annotation of a synced pod: its ownerReferences as JSON in the virtual cluster, only where it has some, or what its tenant wrote there
 # (pkg/controllers/resources/pods/translate/translator.go, 0.26 to 0.36).
@@ -274,11 +268,6 @@ def minor_version(kubernetes: str) -> str:
     """Return the minor version of a Kubernetes, such as 1.35 of v1.35.4; empty where it is none."""
     found = re.match(r"v?(\d{1,9}\.\d{1,9})", kubernetes, re.ASCII)
     return found[1] if found else ""
-
-
-def namespace_of(name: str, given: str | None = None) -> str:
-    """Return the namespace on the host cluster of a tenant: the given one, or the one that follows from its name."""
-    return given or f"tenant-{name}"
 
 
 def cluster_role_name(name: str, namespace: str) -> str:

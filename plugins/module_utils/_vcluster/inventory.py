@@ -14,22 +14,18 @@ import base64
 import collections
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import own
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parties import Unread, each
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kubeconfig
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
-    CONFIG_SECRET,
-    CONTROL_PLANE,
-    KUBECONFIG_SECRET,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import describe
+from .._common.documents import load_document
+from .._common.names import CONFIG_SECRET, KUBECONFIG_SECRET
+from .._common.ownership import own
+from .._common.parties import Unread, each
+from .._common.values import JsonObject, Values
+from .._kubeconfig import values as kubeconfig
+from .facts import CONTROL_PLANE
+from .status import describe
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+    from .._adapters.kubernetes import Kube
 
-Object = dict[str, t.Any]
 # Namespace and name.
 Key = tuple[str, str]
 
@@ -41,7 +37,7 @@ class Found(t.NamedTuple):
     :ivar unread: what of them could not be read.
     """
 
-    records: list[Object]
+    records: list[JsonObject]
     unread: list[Unread]
 
 
@@ -62,7 +58,7 @@ def find(kube: Kube) -> Found:
     namespaces = {item["metadata"]["name"]: item for item in kube.list("v1", "Namespace")}
     pods, volumes = (_by_namespace(kube.list("v1", kind)) for kind in ("Pod", "PersistentVolumeClaim"))
 
-    def record(item: Object) -> tuple[Key, Object]:
+    def record(item: JsonObject) -> tuple[Key, JsonObject]:
         namespace, name = key = _key(item)
         found = describe(item, namespaces.get(namespace), configurations[key], pods[namespace], own(volumes[namespace]))
         user = kubeconfig.secret_user(secrets.get((namespace, f"{KUBECONFIG_SECRET}{name}"), {}))
@@ -80,12 +76,12 @@ def configs(kube: Kube) -> Configurations:
     return Configurations({"/".join(key): config for key, config in found.items()}, unread)
 
 
-def _secrets(kube: Kube) -> dict[Key, Object]:
+def _secrets(kube: Kube) -> dict[Key, JsonObject]:
     """Return configurations and kubeconfigs, which carry the same label."""
     return {_key(item): item for item in kube.list("v1", "Secret", None, CONTROL_PLANE)}
 
 
-def _read_configs(secrets: dict[Key, Object]) -> tuple[dict[Key, Values], list[Unread]]:
+def _read_configs(secrets: dict[Key, JsonObject]) -> tuple[dict[Key, Values], list[Unread]]:
     """Return the configurations among the Secrets, each read by itself."""
     named = [
         key for key, item in secrets.items() if key[1].startswith(CONFIG_SECRET) and "config.yaml" in (item.get("data") or {})
@@ -94,7 +90,7 @@ def _read_configs(secrets: dict[Key, Object]) -> tuple[dict[Key, Values], list[U
     return {(namespace, name.removeprefix(CONFIG_SECRET)): config for (namespace, name), config in found}, unread
 
 
-def _config(secret: Object) -> Values:
+def _config(secret: JsonObject) -> Values:
     """Return the configuration in a Secret.
 
     :raises ValueError: where it holds none.
@@ -105,12 +101,12 @@ def _config(secret: Object) -> Values:
     return config
 
 
-def _key(item: Object) -> Key:
+def _key(item: JsonObject) -> Key:
     return item["metadata"]["namespace"], item["metadata"]["name"]
 
 
-def _by_namespace(items: list[Object]) -> dict[str, list[Object]]:
-    grouped: dict[str, list[Object]] = collections.defaultdict(list)
+def _by_namespace(items: list[JsonObject]) -> dict[str, list[JsonObject]]:
+    grouped: dict[str, list[JsonObject]] = collections.defaultdict(list)
     for item in items:
         grouped[item["metadata"]["namespace"]].append(item)
     return grouped

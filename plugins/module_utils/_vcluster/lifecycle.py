@@ -7,44 +7,27 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import (
-    have_policies,
-    have_record_policies,
-    remove_policies,
-    remove_record_policies,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import (
-    MARKER_LABEL,
-    annotations_of,
-    is_owned,
-    labels_of,
-    last_write,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import pods_gone
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import marker
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Change
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import leaves
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import validation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.classes import ListedClasses
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import (
-    SETTLING,
-    Ask,
-    ControlPlane,
-    Readiness,
-    expired,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+from .._admission.lifecycle import have_policies, have_record_policies, remove_policies, remove_record_policies
+from .._admission.plan import policies
+from .._common.errors import ApiError, Refused, TenancyError, WaitTimeout, check_all
+from .._common.names import TENANT_LABEL, namespace_of
+from .._common.ownership import MARKER_LABEL, annotations_of, is_owned, labels_of, last_write
+from .._common.pods import pods_gone
+from .._common.run import Result
+from .._common.synced import marker
+from .._common.values import Change, JsonObject, utc_now
+from .._common.wait import wait_for
+from .._helm.lifecycle import HelmRelease
+from .._nodes.status import collisions
+from .._queues.validation import parse
+from .._queues.values import leaves
+from . import validation
+from .classes import ListedClasses
+from .control_plane import SETTLING, Ask, ControlPlane, Readiness, expired
+from .facts import (
     CILIUM,
     CONTROL_PLANE,
     CONTROL_PLANE_POLICY,
@@ -56,16 +39,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     RENDERED_ANNOTATION,
     SYNCED_CLUSTER_KINDS,
     SYNCED_KINDS,
-    TENANT_LABEL,
     UNENFORCED,
     cluster_role_name,
     minor_version,
-    namespace_of,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.records import Records
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import is_paused, is_zero_trust, judge, lost_pods
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
+from .inventory import configs
+from .records import Records
+from .status import is_paused, is_zero_trust, judge, lost_pods
+from .values import (
     Wanted,
     has_dns,
     has_network_policies,
@@ -82,14 +63,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values i
 )
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._adapters.helm import Chart
+    from .._common.run import Run
 
-Object = dict[str, t.Any]
 # Finds the chart of a version, or raises TenancyError.
 FindChart = t.Callable[[str], "Chart"]
 # Probes, in a namespace of this name, whether the network enforces policies; returns that, and the record of each path.
-NetworkProbe = t.Callable[[str], tuple[bool, list[Object]]]
+NetworkProbe = t.Callable[[str], tuple[bool, list[JsonObject]]]
 
 RBAC = "rbac.authorization.k8s.io/v1"
 # What a difference of the host's Kubernetes is called in changes.
@@ -119,7 +99,7 @@ class VirtualCluster:
         # Whether this run starts the control plane, or starts it again.
         self.starts = False
 
-    def own_namespace(self) -> Object | None:
+    def own_namespace(self) -> JsonObject | None:
         """Read the namespace.
 
         :raises TenancyError: when it is not this tenant's.
@@ -198,7 +178,7 @@ class VirtualCluster:
         )
         return described
 
-    def _policies(self, asked: Wanted) -> list[Object]:
+    def _policies(self, asked: Wanted) -> list[JsonObject]:
         """Return the policies of the host's API server that keep the tenant's pods from GPUs of others; none where those are recorded."""
         params = self.run.params
         if asked.recorded:
@@ -220,7 +200,7 @@ class VirtualCluster:
         if release and release.status == "deployed":
             validation.check_store(release.values, asked.values)
 
-    def _changes(self, asked: Wanted, namespace: Object | None) -> list[Change]:
+    def _changes(self, asked: Wanted, namespace: JsonObject | None) -> list[Change]:
         """List what differs of the release, and the host's Kubernetes where the chart was rendered for another one, or nobody knows."""
         changes = self.release.changes(asked.version, asked.values)
         noted, host = annotations_of(namespace).get(RENDERED_ANNOTATION), self._host
@@ -250,7 +230,7 @@ class VirtualCluster:
                 overlaps=overlaps,
             )
 
-    def _network(self, asked: Wanted, namespace: Object | None, changed: bool) -> str | None:
+    def _network(self, asked: Wanted, namespace: JsonObject | None, changed: bool) -> str | None:
         """Find out whether the network enforces the policies that the values make.
 
         :returns: ENFORCED, UNENFORCED, or None where there are no policies, or where that is not known.
@@ -282,7 +262,7 @@ class VirtualCluster:
             )
         return ENFORCED if enforced else UNENFORCED
 
-    def _have_namespace(self, live: Object | None, asked: Wanted, network: str | None) -> None:
+    def _have_namespace(self, live: JsonObject | None, asked: Wanted, network: str | None) -> None:
         """Have the namespace, and on it what others know the tenant by."""
         metadata = namespace_metadata(asked, network)
         if live is None or _is_terminating(live):
@@ -306,7 +286,7 @@ class VirtualCluster:
                 lambda: self.kube.patch("v1", "Namespace", self.namespace, {"metadata": metadata}),
             )
 
-    def _create_namespace(self, live: Object | None, metadata: Object) -> None:
+    def _create_namespace(self, live: JsonObject | None, metadata: JsonObject) -> None:
         if live:
             self._wait_until_gone()
         self.kube.create(new_namespace(self.name, self.namespace, metadata))
@@ -372,7 +352,7 @@ class VirtualCluster:
             crashed = [item for item in pods if item["metadata"]["name"] == pod]
             self.run.take(f"restart pod {pod}", verdict.seen, lambda: self._delete(crashed))
 
-    def _wait_until_ready(self, asked: Wanted) -> Object:
+    def _wait_until_ready(self, asked: Wanted) -> JsonObject:
         settling = SETTLING if self.starts else 0.0
         dns = has_dns(asked.values)
         readiness = Readiness(self.plane, self.ask, self.run.deadline, dns, self.kube.proxy_url, settling)
@@ -398,7 +378,7 @@ class VirtualCluster:
             )
         if not is_paused(workload):
             self.run.change("state", "running", "paused", last_write(workload, ("spec", "replicas")))
-            patch = pause_patch(workload, datetime.datetime.now(datetime.timezone.utc))
+            patch = pause_patch(workload, utc_now())
             self.run.take("end the control plane", "the tenant is to pause", lambda: self._scale(workload, patch))
         else:
             for pod in pods:
@@ -422,10 +402,10 @@ class VirtualCluster:
 
         wait_for(f"the end of virtual cluster {self.name}", ended, self.run.deadline.share(1 / 4))
 
-    def _scale(self, workload: Object, patch: Object) -> None:
+    def _scale(self, workload: JsonObject, patch: JsonObject) -> None:
         self.kube.patch("apps/v1", workload["kind"], self.name, patch, self.namespace)
 
-    def _delete(self, pods: list[Object]) -> None:
+    def _delete(self, pods: list[JsonObject]) -> None:
         for pod in pods:
             if not _is_terminating(pod):
                 self.kube.delete("v1", "Pod", pod["metadata"]["name"], self.namespace)
@@ -488,7 +468,7 @@ class VirtualCluster:
                 self.kube.delete(api_version, kind, item["metadata"]["name"], self.namespace)
         self._wait_for_rest()
 
-    def _remove_namespace(self, namespace: Object) -> None:
+    def _remove_namespace(self, namespace: JsonObject) -> None:
         if not _is_terminating(namespace):
             # Nothing can be created in it from now on: the control plane makes no pod again.
             self.kube.delete("v1", "Namespace", self.namespace)
@@ -513,9 +493,9 @@ class VirtualCluster:
             wait_for(f"the end of the pods in {self.namespace}", ended, self.run.deadline.share(1 / 8), interval=0.5)
             change = {"metadata": {"annotations": {PODS_ENDED_ANNOTATION: "true"}}}
             self.kube.patch("v1", "Namespace", self.namespace, change)
-        except TenancyError as exc:
+        except (WaitTimeout, ApiError) as exc:
             # Pods that do not end are what the wait for the namespace tells; and it may be gone already.
-            if "last_seen" not in exc.details and exc.details.get("status") != 404:
+            if isinstance(exc, ApiError) and exc.status != 404:
                 raise
 
     def _wait_until_gone(self) -> None:
@@ -555,7 +535,7 @@ class VirtualCluster:
             self.kube.delete(api_version, kind, name)
 
 
-def _is_terminating(item: Object | None) -> bool:
+def _is_terminating(item: JsonObject | None) -> bool:
     return item is not None and "deletionTimestamp" in item["metadata"]
 
 
@@ -568,4 +548,4 @@ def _leaf_names(tree: t.Any) -> list[str]:
         return [queue.name for queue in leaves(parse(tree))]
     except TenancyError as exc:
         problems = [f"host_{problem}" for problem in exc.problems]
-        raise TenancyError("\n".join(problems), problems=problems) from exc
+        raise Refused("\n".join(problems), problems) from exc

@@ -16,13 +16,11 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import named, said
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT, NODE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import tolerates_others
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import namespace_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import value_at
+from .._common.errors import refuse
+from .._common.names import DEDICATED_TAINT, NODE_LABEL, namespace_of
+from .._common.schema import named, said
+from .._common.values import Values, value_at
+from .._nodes.validation import tolerates_others
 
 _CODE = (
     "runs in its control plane, whose service account reads the pods and nodes of the whole host cluster (clusterrole.yaml). Run it in the "

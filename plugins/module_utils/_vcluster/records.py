@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import enforces, have_record_policies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from .._admission.lifecycle import enforces, have_record_policies
+from .._common.errors import ApiError, TenancyError
+from .._common.ownership import MARKER_LABEL
+from .._common.text import shown
+from .._common.values import JsonObject
+from .._common.wait import wait_for
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+    from .._common.run import Run
 
-Object = dict[str, t.Any]
 
 # Labels by which Helm finds its records, in Secrets or ConfigMaps (helm.sh/helm, pkg/storage/driver).
 _FORGED = f"owner=helm,{MARKER_LABEL}"
@@ -71,17 +71,17 @@ class Records:
             self._run.take("end the control plane", "its tenant forged records of Helm, or could", self._end_syncer)
         self._remove(self._forged() if not self._run.check_mode else forged)
 
-    def _remove(self, forged: t.Sequence[Object]) -> None:
+    def _remove(self, forged: t.Sequence[JsonObject]) -> None:
         for item in forged:
             what = f"{item['kind']} {shown(item['metadata']['name'])}"
             self._run.change(what, "a forged record of Helm", None)
 
-            def delete(item: Object = item) -> None:
+            def delete(item: JsonObject = item) -> None:
                 self._run.kube.delete("v1", item["kind"], item["metadata"]["name"], self._namespace)
 
             self._run.take(f"remove {what}", "the tenant forged it, and Helm would act on it", delete)
 
-    def _forged(self) -> list[Object]:
+    def _forged(self) -> list[JsonObject]:
         return [item for kind in _KINDS for item in self._run.kube.list("v1", kind, self._namespace, _FORGED)]
 
     def _refused(self) -> tuple[bool | None, str]:
@@ -89,14 +89,14 @@ class Records:
         metadata = {"name": _PROBE, "namespace": self._namespace, "labels": {"owner": "helm", MARKER_LABEL: "x"}}
         try:
             self._run.kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-        except TenancyError as exc:
-            if exc.details.get("status") in (403, 422):
+        except ApiError as exc:
+            if exc.status in (403, 422):
                 return True, ""
             raise
         self._run.kube.delete("v1", "ConfigMap", _PROBE, self._namespace)
         return None, "it takes such records still"
 
 
-def _named(forged: t.Sequence[Object]) -> str:
+def _named(forged: t.Sequence[JsonObject]) -> str:
     first = f"{forged[0]['kind']} {shown(forged[0]['metadata']['name'])}"
     return first if len(forged) == 1 else f"{first}, and {len(forged) - 1} more,"

@@ -11,19 +11,14 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import parse_json
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import annotations_of, is_owned, labels_of, own
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import (
-    container_statuses,
-    image_tag,
-    is_ended,
-    pod_state,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import synced_from, virtual_name
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import shown
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+from .._common.documents import parse_json
+from .._common.names import KAI_NAMESPACE, KAI_SCHEDULERS, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE, TENANT_LABEL
+from .._common.ownership import annotations_of, is_owned, labels_of, own
+from .._common.pods import container_statuses, image_tag, is_ended, pod_state
+from .._common.synced import synced_from, virtual_name
+from .._common.text import shown
+from .._common.values import JsonObject, Values, value_at
+from .facts import (
     CHART,
     CRASH_LOOP_RESTARTS,
     LISTED_CLASS,
@@ -31,20 +26,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     PAUSED,
     SCHEDULER_ANNOTATION,
     SYNCED_OWNERS,
-    TENANT_LABEL,
     TRUST_ANNOTATION,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
-    backing_store,
-    has_own_scheduler,
-    selected,
-    value_at,
-)
-
-Object = dict[str, t.Any]
+from .values import backing_store, has_own_scheduler, selected
 
 # Namespaces of pods that have no controller, and that KAI Scheduler makes again where it needs them.
-_OF_KAI = (kai.RESERVATION_NAMESPACE, kai.SCALE_ADJUST_NAMESPACE)
+_OF_KAI = (RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE)
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _FAILURE = re.compile(r"error|fatal|panic|failed|\bfull\b|no space", re.IGNORECASE)
@@ -66,7 +53,7 @@ class Verdict:
     crashed: tuple[str, str] | None = None
 
 
-def judge(workload: Object | None, pods: list[Object]) -> Verdict:
+def judge(workload: JsonObject | None, pods: list[JsonObject]) -> Verdict:
     """Judge whether the control plane runs as last asked for.
 
     :arg workload: its StatefulSet, or its Deployment when it keeps no data.
@@ -89,12 +76,12 @@ def judge(workload: Object | None, pods: list[Object]) -> Verdict:
     return Verdict(False, "; ".join(map(pod_state, current)) or "the control plane has no pod yet")
 
 
-def control_plane_pods(name: str | None, pods: t.Iterable[Object]) -> list[Object]:
+def control_plane_pods(name: str | None, pods: t.Iterable[JsonObject]) -> list[JsonObject]:
     """Return the pods of a control plane among those of its namespace; pods that its tenant made may carry any other label."""
     return [pod for pod in own(pods) if {"app": "vcluster", "release": name}.items() <= labels_of(pod).items()]
 
 
-def is_paused(workload: Object) -> bool:
+def is_paused(workload: JsonObject) -> bool:
     """Tell whether a control plane is scaled to nothing by a pause."""
     return annotations_of(workload).get(PAUSED) == "true" and workload["spec"].get("replicas") == 0
 
@@ -109,7 +96,7 @@ def failure_lines(log: str) -> str:
 # --- pods --------------------------------------------------------------------------------------------------------
 
 
-def crashing_container(pod: Object) -> str | None:
+def crashing_container(pod: JsonObject) -> str | None:
     """Return the container that crashes again and again; a host's restart makes one crash once or twice, before it has a network."""
     for status in container_statuses(pod):
         waiting = (status.get("state") or {}).get("waiting") or {}
@@ -118,7 +105,7 @@ def crashing_container(pod: Object) -> str | None:
     return None
 
 
-def lost_pods(pods: t.Iterable[Object]) -> list[str]:
+def lost_pods(pods: t.Iterable[JsonObject]) -> list[str]:
     """Return the pods that no controller brings back once they are deleted, as "namespace/name" in the virtual cluster, sorted.
 
     Pods that have ended, are being deleted, or are made by KAI Scheduler on demand are none of them.
@@ -135,7 +122,7 @@ def lost_pods(pods: t.Iterable[Object]) -> list[str]:
     )
 
 
-def _has_controller(pod: Object) -> bool:
+def _has_controller(pod: JsonObject) -> bool:
     try:
         owners = parse_json(annotations_of(pod).get(SYNCED_OWNERS, "[]"))
     except ValueError:
@@ -146,7 +133,7 @@ def _has_controller(pod: Object) -> bool:
 # --- classes of the host -----------------------------------------------------------------------------------------
 
 
-def classes_to_list(classes: t.Iterable[Object]) -> list[Object]:
+def classes_to_list(classes: t.Iterable[JsonObject]) -> list[JsonObject]:
     """Return those of the host's runtime and storage classes that lack the label by which a tenant of trust zero gets them.
 
     They are NVIDIA's runtime class, without which no pod gets a GPU, and the default storage class, without which an own scheduler
@@ -155,13 +142,13 @@ def classes_to_list(classes: t.Iterable[Object]) -> list[Object]:
     return [item for item in classes if _is_basic(item) and LISTED_CLASS not in labels_of(item)]
 
 
-def _is_basic(item: Object) -> bool:
+def _is_basic(item: JsonObject) -> bool:
     if item["kind"] == "RuntimeClass":
         return bool(item["metadata"]["name"] == "nvidia")
     return annotations_of(item).get("storageclass.kubernetes.io/is-default-class") == "true"
 
 
-def is_zero_trust(namespace: Object | None) -> bool:
+def is_zero_trust(namespace: JsonObject | None) -> bool:
     """Tell whether a namespace is recorded as that of a tenant of trust zero."""
     return annotations_of(namespace).get(TRUST_ANNOTATION) == "zero"
 
@@ -169,7 +156,9 @@ def is_zero_trust(namespace: Object | None) -> bool:
 # --- a virtual cluster as a record -------------------------------------------------------------------------------
 
 
-def describe(workload: Object, namespace: Object | None, config: Values, pods: list[Object], volumes: list[Object]) -> Object:
+def describe(
+    workload: JsonObject, namespace: JsonObject | None, config: Values, pods: list[JsonObject], volumes: list[JsonObject]
+) -> JsonObject:
     """Return the record of one virtual cluster, as module vcluster_info documents it.
 
     :arg workload: its StatefulSet or Deployment.
@@ -206,20 +195,20 @@ def describe(workload: Object, namespace: Object | None, config: Values, pods: l
     }
 
 
-def _state(workload: Object, verdict: Verdict) -> str:
+def _state(workload: JsonObject, verdict: Verdict) -> str:
     if is_paused(workload):
         return "paused"
     return "running" if verdict.ready else "crashing" if verdict.crashed else "starting"
 
 
-def _seen_nodes(config: Values) -> Object | None:
+def _seen_nodes(config: Values) -> JsonObject | None:
     """Labels of the host's nodes that it sees; None where it sees none of the real ones."""
     if not value_at(config, "sync.fromHost.nodes.enabled"):
         return None
     return selected(config)
 
 
-def _scheduler(config: Values, namespace: Object | None, pods: list[Object], state: str) -> Object | None:
+def _scheduler(config: Values, namespace: JsonObject | None, pods: list[JsonObject], state: str) -> JsonObject | None:
     """Return the scheduler in it: KAI Scheduler, else Kubernetes' own, or none but the host's.
 
     A tenant's KAI Scheduler is the one that this collection installed and verified. In a virtual cluster of others, its administrator's pods
@@ -233,7 +222,7 @@ def _scheduler(config: Values, namespace: Object | None, pods: list[Object], sta
     if not has_own_scheduler(config):
         return {}
     for pod in pods:
-        if synced_from(pod) == kai.NAMESPACE and labels_of(pod).get("app") in kai.SCHEDULERS:
+        if synced_from(pod) == KAI_NAMESPACE and labels_of(pod).get("app") in KAI_SCHEDULERS:
             said = shown(image_tag(str(pod["spec"]["containers"][0].get("image", ""))), 63) or None
             return None if is_owned(namespace) else {"name": "kai", "version": said}
     return {"name": "kube-scheduler"} if state == "running" else None

@@ -12,19 +12,13 @@ import re
 import typing as t
 import urllib.parse
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, did_you_mean, refuse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.forms import (
-    LABEL,
-    NAMESPACE,
-    is_label_value,
-    is_namespace,
-    label_problems,
-)
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import named, said
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import without_password
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+from .._common.errors import TenancyError, did_you_mean, refuse
+from .._common.forms import LABEL, NAMESPACE, is_label_value, is_namespace, label_problems
+from .._common.quantity import quantity, whole
+from .._common.schema import named, said
+from .._common.secrets import without_password
+from .._common.values import Values, value_at
+from .facts import (
     BAD_VERSIONS,
     DEFAULT_KUBERNETES,
     GPU_QUOTA,
@@ -39,12 +33,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts im
     STORE_MOVES,
     parse_version,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import (
-    age,
-    backing_store,
-    has_own_scheduler,
-    value_at,
-)
+from .values import age, backing_store, has_own_scheduler
 
 T = t.TypeVar("T")
 

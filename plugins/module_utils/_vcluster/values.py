@@ -13,30 +13,27 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS, annotations_of, labels_of
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import devices_or_none, whole
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values, deep_merge, moment
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import (
+from .._common.names import DEDICATED_TAINT, HOST_SCHEDULER_LABEL, TENANT_LABEL
+from .._common.ownership import OWNED_LABELS, annotations_of, labels_of
+from .._common.quantity import devices_or_none, whole
+from .._common.values import JsonObject, Values, deep_merge, moment, value_at
+from .._nodes.validation import Claim
+from .facts import (
     BOUNDED,
     DEFAULT_VERSION,
     EXPIRES_ANNOTATION,
     GPU_QUOTA,
-    HOST_SCHEDULER_LABEL,
     NETWORK_ANNOTATION,
     PAUSED,
     PAUSED_DATE,
     PAUSED_REPLICAS,
-    TENANT_LABEL,
     TRUST_ANNOTATION,
     TRUST_PROFILES,
 )
 
 if t.TYPE_CHECKING:
-    from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
+    from .._adapters.helm import Release
 
-Object = dict[str, t.Any]
 Params = t.Mapping[str, t.Any]
 
 # Options that describe a virtual cluster, and what holds for a new one where they are not given.
@@ -96,7 +93,7 @@ def is_described(params: Params) -> bool:
     return any(params[key] is not None for key in DEFAULTS)
 
 
-def with_defaults(params: Params) -> Object:
+def with_defaults(params: Params) -> JsonObject:
     """Return the options, with the documented defaults for those that describe the virtual cluster and are not given."""
     return dict(params) | {key: default for key, default in DEFAULTS.items() if params[key] is None}
 
@@ -121,7 +118,7 @@ def wanted(params: Params) -> Wanted:
     return Wanted(params["version"], values, params["trust"], params["host_scheduler"], params["expires"])
 
 
-def recorded(release: Release, namespace: Object | None) -> Wanted:
+def recorded(release: Release, namespace: JsonObject | None) -> Wanted:
     """Return the desired state that a release and its namespace record."""
     noted, scheduler = annotations_of(namespace), labels_of(namespace).get(HOST_SCHEDULER_LABEL)
     trust, expires = noted.get(TRUST_ANNOTATION), noted.get(EXPIRES_ANNOTATION)
@@ -170,7 +167,7 @@ def tenant_values(
     return merged
 
 
-def toleration_text(toleration: Object) -> str:
+def toleration_text(toleration: JsonObject) -> str:
     """Return a toleration as the syncer reads it (pkg/util/toleration), such as nvidia.com/gpu=present:NoSchedule."""
     key, value, effect = (toleration.get(name, "") for name in ("key", "value", "effect"))
     # Without the colon, it would be compared with an empty value.
@@ -241,7 +238,7 @@ def trust_values(trust: str, kai: bool) -> Values:
 # --- metadata ----------------------------------------------------------------------------------------------------
 
 
-def namespace_metadata(wanted: Wanted, network: str | None) -> Object:
+def namespace_metadata(wanted: Wanted, network: str | None) -> JsonObject:
     """Return annotations and labels of the namespace by which others know what the tenant is; None for what it shall not have.
 
     :arg network: ENFORCED or UNENFORCED; None where there are no network policies.
@@ -252,7 +249,7 @@ def namespace_metadata(wanted: Wanted, network: str | None) -> Object:
     }
 
 
-def new_namespace(tenant: str, namespace: str, metadata: Object) -> Object:
+def new_namespace(tenant: str, namespace: str, metadata: JsonObject) -> JsonObject:
     """Return the namespace of a tenant, owned by this collection.
 
     :arg metadata: as ``namespace_metadata`` returns it.
@@ -268,7 +265,7 @@ def age(text: str) -> datetime.timedelta | None:
     return datetime.timedelta(**{_UNITS[found[2]]: whole(found[1])}) if found else None
 
 
-def expiry(namespace: Object | None) -> datetime.datetime | None:
+def expiry(namespace: JsonObject | None) -> datetime.datetime | None:
     """Return when a tenant is not needed any more, by its namespace; None for never, or where that cannot be read."""
     lifetime = age(annotations_of(namespace).get(EXPIRES_ANNOTATION, ""))
     if namespace is None or lifetime is None:
@@ -276,14 +273,14 @@ def expiry(namespace: Object | None) -> datetime.datetime | None:
     return moment(namespace["metadata"]["creationTimestamp"]) + lifetime
 
 
-def pause_patch(workload: Object, now: datetime.datetime) -> Object:
+def pause_patch(workload: JsonObject, now: datetime.datetime) -> JsonObject:
     """Return the patch that scales a workload to nothing and notes what it was scaled to."""
     replicas = str(workload["spec"].get("replicas", 1) or 1)
     annotations = {PAUSED: "true", PAUSED_REPLICAS: replicas, PAUSED_DATE: now.isoformat(timespec="seconds")}
     return {"metadata": {"annotations": annotations}, "spec": {"replicas": 0}}
 
 
-def resume_patch(workload: Object) -> Object:
+def resume_patch(workload: JsonObject) -> JsonObject:
     """Return the patch that scales a paused workload to what it was before."""
     try:
         replicas = whole(annotations_of(workload).get(PAUSED_REPLICAS, "1")) or 1
@@ -299,14 +296,6 @@ def resume_patch(workload: Object) -> Object:
 # --- what values mean --------------------------------------------------------------------------------------------
 
 
-def value_at(values: Values, path: str) -> t.Any:
-    """Return what stands at a path such as ``sync.fromHost.nodes``; None where nothing does."""
-    value: t.Any = values
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def has_own_scheduler(values: Values) -> bool:
     """Tell whether a scheduler runs in the virtual cluster, by today's key or by the deprecated one that still counts."""
     keys = ("controlPlane.distro.k8s.scheduler.enabled", "controlPlane.advanced.virtualScheduler.enabled")
@@ -318,7 +307,7 @@ def has_dns(values: Values) -> bool:
     return bool(({"enabled": True} | (value_at(values, "controlPlane.coredns") or {}))["enabled"])
 
 
-def pod_networks(nodes: t.Iterable[Object]) -> list[str]:
+def pod_networks(nodes: t.Iterable[JsonObject]) -> list[str]:
     """Return the networks of a cluster's pods as CIDRs, as far as its nodes name them."""
     named = {cidr for node in nodes for cidr in node["spec"].get("podCIDRs") or filter(None, [node["spec"].get("podCIDR")])}
     networks = [ipaddress.ip_network(cidr) for cidr in named]
@@ -326,7 +315,7 @@ def pod_networks(nodes: t.Iterable[Object]) -> list[str]:
     return [str(one) for alike in by_version for one in ipaddress.collapse_addresses(alike)]  # type: ignore[type-var]
 
 
-def narrowed_egress(rules: t.Sequence[Object], networks: t.Sequence[str]) -> list[Object]:
+def narrowed_egress(rules: t.Sequence[JsonObject], networks: t.Sequence[str]) -> list[JsonObject]:
     """Return egress rules of a control plane's policy, of which those for any address leave out the networks of pods.
 
     What it has to reach, the host cluster's API server, is none of the pods in them; its tenant's own pods have a rule of their own.
@@ -341,7 +330,7 @@ def narrowed_egress(rules: t.Sequence[Object], networks: t.Sequence[str]) -> lis
     return [rule | {"to": everywhere} if _is_for_any_address(rule) else rule for rule in rules]
 
 
-def _is_for_any_address(rule: Object) -> bool:
+def _is_for_any_address(rule: JsonObject) -> bool:
     """Tell whether a rule is for any address, as the chart has it, or as an earlier run narrowed it."""
     return all((peer.get("ipBlock") or {}).get("cidr") in ("0.0.0.0/0", "::/0") for peer in rule.get("to") or [])
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.modules import cluster_info
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import Gke
@@ -80,7 +80,7 @@ def test_the_bounds_of_a_tenant_ask_for_rights_of_their_own():
 def test_one_who_may_not_even_read_learns_of_all_rights_that_are_missing():
     kube = Gke()
     kube.denied = {("patch", "nodes"), ("list", "nodes")}
-    kube.fail("list", "Node", TenancyError("Listing Node failed: forbidden", status=403))
+    kube.fail("list", "Node", ApiError("Listing Node failed: forbidden", status=403))
     with pytest.raises(TenancyError) as failure:
         look({"tenants": [desired("ml")]}, kube)
     assert failure.value.problems == [

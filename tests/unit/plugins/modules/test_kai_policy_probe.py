@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import POD_GROUP
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import POD_GROUP
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS, SHARD, TOPOLOGY
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_policy_probe
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi

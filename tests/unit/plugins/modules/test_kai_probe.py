@@ -7,9 +7,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import NAMESPACE, RESERVATION_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import CHECKS, POD_GROUP, SHARING
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, POD_GROUP, RESERVATION_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import CHECKS, SHARING
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_probe import reconcile
@@ -42,7 +42,7 @@ class Cluster(InMemoryApi):
         offered = {"nvidia.com/gpu": str(gpus)}
         status = {"allocatable": offered, "capacity": offered, "conditions": [{"type": "Ready", "status": "True"}]}
         self.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}, "spec": {}, "status": status})
-        self.have_pod("kai-operator-1", NAMESPACE, {"labels": {"app": "kai-operator"}})
+        self.have_pod("kai-operator-1", KAI_NAMESPACE, {"labels": {"app": "kai-operator"}})
         self.react("create", "Namespace", self.add_account)
         self.react("create", "Pod", self._schedule)
         self.react("delete", "Pod", self._free)
@@ -59,7 +59,7 @@ class Cluster(InMemoryApi):
 
     @property
     def record(self):
-        return self.objects.get(("v1", "ConfigMap", NAMESPACE, "kubegpu-probe"))
+        return self.objects.get(("v1", "ConfigMap", KAI_NAMESPACE, "kubegpu-probe"))
 
     def probe_left(self):
         """What is left in the probe's namespace, and the namespace."""
@@ -120,9 +120,9 @@ class Cluster(InMemoryApi):
 
     def logs(self, name, namespace, **_bounds):
         self._require("Reading the log of", "v1", "Pod", name, namespace)
-        if namespace == NAMESPACE:
+        if namespace == KAI_NAMESPACE:
             if self.log is None:
-                raise TenancyError("GET log failed: connection refused", status=None)
+                raise ApiError("GET log failed: connection refused", status=None)
             return self.log
         return f"GPU 0: X (UUID: GPU-{next((gpu for gpu, parts in self.shared.items() if name in parts), 0)})"
 
@@ -365,7 +365,7 @@ def test_checks_for_which_no_time_is_left_are_not_tried():
 )
 def test_a_pod_that_nobody_explains_carries_the_schedulers_last_error(log, told):
     kube = Cluster(stuck=("cpu-a",), log=log)
-    kube.have_pod("scheduler-1", NAMESPACE, {"labels": {"app": "scheduler"}})
+    kube.have_pod("scheduler-1", KAI_NAMESPACE, {"labels": {"app": "scheduler"}})
     with pytest.raises(TenancyError, match="cpu in a: no verdict in time") as caught:
         run(params(checks=["cpu"]), kube, False)
     reason = next(found["reason"] for found in caught.value.details["results"] if found["verdict"] == "failed")
@@ -437,7 +437,7 @@ def test_a_record_stands_in_while_all_is_as_it_was():
         assert run(asked, kube, False)["recorded"]
         assert run(asked | {option: value}, kube, False)["recorded"] is False
         assert run(asked, kube, False)["recorded"] is False
-    kube.have_pod("kai-operator-1", NAMESPACE, {"labels": {"app": "kai-operator"}, "uid": "another"})
+    kube.have_pod("kai-operator-1", KAI_NAMESPACE, {"labels": {"app": "kai-operator"}, "uid": "another"})
     assert run(asked, kube, False)["recorded"] is False
     kube.record["data"]["report"] = kube.record["data"]["report"].replace(first["at"][:4], "2020")
     assert run(asked, kube, False)["recorded"] is False
@@ -467,9 +467,9 @@ def test_a_probes_log_that_cannot_be_read_is_read_again():
         silent = 3
 
         def logs(self, name, namespace, **bounds):
-            if namespace != NAMESPACE and self.silent:
+            if namespace != KAI_NAMESPACE and self.silent:
                 self.silent -= 1
-                raise TenancyError("GET log failed: bad gateway", status=502)
+                raise ApiError("GET log failed: bad gateway", status=502)
             return super().logs(name, namespace, **bounds)
 
     assert set(verdicts(run(params(checks=["gpu"]), Shy(), False)["results"]).values()) == {"passed"}

@@ -10,7 +10,8 @@ import json
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import CommandFailed, TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import stand_in
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
@@ -33,17 +34,17 @@ KINDS = {
     "ClusterRoleBinding": (kai.RBAC, None),
     "Config": (kai.CONFIG[0], None),
     "CustomResourceDefinition": (kai.CRD[0], None),
-    "Deployment": ("apps/v1", kai.NAMESPACE),
-    "Job": ("batch/v1", kai.NAMESPACE),
+    "Deployment": ("apps/v1", KAI_NAMESPACE),
+    "Job": ("batch/v1", KAI_NAMESPACE),
     "MutatingWebhookConfiguration": (kai.ADMISSION, None),
     "Namespace": ("v1", None),
     "Node": ("v1", None),
-    "Pod": ("v1", kai.NAMESPACE),
+    "Pod": ("v1", KAI_NAMESPACE),
     "Queue": ("scheduling.run.ai/v2", None),
     "SchedulingShard": (kai.SHARD[0], None),
-    "Secret": ("v1", kai.NAMESPACE),
-    "Service": ("v1", kai.NAMESPACE),
-    "ServiceAccount": ("v1", kai.NAMESPACE),
+    "Secret": ("v1", KAI_NAMESPACE),
+    "Service": ("v1", KAI_NAMESPACE),
+    "ServiceAccount": ("v1", KAI_NAMESPACE),
     "ValidatingWebhookConfiguration": (kai.ADMISSION, None),
 }
 
@@ -55,7 +56,7 @@ def at(minute):
 def config_of(made):
     """The spec of a release's Config."""
     image = {"repository": "registry.example", "name": made.scheduler, "tag": made.version}
-    return {"namespace": kai.NAMESPACE, made.version: True, "scheduler": {"service": {"image": image}}}
+    return {"namespace": KAI_NAMESPACE, made.version: True, "scheduler": {"service": {"image": image}}}
 
 
 class Cluster(InMemoryApi):
@@ -101,8 +102,8 @@ class Cluster(InMemoryApi):
 
     def _end_pods(self, deployment):
         # A bare pod belongs to no Deployment, whatever its labels.
-        for pod in self.list("v1", "Pod", kai.NAMESPACE, f"app={deployment['metadata']['name']},!app.kubernetes.io/managed-by"):
-            self.drop("v1", "Pod", pod["metadata"]["name"], kai.NAMESPACE)
+        for pod in self.list("v1", "Pod", KAI_NAMESPACE, f"app={deployment['metadata']['name']},!app.kubernetes.io/managed-by"):
+            self.drop("v1", "Pod", pod["metadata"]["name"], KAI_NAMESPACE)
 
     def _replace(self, pod):
         if self.find("Deployment", pod["metadata"].get("labels", {}).get("app")):
@@ -489,7 +490,7 @@ def test_the_end_of_a_copy_is_waited_for(installed):
         sleep(seconds)
         pod = installed.find("Pod", stand_in.NAME)
         if pod and "deletionTimestamp" in pod["metadata"]:
-            installed.drop("v1", "Pod", stand_in.NAME, kai.NAMESPACE)
+            installed.drop("v1", "Pod", stand_in.NAME, KAI_NAMESPACE)
 
     attempt.deadline.sleep = go_on
     reconcile(attempt, TODAY)
@@ -559,7 +560,7 @@ def test_a_failed_step_is_named_with_what_keeps_pods_from_starting(installed):
     def fail(*_args, **_more):
         waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}
         installed.have("Pod", "crd-upgrader-1", status={"containerStatuses": [waiting | {"name": "x", "image": "x"}]})
-        raise TenancyError("timed out", rc=1)
+        raise CommandFailed("timed out", rc=1)
 
     installed.helm.upgrade = fail
     with pytest.raises(
@@ -821,7 +822,7 @@ def test_what_is_accepted_is_returned_and_noted_on_the_namespace():
     # The end of support does not touch yet; that it is accepted is noted all the same, and is no change on the day it does.
     assert result["accepted_hazards"] == ["#1103", "#1673"]
     assert [hazard.partition(":")[0] for hazard in result["hazards"]] == ["#104", "#1103", "#1673"]
-    assert cluster.find("Namespace", kai.NAMESPACE)["metadata"]["annotations"] == {
+    assert cluster.find("Namespace", KAI_NAMESPACE)["metadata"]["annotations"] == {
         kai.ACCEPTED_ANNOTATION: "#1103,#1673,end-of-support"
     }
     later = run(cluster, today=NEW_YEAR)
@@ -839,7 +840,7 @@ def test_another_acceptance_is_a_change_and_no_reason_to_install_anything(instal
         assert steps(result) == ["record the accepted hazards"]
     assert installed.calls == ["patch Namespace kai-scheduler"]
     run(installed, gpu_sharing=False, accept_hazards=[])
-    assert kai.ACCEPTED_ANNOTATION not in installed.find("Namespace", kai.NAMESPACE)["metadata"].get("annotations", {})
+    assert kai.ACCEPTED_ANNOTATION not in installed.find("Namespace", KAI_NAMESPACE)["metadata"].get("annotations", {})
 
 
 def test_a_release_whose_support_ends_stays_where_it_is_installed(installed):

@@ -9,6 +9,7 @@ import json
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler_info import reconcile
@@ -26,7 +27,7 @@ class Installed:
         self.kube = InMemoryApi(self._objects(version, missing) if version else [], version=kubernetes)
         self.helm = InMemoryHelm(self.kube)
         if version:
-            self.helm.record(Release(kai.RELEASE_NAME, kai.NAMESPACE, "deployed", 1, kai.CHART, version, values or {}))
+            self.helm.record(Release(kai.RELEASE_NAME, KAI_NAMESPACE, "deployed", 1, kai.CHART, version, values or {}))
 
     @staticmethod
     def _objects(version, missing):
@@ -36,12 +37,12 @@ class Installed:
             yield {"apiVersion": api_version, "kind": kind, "metadata": metadata, "status": {"conditions": conditions}}
         status = {"availableReplicas": 1, "updatedReplicas": 1, "replicas": 1, "observedGeneration": 1}
         for name in set(release(version).deployments) - set(missing):
-            metadata = {"name": name, "namespace": kai.NAMESPACE, "generation": 1}
+            metadata = {"name": name, "namespace": KAI_NAMESPACE, "generation": 1}
             spec = {"replicas": 1}
             yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec, "status": status}
 
     def record(self, **data):
-        metadata = {"name": "kubegpu-probe", "namespace": kai.NAMESPACE}
+        metadata = {"name": "kubegpu-probe", "namespace": KAI_NAMESPACE}
         self.kube.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
         return self
 
@@ -99,7 +100,7 @@ def test_hazards_and_which_of_them_were_accepted():
     assert found["accepted_hazards"] == []
     # As kai_scheduler notes it; what does not touch what is installed is left out.
     annotations = {kai.ACCEPTED_ANNOTATION: "#104,#1103,#1673,end-of-support"}
-    installed.kube.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kai.NAMESPACE, "annotations": annotations}})
+    installed.kube.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KAI_NAMESPACE, "annotations": annotations}})
     assert read(installed)["accepted_hazards"] == ["#1103", "#1673", "end-of-support"]
     assert read(installed, "2026-03-31")["accepted_hazards"] == ["#1103", "#1673"]
     # Without shared GPUs the race of their reservations touches nobody.

@@ -11,6 +11,7 @@ import json
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import HOST_SCHEDULER_LABEL, KAI_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
@@ -19,7 +20,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import VERDICT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import HOST_SCHEDULER_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     rehearsal_cluster,
     rehearsal_gate,
@@ -251,7 +251,7 @@ def cluster(version="v0.12.0", queues=None, sharing=True):
     helm = InMemoryHelm(kube)
     known = release(version)
     values = chart_values(known, sharing)
-    helm.record(Release(kai.RELEASE_NAME, kai.NAMESPACE, "deployed", 1, kai.CHART, known.chart_version, values))
+    helm.record(Release(kai.RELEASE_NAME, KAI_NAMESPACE, "deployed", 1, kai.CHART, known.chart_version, values))
     return kube, helm
 
 
@@ -371,7 +371,7 @@ def test_charts_values_are_compared_by_digests():
     assert gate(cluster(), verdicts=[promoted], **asked)["change"] == promoted["change"]["name"]
     # As Helm's record has it, to which a file's 7.0 is 7.
     kube, helm = cluster("v0.13.1")
-    now = helm.release(kai.RELEASE_NAME, kai.NAMESPACE)
+    now = helm.release(kai.RELEASE_NAME, KAI_NAMESPACE)
     stored = json.loads(json.dumps(asked["values"]).replace("7.0", "7"))
     helm.record(dataclasses.replace(now, values=deep_merge(now.values, stored)))
     assert gate((kube, helm), verdicts=[], **asked)["differences"] == []

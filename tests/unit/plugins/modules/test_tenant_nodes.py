@@ -8,7 +8,7 @@ from base64 import b64encode
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
@@ -215,7 +215,7 @@ def test_a_node_that_became_as_wanted_meanwhile_counts_as_changed():
 
 def test_a_node_that_was_removed_meanwhile_is_an_error():
     kube = Nodes(w1=0, w2=4)
-    kube.fail("patch", "Node", TenancyError("Changing Node w1 failed", status=409))
+    kube.fail("patch", "Node", ApiError("Changing Node w1 failed", status=409))
     kube.get = lambda *_args: None
     with pytest.raises(TenancyError, match="node w1: it was removed from the cluster meanwhile"):
         call(kube)
@@ -223,7 +223,7 @@ def test_a_node_that_was_removed_meanwhile_is_an_error():
 
 def test_other_errors_are_passed_on():
     kube = Nodes(w1=0, w2=4)
-    kube.fail("patch", "Node", TenancyError("Changing Node w1 failed: forbidden", status=403))
+    kube.fail("patch", "Node", ApiError("Changing Node w1 failed: forbidden", status=403))
     with pytest.raises(TenancyError, match="forbidden"):
         call(kube)
 

@@ -11,7 +11,7 @@ import time
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import depth
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
@@ -162,7 +162,7 @@ def test_queues_that_were_changed_from_within(host, monkeypatch):
     assert cluster.due(max_age=-1) == {"ml": (["change", "verify"], ["its queues differ: q"])}
 
     def refuse(_config, path, **_timeout):
-        raise TenancyError(f"GET {path} failed: refused", status=None)
+        raise ApiError(f"GET {path} failed: refused", status=None)
 
     monkeypatch.setattr(tenants_info, "ask_list", refuse)
     ((due, (reason,)),) = cluster.due().values()
@@ -391,7 +391,7 @@ def test_nodes_that_cannot_be_read_are_an_error(host, monkeypatch):
     cluster = host("ml")
 
     def fail(_kube, _nodes, _tenants):
-        raise TenancyError("Listing Service failed: no answer.", status=None)
+        raise ApiError("Listing Service failed: no answer.", status=None)
 
     monkeypatch.setattr(lifecycle, "live_claims", fail)
     with pytest.raises(TenancyError, match="no answer"):

@@ -12,9 +12,8 @@ import socket
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.host import Host, lock
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.nvidia import PROGRAMS, Gpu
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.facts import PROGRAMS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu
 
 
 def test_gpus_are_asked_of_the_driver() -> None:

@@ -8,7 +8,7 @@ import json
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import Most, Pages, checked, parsed
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 
 ITEM = {"metadata": {"name": "a", "namespace": "ns", "labels": {"x": "1"}}, "spec": {}}
 MOST = Most(pages=5, objects=20, size=10_000, page=5_000)
@@ -121,8 +121,8 @@ def page(*names, more=None):
     return {"items": list(names), "metadata": {"continue": more} if more else {}}
 
 
-GONE = TenancyError("Listing Queue failed: too old", status=410)
-OVERSIZED = TenancyError("Listing Queue failed: more than is read", status=None, oversized=True)
+GONE = ApiError("Listing Queue failed: too old", status=410)
+OVERSIZED = ApiError("Listing Queue failed: more than is read", status=None, oversized=True)
 
 
 def test_pages_are_put_together():

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import lacking, read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Seen, distribution, report
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import without_rights
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import WEBHOOKS
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import GPU_TAINT, Gke, daemon_set, node
@@ -245,7 +245,7 @@ def test_what_the_user_may_not_list_and_is_only_a_note_is_said_to_be_unread(kind
     class Limited(Gke):
         def list(self, api_version, asked, *args, **more):
             if asked == kind:
-                raise TenancyError(f"Looking up {asked} failed: 403 Forbidden", status=403)
+                raise ApiError(f"Looking up {asked} failed: 403 Forbidden", status=403)
             return super().list(api_version, asked, *args, **more)
 
     assert report(read(Limited(node("a", 4))))["unread"] == [f"Looking up {kind} failed: 403 Forbidden"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import UNBOUNDED, Run, Step
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
@@ -91,7 +91,7 @@ def test_check_mode_lists_steps_and_takes_none():
 
 def test_a_step_that_fails_is_named_and_ends_the_others(run):
     def fail():
-        raise TenancyError("no entry", status=403)
+        raise ApiError("no entry", status=403)
 
     with pytest.raises(TenancyError) as caught:
         run.take_all([Step("apply the CRDs", "", fail), Step("upgrade", "", lambda: pytest.fail("taken"))])

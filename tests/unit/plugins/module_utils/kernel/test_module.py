@@ -13,7 +13,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.compat.version import LooseVersion
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, CommandFailed, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text import LONGEST_LINE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
@@ -92,7 +92,7 @@ def test_an_error_with_pictures_is_shown_as_lines(outcome):
     """As kind prints them: with one in it, Ansible's YAML output quotes the whole text and shows no line breaks."""
 
     def fail(_run):
-        raise TenancyError("kind failed:\n \u2713 Preparing \U0001f4e6nodes", stderr="\U0001f5bc\ufe0f none", rc=1)
+        raise CommandFailed("kind failed:\n \u2713 Preparing \U0001f4e6nodes", stderr="\U0001f5bc\ufe0f none", rc=1)
 
     _code, result = outcome(fail)
     assert [line.split() for line in result["msg"].splitlines()] == [["kind", "failed:"], ["\u2713", "Preparing", "nodes"]]
@@ -308,7 +308,7 @@ def test_adapters_are_made_when_they_are_used_and_once(outcome, monkeypatch):
 
 def test_a_server_that_cannot_be_reached_is_a_failure(outcome, monkeypatch):
     def connect(_module, _deadline):
-        raise TenancyError("Connecting to the Kubernetes API failed: refused", status=None)
+        raise ApiError("Connecting to the Kubernetes API failed: refused", status=None)
 
     monkeypatch.setattr(Kube, "connect", connect)
     code, result = outcome(lambda run: run.kube)

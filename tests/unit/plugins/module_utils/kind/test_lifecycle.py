@@ -15,11 +15,12 @@ import typing as t
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.files import Files
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.nvidia import PROGRAMS, Gpu
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Result, Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.lifecycle import Cluster
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import INSPECT, Gpu
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import INSPECT
 
 # The second has another device than its index says, and nvkind does not know.
 GPUS = [Gpu(0, "GPU-0000", 0), Gpu(1, "GPU-0001", 2)]
@@ -30,7 +31,7 @@ class FakeHost:
         return GPUS
 
     def programs(self) -> dict[str, tuple[str, str]]:
-        return {name: (f"/opt/{name}", "a" * 64) for name in facts.PROGRAMS}
+        return {name: (f"/opt/{name}", "a" * 64) for name in PROGRAMS}
 
     def toolkit_config(self) -> None:
         return None
@@ -62,10 +63,10 @@ class FakeDocker:
         self.other_cluster = False
         self.containers_started = "2026-01-31T12:00:00Z"
 
-    def has_network(self) -> bool:
+    def has_network(self, name: str) -> bool:
         return self.network
 
-    def remove_network(self) -> None:
+    def remove_network(self, name: str) -> None:
         self.network = False
 
     def others(self, _cluster: str) -> bool:

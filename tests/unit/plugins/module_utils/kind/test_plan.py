@@ -14,9 +14,10 @@ import typing as t
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.nvidia import TOOLKIT_CONFIG, Gpu
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import facts, plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.plan import Node
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import INSPECT, Gpu, Inside, parse_nodes
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import INSPECT, Inside, parse_nodes
 
 try:
     import tomllib
@@ -144,7 +145,7 @@ def inside(**changes: t.Any) -> Inside:
     fields: dict[str, t.Any] = {
         "files": {
             "/usr/bin/nvidia-ctk": "a" * 64,
-            facts.TOOLKIT_CONFIG: "c" * 64,
+            TOOLKIT_CONFIG: "c" * 64,
             facts.CONFINE_SCRIPT: checksum(plan.confine_script(WORKER.gpus)),
             facts.CONFINE_UNIT: checksum(plan.UNIT),
         },
@@ -176,14 +177,14 @@ def inside(**changes: t.Any) -> Inside:
     ],
 )
 def test_node_steps(changes: dict[str, t.Any], names: list[str]) -> None:
-    steps = plan.node_steps(WORKER, inside(**changes), PROGRAMS, (facts.TOOLKIT_CONFIG, "c" * 64))
+    steps = plan.node_steps(WORKER, inside(**changes), PROGRAMS, (TOOLKIT_CONFIG, "c" * 64))
     assert [step.what for step in steps] == names
 
 
 @pytest.mark.parametrize(("minors", "names"), [((), []), ((0, 3), ["hide the GPUs of other nodes"])])
 def test_a_node_without_gpus_only_needs_them_hidden(minors: tuple[int, ...], names: list[str]) -> None:
     found = inside(files={}, minors=frozenset(minors), uuids=[], states=frozenset({"joined", "up"}))
-    steps = plan.node_steps(Node("lab-worker2", "worker", [], {}), found, PROGRAMS, (facts.TOOLKIT_CONFIG, "c" * 64))
+    steps = plan.node_steps(Node("lab-worker2", "worker", [], {}), found, PROGRAMS, (TOOLKIT_CONFIG, "c" * 64))
     assert [step.what for step in steps] == names
     for step in steps:
         assert 'case "  " in' in step.script

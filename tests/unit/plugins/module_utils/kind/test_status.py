@@ -13,28 +13,14 @@ import typing as t
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.nvidia import Gpu
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind import status
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Gpu, Inside, LiveNode
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kind.status import Inside, LiveNode
 
 LISTING = """GPU 0: NVIDIA H200 (UUID: GPU-0000)
   MIG 1g.18gb     Device  0: (UUID: MIG-aaaa)
 GPU 1: NVIDIA H200 (UUID: GPU-0001)
 """
-
-
-def test_gpus_come_with_the_minors_of_the_driver() -> None:
-    assert status.parse_gpus(LISTING, {"GPU-0001": 7}) == [Gpu(0, "GPU-0000", 0), Gpu(1, "GPU-0001", 7)]
-
-
-@pytest.mark.parametrize(
-    ("information", "minor"),
-    [
-        ("Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-00ab-1\nDevice Minor: \t 3\n", ("GPU-00ab-1", 3)),
-        ("GPU UUID: \t GPU-????????-????\nDevice Minor: \t 3\n", None),
-    ],
-)
-def test_minors_are_read_from_the_driver(information: str, minor: tuple[str, int] | None) -> None:
-    assert status.parse_minor(information) == minor
 
 
 def test_nodes_are_read_from_docker() -> None:
@@ -75,42 +61,6 @@ def test_a_node_whose_pods_are_shown_as_before_its_start_has_not_reported(state:
     ]
     expected = ["n1 has not reported its pods since it was started"] if unreported else []
     assert status.unreported(pods, {"n1": "2026-01-31T12:00:00"}) == expected
-
-
-FATAL = """Creating cluster "lab" ...
-ERROR: failed to create cluster: node(s) already exist for a cluster with the name "lab"
-
-Command Output: none
-F0609 11:51:50.123456    4242 main.go:46] Error: creating cluster: executing command: exit status 1
-goroutine 1 [running]:
-k8s.io/klog/v2.stacks()
-"""
-
-
-def test_nvkinds_messages_come_without_its_stacks() -> None:
-    assert status.nvkind_error(FATAL) == (
-        'failed to create cluster: node(s) already exist for a cluster with the name "lab"; '
-        "creating cluster: executing command: exit status 1"
-    )
-    assert status.nvkind_error("something else\nthe last line\n\n") == "the last line"
-    assert status.nvkind_error("") == ""
-
-
-@pytest.mark.parametrize(
-    ("message", "meaning"),
-    [
-        ("creating cluster: adding config to cluster: writing configmap: %!w(<nil>)", "loses the cause"),
-        (
-            "installing container toolkit on node 'n': running script on n: executing command: exit status 100",
-            "from the internet",
-        ),
-        ("patching /proc/driver/nvidia on node 'n': removing device nodes n: exit status 1", "hides the GPUs"),
-    ],
-)
-def test_what_nvkind_hides_is_explained(message: str, meaning: str) -> None:
-    explained = status.nvkind_error(f"F0609 11:51:50.123456    4242 main.go:46] Error: {message}\n")
-    assert explained.startswith(message)
-    assert meaning in explained
 
 
 def test_a_node_shows_its_state(tmp_path: pathlib.Path) -> None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.kubeconfig import chosen
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.current import (
     File,
     alone,
-    chosen,
     files_of,
     with_contents,
 )

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
@@ -76,7 +76,7 @@ def knows(virtual):
     def ask(config, path):
         user = config["users"][0]["user"]
         if "token" in user and (path != "/api" or user["token"] not in virtual.tokens):
-            raise TenancyError("401", permanent=True)
+            raise ApiError("401", permanent=True)
         return {}
 
     return ask
@@ -423,7 +423,7 @@ def test_an_error_that_no_waiting_mends_ends_the_wait_at_once(params):
     clock = Clock()
 
     def ask(_config, _path):
-        raise TenancyError("certificate verify failed", permanent=True)
+        raise ApiError("certificate verify failed", permanent=True)
 
     with pytest.raises(TenancyError, match=r"^certificate verify failed$"):
         present(params | {"timeout": 300}, ask=ask, clock=clock)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.kubeconfig import ENTRIES, entry
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
 
@@ -38,9 +39,9 @@ def test_merge_adds_and_without_takes_away_again():
     merged = plan.merge(THEIRS, OWN, False)
     assert before == THEIRS
     assert list(merged) == list(THEIRS)
-    assert [[item["name"] for item in merged[kind]] for kind in plan.ENTRIES] == [["a", "b", "web"], ["a", "web"], ["a", "web"]]
+    assert [[item["name"] for item in merged[kind]] for kind in ENTRIES] == [["a", "b", "web"], ["a", "web"], ["a", "web"]]
     assert merged["current-context"] == "a"
-    assert plan.entry(merged, "users", "a") == THEIRS["users"][0]["user"]
+    assert entry(merged, "users", "a") == THEIRS["users"][0]["user"]
     assert plan.merge(merged, OWN, False) == merged
     assert plan.without(merged, "web") == THEIRS
 
@@ -57,8 +58,8 @@ def test_merge_replaces_in_place_and_keeps_what_the_context_holds_besides():
     new = kc.kubeconfig(SECRET, "web", "https://lb", None)
     again = plan.merge(merged, new, False)
     assert [item["name"] for item in again["clusters"]] == ["web", "later"]
-    assert plan.entry(again, "clusters", "web")["server"] == "https://lb"
-    assert plan.entry(again, "contexts", "web") == {"cluster": "web", "user": "web", "namespace": "training"}
+    assert entry(again, "clusters", "web")["server"] == "https://lb"
+    assert entry(again, "contexts", "web") == {"cluster": "web", "user": "web", "namespace": "training"}
 
 
 @pytest.mark.parametrize(

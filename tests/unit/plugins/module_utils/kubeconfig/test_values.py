@@ -10,8 +10,8 @@ import json
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.kubeconfig import ENTRIES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import values as kc
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.plan import ENTRIES
 
 NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.timezone.utc)
 

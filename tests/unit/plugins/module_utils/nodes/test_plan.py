@@ -8,9 +8,9 @@ import contextlib
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import DEDICATED_TAINT, NODE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.facts import DEDICATED_TAINT, NODE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
     assign,

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import lifecycle
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.pending import (
@@ -75,7 +75,7 @@ def test_a_cluster_without_kais_kinds():
 
 def test_what_cannot_be_read_is_an_error():
     run, kube = run_with(*HEALTHY, pod())
-    kube.fail("list", "Queue", TenancyError("queues is forbidden", status=403))
+    kube.fail("list", "Queue", ApiError("queues is forbidden", status=403))
     with pytest.raises(TenancyError, match="queues is forbidden"):
         pending(run)
 

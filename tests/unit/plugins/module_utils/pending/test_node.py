@@ -8,7 +8,7 @@ import copy
 import datetime
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending import lifecycle
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.lifecycle import read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import report
@@ -192,7 +192,7 @@ def on_host(phase="Running", since="2026-11-22T12:00:05Z", node_name="w1"):
 def both(*objects, host=(), fails=False):
     there = InMemoryApi(copy.deepcopy(host))
     if fails:
-        there.fail("list", "Pod", TenancyError("pods is forbidden", status=403))
+        there.fail("list", "Pod", ApiError("pods is forbidden", status=403))
     return lifecycle.pending(make_run(OPTIONS, InMemoryApi(objects)), lambda: there)
 
 

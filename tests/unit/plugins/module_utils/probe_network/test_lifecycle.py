@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network import plan
@@ -102,7 +102,7 @@ def test_what_cannot_be_found_out_is_an_error_and_leaves_nothing(network, match)
 
 
 def refuse(item):
-    raise TenancyError(f"Creating {item['kind']} failed: forbidden", status=403)
+    raise ApiError(f"Creating {item['kind']} failed: forbidden", status=403)
 
 
 def test_a_policy_that_is_refused_is_an_error_and_leaves_nothing():
@@ -121,7 +121,7 @@ def test_other_errors_while_the_policy_is_there_are_no_verdict(monkeypatch):
     def lose(api_version, kind, *args, **more):
         if kind == "Pod" and listed(*plan.POLICY) and not lost:
             lost.append(kind)
-            raise TenancyError("Listing Pod failed", status=None)
+            raise ApiError("Listing Pod failed", status=None)
         return listed(api_version, kind, *args, **more)
 
     # Not while the policy is being created.

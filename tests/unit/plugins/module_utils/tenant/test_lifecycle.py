@@ -8,7 +8,7 @@ import copy
 import datetime
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import kai_objects
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
@@ -76,7 +76,7 @@ def test_a_tenants_own_pods_are_not_read():
 
 def test_a_cluster_that_cannot_be_read_is_no_empty_one():
     kube = InMemoryApi(on_host())
-    kube.fail("list", "Namespace", TenancyError("Listing Namespace failed", status=500))
+    kube.fail("list", "Namespace", ApiError("Listing Namespace failed", status=500))
     with pytest.raises(TenancyError, match="Listing Namespace failed"):
         read_all(kube)
 
@@ -174,7 +174,7 @@ def test_queues_that_cannot_be_brought_in_order_differ():
 
 def test_queues_that_cannot_be_read_are_not_as_wanted():
     def ask(_config, path):
-        raise TenancyError(f"GET {path} failed: timed out", status=None)
+        raise ApiError(f"GET {path} failed: timed out", status=None)
 
     reason = f"its queues cannot be read: GET {QUEUES_PATH} failed: timed out"
     assert compare_queues(TENANT, kubeconfig(), ask) == (Due((CHANGE, VERIFY), (reason,)), None)

@@ -10,6 +10,7 @@ import datetime
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import node_selector
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, RECORD_LABEL, VERIFY
@@ -23,7 +24,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status imp
     gather,
     verified,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.tests.unit.synced import synced
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import KAI_VERSION, desired, host_kai, item, node, on_host, pod
 from hypothesis import assume, given, settings

@@ -13,7 +13,8 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Chart, Release, find_chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies, record_policies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import HOST_SCHEDULER_LABEL, TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL, OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL, SYNCED_NAME
@@ -38,7 +39,7 @@ def item(api_version, kind, name, namespace="tenant-web", labels=None, **more):
 
 
 def own_namespace(trust="high", **labels):
-    labels = OWNED_LABELS | {facts.TENANT_LABEL: "web"} | labels
+    labels = OWNED_LABELS | {TENANT_LABEL: "web"} | labels
     annotations = {facts.TRUST_ANNOTATION: trust, facts.RENDERED_ANNOTATION: "1.35"}
     return item("v1", "Namespace", "tenant-web", None, labels, metadata={"annotations": annotations})
 
@@ -273,7 +274,7 @@ def test_unfinished_releases_are_repaired(status, repair, version):
     ("objects", "release", "params", "match"),
     [
         ([item("v1", "Namespace", "tenant-web", None)], None, {}, "not made by this collection"),
-        ([own_namespace(**{facts.TENANT_LABEL: "ml"})], None, {}, "belongs to tenant ml"),
+        ([own_namespace(**{TENANT_LABEL: "ml"})], None, {}, "belongs to tenant ml"),
         (
             [own_namespace(), item("apps/v1", "StatefulSet", "other", labels={"app": "vcluster"})],
             None,
@@ -514,7 +515,7 @@ OWN = tenant_values(True, {"pool": "a"}, "high", "v1.35.4", {"controlPlane": {"s
 
 
 def test_a_paused_tenant_is_resumed_as_it_was_without_a_chart():
-    namespace = own_namespace(**{facts.HOST_SCHEDULER_LABEL: "kai"})
+    namespace = own_namespace(**{HOST_SCHEDULER_LABEL: "kai"})
     world = World([namespace, *running()], dataclasses.replace(RELEASE, chart_version="0.34.0", values=OWN))
     world.run(state="paused", version=None)
     resumed = world.run(version=None, chart_source="/nowhere")
@@ -556,7 +557,7 @@ def test_a_new_one_has_the_defaults():
 def refusing(world, **details):
     def ask(config, path):
         world.asked.append((config, path))
-        raise TenancyError("certificate verify failed", **details)
+        raise ApiError("certificate verify failed", **details)
 
     world.ask = ask
     return world
@@ -581,7 +582,7 @@ def test_a_certificate_that_is_renewed_in_that_time_is_no_error():
 
     def ask(config, path):
         if world.clock.now < SETTLING / 2:
-            raise TenancyError("certificate verify failed", permanent=True)
+            raise ApiError("certificate verify failed", permanent=True)
         return {"gitVersion": "v1.36.0", "status": {"availableReplicas": 1}}
 
     world.ask = ask
@@ -773,9 +774,9 @@ def test_the_host_schedulers_name_is_a_label_of_the_namespace():
     kept = [f"{kind} kubegpu-tenancy-web" for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")]
     expected = {"scheduler": "kai", "values.experimental": {"syncSettings": {"setOwner": False}}}
     assert changed["diff"]["after"] == expected | dict.fromkeys(kept, "whole GPUs in queues: none")
-    assert world.live("v1", "Namespace", "tenant-web", None)["metadata"]["labels"][facts.HOST_SCHEDULER_LABEL] == "kai"
+    assert world.live("v1", "Namespace", "tenant-web", None)["metadata"]["labels"][HOST_SCHEDULER_LABEL] == "kai"
     assert world.run()["diff"]["before"] == {"scheduler": "kai"} | dict.fromkeys(kept, "present")
-    assert facts.HOST_SCHEDULER_LABEL not in world.live("v1", "Namespace", "tenant-web", None)["metadata"]["labels"]
+    assert HOST_SCHEDULER_LABEL not in world.live("v1", "Namespace", "tenant-web", None)["metadata"]["labels"]
 
 
 def test_pods_keep_to_their_queues_of_the_host_scheduler_before_there_are_any():
@@ -835,7 +836,7 @@ def enforcing(world):
             world.api.drop("v1", "ConfigMap", "kubegpu-record-probe", "tenant-web")
             world.tried = getattr(world, "tried", 0) + 1
             if world.tried > 2:
-                raise TenancyError("ValidatingAdmissionPolicy kubegpu-tenancy-web.records denied request", status=403)
+                raise ApiError("ValidatingAdmissionPolicy kubegpu-tenancy-web.records denied request", status=403)
 
     world.api.react("create", "ConfigMap", create)
     return world

@@ -3,15 +3,33 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Read what helm reports on standard error: pure functions over its text."""
+"""How Helm 3 and Helm 4 differ in what this collection uses, and what they report on standard error. Pure."""
 
 from __future__ import annotations
 
 import re
 import typing as t
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import did_you_mean
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Values
+from .._common.errors import did_you_mean
+from .._common.values import Values
+
+# How standard error ends where a release does not exist: "Error: release: not found" of `helm get`, "Error: uninstall: Release not
+# loaded: NAME: release: not found" of `helm uninstall` (ErrReleaseNotFound in pkg/storage/driver/driver.go of both majors). The
+# exit status is 1, as for every other error. `helm uninstall --ignore-not-found` is no help: it also hides that the records of
+# the release could not be read, such as a missing permission (pkg/action/uninstall.go of v3.19.5 and v4.3.1).
+NOT_FOUND = "release: not found"
+
+# The majors of Helm that the collection works with, and the arguments that only one of them needs for `helm upgrade`. The same in
+# both, with the same output: get metadata, get values, show, template, uninstall; --reset-values, --values -, --timeout (for each
+# operation, hooks among them, not for the whole), --create-namespace, --no-hooks, --plain-http, --repo, --api-versions. Without
+# --wait both wait for hooks only. `helm list --all`, --atomic and --force of Helm 3 are gone or deprecated in 4, and not used.
+UPGRADE_ARGUMENTS: dict[int, tuple[str, ...]] = {
+    3: (),
+    # pkg/cmd/upgrade.go of v4: by default it applies on the server's side what Helm 4 installed, and fails with a conflict where
+    # someone else set a field, which Helm 3 changes back (k3s-io/helm-controller#343). --force-conflicts is no way out: it is
+    # refused for a release that Helm 3 upgraded last (crossplane-contrib/provider-helm#403).
+    4: ("--server-side=false",),
+}
 
 # What helm 3.18 and later, and helm 4, print of values that a chart's schema refuses, each with a JSON pointer.
 _VIOLATION = re.compile(r"^ *- at '((?:[^'\\]|\\.)*)': (.+)$", re.MULTILINE)

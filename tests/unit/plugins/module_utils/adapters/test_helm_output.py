@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.validation import error_message, violations
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm_output import error_message, violations
 
 # The same in both, byte for byte.
 SCHEMA = """Error: values don't meet the specifications of the schema(s) in the following chart(s):
