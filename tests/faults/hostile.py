@@ -196,7 +196,7 @@ class Liar:
         )
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(folder / "cert", folder / "key")
-        self._server = http.server.ThreadingHTTPServer((address, HTTPS), functools.partial(_Answers, self))
+        self._server = _Server((address, HTTPS), functools.partial(_Answers, self))
         self._server.daemon_threads = True
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -204,6 +204,11 @@ class Liar:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_args: Any) -> None:
+        """Say nothing: who asks may go before the end of an answer that has none."""
 
 
 class _Answers(http.server.BaseHTTPRequestHandler):
