@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.names import RUNTIME_CLASS, namespace_of
-
 DOCUMENTATION = r"""
 module: cluster_info
 short_description: Tell what a host cluster is, has for GPUs, and lacks for its tenants
@@ -275,6 +273,7 @@ from ..module_utils._cluster.status import Seen, report
 from ..module_utils._cluster.validation import notes, problems, without_rights
 from ..module_utils._combinations.validation import Host, check_names, judge
 from ..module_utils._common.errors import ApiError, TenancyError, refuse
+from ..module_utils._common.names import RUNTIME_CLASS, namespace_of
 from ..module_utils._common.run import Result, Run
 from ..module_utils._desired.model import Tenant
 from ..module_utils._desired.validation import tenants_from

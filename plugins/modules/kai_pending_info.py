@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.names import KAI_SCHEDULER_NAME
-
 DOCUMENTATION = r"""
 module: kai_pending_info
 short_description: Tell why pods wait, and which run past KAI Scheduler
@@ -171,6 +169,7 @@ unread:
 """
 
 from ..module_utils._adapters.kubernetes import Kube
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
 from ..module_utils._common.run import Result, Run
 from ..module_utils._kernel.module import run_module
 from ..module_utils._pending.lifecycle import pending

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.names import KAI_SCHEDULER_NAME
-
 DOCUMENTATION = r"""
 module: kai_queues
 short_description: Queues of KAI Scheduler
@@ -171,6 +169,7 @@ problems:
   elements: str
 """
 
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
 from ..module_utils._common.run import Result, Run
 from ..module_utils._kai.validation import release as find_release
 from ..module_utils._kernel.module import run_module

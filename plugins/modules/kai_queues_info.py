@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.names import POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
-
 DOCUMENTATION = r"""
 module: kai_queues_info
 short_description: Report the queues of KAI Scheduler and what is allocated in them
@@ -135,6 +133,7 @@ unread:
   sample: []
 """
 
+from ..module_utils._common.names import POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
 from ..module_utils._common.run import Result, Run
 from ..module_utils._kernel.module import run_module
 from ..module_utils._queues.status import counted, overview

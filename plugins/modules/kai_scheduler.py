@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.values import utc_now
-
 DOCUMENTATION = r"""
 module: kai_scheduler
 short_description: KAI Scheduler in a cluster
@@ -182,7 +180,7 @@ import typing as t
 from ..module_utils._adapters.helm import Chart, find_chart
 from ..module_utils._common.ownership import is_owned
 from ..module_utils._common.run import Result, Run
-from ..module_utils._common.values import deep_merge
+from ..module_utils._common.values import deep_merge, utc_now
 from ..module_utils._kai.facts import CHART, CRD, KUEUE_TOPOLOGIES
 from ..module_utils._kai.lifecycle import Installation, absent
 from ..module_utils._kai.validation import check_hazard_names

@@ -6,9 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.names import KAI_NAMESPACE
-from ..module_utils._common.values import utc_now
-
 DOCUMENTATION = r"""
 module: kai_scheduler_info
 short_description: Report the state of KAI Scheduler in a cluster
@@ -159,9 +156,11 @@ last_probe:
 import datetime
 
 from ..module_utils._common.documents import parse_json
+from ..module_utils._common.names import KAI_NAMESPACE
 from ..module_utils._common.parties import attempt
 from ..module_utils._common.run import Result, Run
 from ..module_utils._common.text import legible
+from ..module_utils._common.values import utc_now
 from ..module_utils._kai import status
 from ..module_utils._kai.facts import work_hazards_of
 from ..module_utils._kai.lifecycle import asked_of, helm_release, read_parts

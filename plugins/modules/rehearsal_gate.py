@@ -6,9 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.names import QUEUE_API_VERSION, QUEUE_KIND
-from ..module_utils._common.values import utc_now
-
 DOCUMENTATION = r"""
 module: rehearsal_gate
 short_description: Refuse a change of KAI Scheduler that no rehearsal promoted
@@ -111,7 +108,9 @@ import dataclasses
 import datetime
 
 from ..module_utils._common.errors import TenancyError
+from ..module_utils._common.names import QUEUE_API_VERSION, QUEUE_KIND
 from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import utc_now
 from ..module_utils._kai.lifecycle import helm_release
 from ..module_utils._kai.validation import release
 from ..module_utils._kernel.module import run_module

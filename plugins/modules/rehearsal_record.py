@@ -6,9 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.names import KAI_SCHEDULER_NAME
-from ..module_utils._common.values import utc_now
-
 DOCUMENTATION = r"""
 module: rehearsal_record
 short_description: Record what a cluster has to schedule, as a trace for rehearsals
@@ -118,7 +115,9 @@ scheduler:
 """
 
 
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
 from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import utc_now
 from ..module_utils._kai.lifecycle import helm_release
 from ..module_utils._kai.validation import hazards_on, release
 from ..module_utils._kai.values import shares_gpus

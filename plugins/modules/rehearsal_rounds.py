@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.names import KAI_SCHEDULER_NAME
-
 DOCUMENTATION = r"""
 module: rehearsal_rounds
 short_description: Play rounds of a trace under the scheduler that a cluster has
@@ -110,6 +108,7 @@ seconds:
   sample: 131.0
 """
 
+from ..module_utils._common.names import KAI_SCHEDULER_NAME
 from ..module_utils._common.run import Result, Run
 from ..module_utils._kernel.module import run_module
 from ..module_utils._rehearsal.lifecycle import play

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.values import utc_now
-
 DOCUMENTATION = r"""
 module: rehearsal_verdict
 short_description: Judge a change of KAI Scheduler by the rounds of its rehearsal
@@ -199,6 +197,7 @@ comparisons:
 import datetime
 
 from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import utc_now
 from ..module_utils._kernel.host_module import run_host_module
 from ..module_utils._rehearsal.change import Change, not_played, wanted
 from ..module_utils._rehearsal.facts import FORMAT

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.values import utc_now
-
 DOCUMENTATION = r"""
 module: tenant_record
 short_description: Record what was verified of a tenant
@@ -71,7 +69,7 @@ at:
 import typing as t
 
 from ..module_utils._common.run import Result, Run
-from ..module_utils._common.values import stamp
+from ..module_utils._common.values import stamp, utc_now
 from ..module_utils._kernel.module import run_module
 from ..module_utils._tenant.lifecycle import record
 

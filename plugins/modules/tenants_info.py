@@ -6,9 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.names import GPU_RESOURCE, HOST_SCHEDULER_LABEL, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
-from ..module_utils._common.values import utc_now
-
 DOCUMENTATION = r"""
 module: tenants_info
 short_description: Compare the tenants of a host cluster with what is wanted of them
@@ -211,11 +208,12 @@ import typing as t
 
 from ..module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
 from ..module_utils._adapters.kubernetes import ask_list
+from ..module_utils._common.names import GPU_RESOURCE, HOST_SCHEDULER_LABEL, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
 from ..module_utils._common.ownership import annotations_of, labels_of
 from ..module_utils._common.parallel import concurrently
 from ..module_utils._common.parties import attempt
 from ..module_utils._common.run import Result, Run
-from ..module_utils._common.values import stamp
+from ..module_utils._common.values import stamp, utc_now
 from ..module_utils._desired.model import Tenant
 from ..module_utils._desired.validation import tenants_from
 from ..module_utils._kernel.module import run_module

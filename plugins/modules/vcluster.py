@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from ..module_utils._common.values import value_at
-
 DOCUMENTATION = r"""
 module: vcluster
 short_description: Virtual cluster of a tenant
@@ -280,6 +278,7 @@ import typing as t
 from ..module_utils._adapters.helm import Chart, find_chart
 from ..module_utils._adapters.kubernetes import ask
 from ..module_utils._common.run import Result, Run
+from ..module_utils._common.values import value_at
 from ..module_utils._kernel.module import run_module
 from ..module_utils._probe.plan import IMAGE
 from ..module_utils._probe_network.lifecycle import probe
