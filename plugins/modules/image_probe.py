@@ -21,7 +21,7 @@ description:
 options:
   images:
     description:
-      - The images, such as those that M(kubegpu.tenancy.artifacts_info) lists.
+      - The images, by name. M(kubegpu.tenancy.artifacts_info) lists the images of the desired state.
     type: list
     elements: str
     required: true

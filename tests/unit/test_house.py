@@ -96,7 +96,7 @@ def _package(name: str, level: int) -> list[str]:
 
 
 def test_subjects_are_handed_their_adapters():
-    """So that a double can take their place. Names of types are no use of them."""
+    """A double can take an adapter's place then. Imports for type checking are allowed."""
     subjects = [
         name
         for name in FILES

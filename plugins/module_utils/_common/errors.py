@@ -89,14 +89,14 @@ class CommandFailed(TenancyError):
     """A program that ended with another exit status than 0.
 
     :ivar rc: that status.
-    :ivar stderr: what it wrote there.
+    :ivar stderr: what it wrote there; empty where that is not known.
     :arg output: plain data that a module adds to its failure, such as ``stdout``.
     """
 
-    def __init__(self, message: str, rc: int, stderr: str = "", **output: t.Any) -> None:
-        super().__init__(message, rc=rc, **({"stderr": stderr} if stderr else {}), **output)
+    def __init__(self, message: str, rc: int, stderr: str | None = None, **output: t.Any) -> None:
+        super().__init__(message, rc=rc, **({} if stderr is None else {"stderr": stderr}), **output)
         self.rc = rc
-        self.stderr = stderr
+        self.stderr = stderr or ""
 
 
 def refuse(problems: t.Iterable[str]) -> None:

@@ -17,6 +17,8 @@ from .values import JsonObject
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
 
+# Reasons of a container whose image does not come (k8s.io/kubernetes, pkg/kubelet/images/types.go).
+IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 # Reasons of a container that is on its way, or has done its work.
 _HARMLESS = (None, "Completed", "PodInitializing", "ContainerCreating")
 
@@ -74,6 +76,12 @@ def image_tag(image: str) -> str:
     return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 
+def unscheduled(pod: JsonObject) -> JsonObject | None:
+    """Return the condition by which a scheduler says that it finds no node for a pod; None without one."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"), None)
+
+
 def pod_problem(pod: JsonObject) -> str | None:
     """Return why a pod does not run, such as ``pod web-0: app: ErrImagePull (no such host)``; None where nothing is known to be wrong.
 
@@ -86,9 +94,8 @@ def pod_problem(pod: JsonObject) -> str | None:
             if detail.get("reason") not in _HARMLESS:
                 message = f" ({shown(detail['message'])})" if detail.get("message") else ""
                 return f"pod {name}: {status['name']}: {shown(detail['reason'])}{message}"
-    for condition in (pod.get("status") or {}).get("conditions") or []:
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"pod {name}: {shown(condition.get('reason'))} ({shown(condition.get('message', ''))})"
+    if condition := unscheduled(pod):
+        return f"pod {name}: {shown(condition.get('reason'))} ({shown(condition.get('message', ''))})"
     return None
 
 

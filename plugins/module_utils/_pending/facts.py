@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.pods import IMAGE_REASONS
 from .._kai.facts import WORK_HAZARDS, Version, dotted
 
 # States of what is reported.
@@ -83,7 +84,7 @@ _CONTAINER = (
     "See the container's log and its last state: it, or an init container, ends before the pod can run.",
 )
 WAITING = {
-    **dict.fromkeys(("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"), _IMAGE),
+    **dict.fromkeys((*IMAGE_REASONS, "ImageInspectError"), _IMAGE),
     **dict.fromkeys(("CreateContainerConfigError", "CreateContainerError"), _CONFIG),
     **dict.fromkeys(("RunContainerError", "CrashLoopBackOff", "StartError"), _CONTAINER),
 }

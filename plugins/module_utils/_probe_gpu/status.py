@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from .._common.names import GPU_RESOURCE, GPU_UUID
-from .._common.pods import pod_state
+from .._common.pods import pod_state, unscheduled
 from .._common.values import JsonObject
 from .._nodes.status import held, offered
 from .._probe.status import termination_message, untolerated
@@ -42,13 +42,8 @@ def why_not(node: JsonObject, pods: list[JsonObject], tolerations: list[JsonObje
 
 def crowded_out(pod: JsonObject) -> bool:
     """Tell whether the scheduler finds no free GPU for the pod."""
-    conditions = pod.get("status", {}).get("conditions") or []
-    return any(
-        condition["type"] == "PodScheduled"
-        and condition["status"] == "False"
-        and f"Insufficient {GPU_RESOURCE}" in condition.get("message", "")
-        for condition in conditions
-    )
+    condition = unscheduled(pod) or {}
+    return f"Insufficient {GPU_RESOURCE}" in condition.get("message", "")
 
 
 def outcome(pod: JsonObject, uuids: list[str]) -> tuple[str | None, str]:

@@ -9,19 +9,12 @@ from __future__ import annotations
 
 import re
 
-from .._common.pods import container_statuses, is_ended, pod_state
+from .._common.pods import IMAGE_REASONS, container_statuses, is_ended, pod_state, unscheduled
 from .._common.text import shown
 from .._common.values import JsonObject
 
 # Why a container waits whose image cannot be had (k8s.io/kubernetes pkg/kubelet/images/types.go, and pkg/kubelet/kubelet_pods.go).
-_NOT_PULLED = (
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "ImageInspectError",
-    "RegistryUnavailable",
-    "SignatureValidationFailed",
-)
+_NOT_PULLED = (*IMAGE_REASONS, "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed")
 _BEFORE = ("ContainerCreating", "PodInitializing")
 # What registries answer to a request without credentials. Docker Hub says the same of images that it lacks.
 _UNAUTHORIZED = re.compile(r"\b40[13]\b|authoriz|authenticat|access denied", re.IGNORECASE)
@@ -42,7 +35,6 @@ def outcome(pod: JsonObject) -> tuple[str | None, str]:
             return "passed", f"on {pod['spec'].get('nodeName')}"
     if is_ended(pod):
         return "not_tried", pod_state(pod)
-    for condition in (pod.get("status") or {}).get("conditions") or []:
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return "not_tried", f"no node takes its pod: {shown(condition.get('message'))}"
+    if condition := unscheduled(pod):
+        return "not_tried", f"no node takes its pod: {shown(condition.get('message'))}"
     return None, pod_state(pod)

@@ -30,6 +30,4 @@ OVER_LIMIT = "OverLimit"
 # The lowest class of KAI's chart, and a preemptible one.
 LOWEST_PRIORITY = "train"
 
-# Reasons of a container whose image does not come (k8s.io/kubernetes, pkg/kubelet/images/types.go).
-IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 OOM_KILLED = "OOMKilled"

@@ -17,7 +17,7 @@ import typing as t
 from .._common.documents import parse_json
 from .._common.names import POD_GROUP_NOTE, RESERVATION_NAMESPACE, RESERVED_GPU_NOTE
 from .._common.ownership import annotations_of
-from .._common.pods import container_statuses, event_time, is_ended, is_ready
+from .._common.pods import IMAGE_REASONS, container_statuses, event_time, is_ended, is_ready
 from .._common.quantity import quantity
 from .._common.values import JsonObject, stamped
 from .._kai.status import is_error, log_cause, plain_lines
@@ -29,7 +29,6 @@ from .facts import (
     FAILED,
     FINGERPRINT_KEY,
     GPU_MEMORY,
-    IMAGE_REASONS,
     LOGS,
     LOST_RESERVATION,
     NOT_TRIED,

@@ -18,7 +18,7 @@ import typing as t
 
 from .._common.names import GPU_MEMORY_LABEL, POD_GROUP_NOTE, RESERVATION_APP, RESERVED_GPU_NOTE
 from .._common.ownership import annotations_of, labels_of
-from .._common.pods import ENDED
+from .._common.pods import ENDED, unscheduled
 from .._common.quantity import plain
 from .._common.values import JsonObject
 from .._kai.status import scheduling_reasons
@@ -408,9 +408,8 @@ def percentile(ordered: t.Sequence[float], part: int) -> float:
 def _why(pod: JsonObject) -> str:
     """Return what is said of a pod that has no node; empty where nothing is."""
     status = pod.get("status") or {}
-    for condition in status.get("conditions") or []:
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return str(condition.get("message") or condition.get("reason") or "")
+    if condition := unscheduled(pod):
+        return str(condition.get("message") or condition.get("reason") or "")
     return str(status.get("message") or status.get("reason") or "")
 
 
