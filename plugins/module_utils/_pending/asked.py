@@ -153,13 +153,13 @@ def _needed_config_maps(pod: JsonObject) -> set[str]:
 
 def slices(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for whole GPUs and parts that a node refuses for slices which it had once: their amount stays there as 0."""
-    if not facts.ZEROES.is_in(cluster.version) or not any(
-        re.search(facts.SLICES_ONLY, told.message) for told in cluster.told(pod)
-    ):
+    if not facts.ZEROES.is_in(cluster.version):
         return None
-    if not cluster.had_slices:
+    strategies = {found["strategy"] for told in cluster.told(pod) for found in re.finditer(facts.SLICES_ONLY, told.message)}
+    nodes = [name for name, strategy in cluster.had_slices.items() if strategy in strategies]
+    if not nodes:
         return None
-    named = ", ".join(map(line, cluster.had_slices[:_NAMED]))
+    named = ", ".join(map(line, nodes[:_NAMED]))
     return Answer(
         "mig_leftover",
         f"{cluster.release} takes node {named} for one of MIG slices only, because it still lists slices, 0 of them ({facts.ZEROES}).",

@@ -156,10 +156,10 @@ class Cluster:
         return dict(sorted(pools.items()))
 
     @functools.cached_property
-    def had_slices(self) -> list[str]:
-        """Names of the nodes that list slices of GPUs, 0 of each, and no label that says what to make of them."""
-        read, _unread = each(self.nodes, key_name, lambda node: (node["metadata"]["name"], _had_slices(node)))
-        return [name for name, had in read if had]
+    def had_slices(self) -> dict[str, str]:
+        """MIG strategy of each node that lists slices of GPUs, 0 of each, and has no label that says what to make of them."""
+        had, _unread = each(self.nodes, key_name, _had_slices)
+        return {name: strategy for name, strategy in had if strategy}
 
     @functools.cached_property
     def placed_groups(self) -> set[Key]:
@@ -276,7 +276,10 @@ def line(text: object) -> str:
     return shown(text or "").rstrip(" .")
 
 
-def _had_slices(node: JsonObject) -> bool:
+def _had_slices(node: JsonObject) -> tuple[str, str]:
+    """Return the name of a node, and its MIG strategy where it lists slices of GPUs, 0 of each; an empty text otherwise."""
     allocatable = (node.get("status") or {}).get("allocatable") or {}
-    amounts = [str(amount) for name, amount in allocatable.items() if name.startswith(facts.SLICE_PREFIX)]
-    return bool(amounts) and set(amounts) == {"0"} and facts.SLICES_LABEL not in labels_of(node)
+    amounts = {str(amount) for name, amount in allocatable.items() if name.startswith(facts.SLICE_PREFIX)}
+    labels = labels_of(node)
+    had = amounts == {"0"} and facts.SLICES_LABEL not in labels
+    return node["metadata"]["name"], str(labels.get(facts.STRATEGY_LABEL) or "") if had else ""

@@ -163,10 +163,11 @@ NODE_POOL_LABEL, NODE_POOLS_SINCE = "kai.scheduler/node-pool", (0, 10, 0)
 # pkg/scheduler/k8s_internal/predicates/config_maps.go
 CONFIG_MAPS_MISSING = r"Missing required configmaps: \[(?P<names>[^\]]*)\]"
 
-# Of a node with slices of GPUs: their names, what KAI says of whole GPUs there, and the label that overrules what it makes of the names
-# (pkg/scheduler/api/node_info/node_info.go).
+# Of a node with slices of GPUs: their names, the label by whose value KAI keeps other GPU pods off it, what it says then, and the label that
+# overrules what it makes of the names (pkg/scheduler/api/node_info/node_info.go, PredicateByNodeResourcesType).
 SLICE_PREFIX = "nvidia.com/mig-"
-SLICES_ONLY = r"MigStrategy='(?:mixed|single)'"
+STRATEGY_LABEL = "nvidia.com/mig.strategy"
+SLICES_ONLY = r"MigStrategy='(?P<strategy>mixed|single)'"
 SLICES_LABEL = "node-role.kubernetes.io/mig-enabled"
 
 # Parts of GPUs as people write them who had read of it elsewhere; no tag up to v0.17.0 reads these.
@@ -267,7 +268,8 @@ OTHER_REFUSAL = Refusal(
 
 # What to do where there is no node for a pod, by what its scheduler writes; the first that fits.
 NO_NODE_ADVICE: tuple[tuple[str, str], ...] = (
-    (SLICES_ONLY, "Ask for slices of GPUs as these nodes have them (nvidia.com/mig-…), or add a node without MIG."),
+    ("MigStrategy='mixed'", "Ask for slices of GPUs as these nodes have them (nvidia.com/mig-…), or add a node without MIG."),
+    ("MigStrategy='single'", "Ask for whole GPUs, which are slices on these nodes (nvidia.com/gpu), or add a node without MIG."),
     (r"[Ii]nsufficient|have enough", "Wait until running work ends, ask for less, or add nodes."),
     (r"[Vv]olume", "Create and bind the volume claims that the pod names, with storage that its nodes reach."),
     (r"affinity|selector", "Label a node as the pod's node selector or affinity asks for, or change these."),

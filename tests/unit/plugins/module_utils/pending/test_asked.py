@@ -211,11 +211,24 @@ def test_slices_that_a_node_had_once():
         ("v0.12.0", sliced("2")),
         ("v0.13.1", sliced("0")),
         ("v0.12.0", sliced("0", **{"node-role.kubernetes.io/mig-enabled": "true"})),
+        # Another node's refusal: KAI reads this label's value.
+        ("v0.12.0", sliced("0", **{"nvidia.com/mig.strategy": "none"})),
+        ("v0.12.0", sliced("0", **{"nvidia.com/mig.strategy": "single"})),
     ],
 )
 def test_slices_that_a_node_has(version, made):
     row = only(scheduler(version), made, *QUEUES, pod(gpus=1), group("train-0", told("PodSchedulingErrors", MIG)))
     assert (row["reason"], "Ask for slices of GPUs" in row["advice"]) == ("no_node", True)
+
+
+def test_parts_of_gpus_where_slices_look_like_whole_ones():
+    message = "no nodes with enough resources were found: only whole gpu jobs can run on a node with MigStrategy='single'."
+    half, said = pod(annotations={"gpu-fraction": "0.5"}), group("train-0", told("PodSchedulingErrors", message))
+    single = {"nvidia.com/mig.strategy": "single"}
+    row = only(scheduler("v0.12.0"), sliced("0", **single), *QUEUES, half, said)
+    assert row["reason"] == "mig_leftover"
+    row = only(scheduler("v0.13.1"), sliced("0", **single), *QUEUES, half, said)
+    assert (row["reason"], row["advice"].split(",")[0]) == ("no_node", "Ask for whole GPUs")
 
 
 # --- what KAI Scheduler does not read ----------------------------------------------------------------------------
