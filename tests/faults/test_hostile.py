@@ -460,9 +460,10 @@ def _field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
 
 
 def at_work(victim: Attacker) -> None:
-    """Have the victim hold a GPU, and wait for more than it may have."""
+    """Have the victim hold a GPU, and then wait for more than it may have."""
     (harmless,) = HARMLESS["containers"]
-    for name, gpus in (("holds", 1), ("waits", BOUND)):
+
+    def create(name: str, gpus: int) -> None:
         limits = harmless["resources"]["limits"] | {GPU_RESOURCE: str(gpus)}
         container = harmless | {"command": ["sleep", "86400"], "resources": {"limits": limits}}
         metadata = {"name": name, "namespace": "default", "labels": {QUEUE_LABEL: VICTIM}}
@@ -470,10 +471,13 @@ def at_work(victim: Attacker) -> None:
         victim.kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     def runs() -> tuple[bool | None, str]:
-        phase = (victim.kube.get("v1", "Pod", "holds", "default") or {"status": {}})["status"].get("phase")
-        return True if phase == "Running" else None, str(phase)
+        status = (victim.kube.get("v1", "Pod", "holds", "default") or {"status": {}})["status"]
+        return True if status.get("phase") == "Running" else None, json.dumps(status)
 
+    create("holds", 1)
     wait_for("the victim's pod", runs, Deadline(120))
+    # KAI Scheduler would place this one first if it saw both at once.
+    create("waits", BOUND)
 
 
 def gateway(lab: Lab) -> str:
