@@ -12,7 +12,8 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._blueprint.facts import ROLE_VARIABLES
 from ..module_utils._common.errors import TenancyError
 from ..module_utils._common.values import utc_now
-from ..module_utils._desired.facts import BLUEPRINT, PREFIX, VERSIONS, WORKERS
+from ..module_utils._common.variables import BLUEPRINT, PREFIX, WORKERS
+from ..module_utils._desired.facts import VERSIONS
 from ..module_utils._desired.validation import desired_state, unwritten_quotas
 from ..plugin_utils._blueprints import load
 from ..plugin_utils._limit import group_name, left_out

@@ -192,8 +192,9 @@ picture:
 
 from ..module_utils._common.run import Result, Run
 from ..module_utils._kernel.module import run_module
-from ..module_utils._nodes.lifecycle import read_devices
-from ..module_utils._nodes.status import devices, ledger
+from ..module_utils._ledger.devices import devices
+from ..module_utils._ledger.lifecycle import read_devices
+from ..module_utils._ledger.status import ledger
 from ..module_utils._vcluster.inventory import configs
 
 ARGUMENT_SPEC = {"devices": {"type": "bool", "default": False}}

@@ -109,11 +109,11 @@ problems:
 
 import typing as t
 
+from ..module_utils._assignment.lifecycle import Assignment, give_nodes
+from ..module_utils._assignment.plan import plain
 from ..module_utils._common.run import Result, Run
 from ..module_utils._desired.validation import tenants_from
 from ..module_utils._kernel.module import run_module
-from ..module_utils._nodes.lifecycle import Assignment, give_nodes
-from ..module_utils._nodes.plan import plain
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict"},

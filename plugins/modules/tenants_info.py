@@ -208,6 +208,7 @@ import typing as t
 
 from ..module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
 from ..module_utils._adapters.kubernetes import ask_list
+from ..module_utils._assignment.lifecycle import nodes_to_give
 from ..module_utils._common.names import GPU_RESOURCE, HOST_SCHEDULER_LABEL, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
 from ..module_utils._common.ownership import annotations_of, labels_of
 from ..module_utils._common.parallel import concurrently
@@ -217,7 +218,6 @@ from ..module_utils._common.values import stamp, utc_now
 from ..module_utils._desired.model import Tenant
 from ..module_utils._desired.validation import tenants_from
 from ..module_utils._kernel.module import run_module
-from ..module_utils._nodes.lifecycle import nodes_to_give
 from ..module_utils._queues.status import counted, overview
 from ..module_utils._tenant.facts import CHANGE, NOT_READ, VERIFY
 from ..module_utils._tenant.lifecycle import compare_queues, leads_there, queues_of, read_all, shared_scheduler

@@ -220,11 +220,11 @@ kubeconfig:
 
 import typing as t
 
+from ..module_utils._access.lifecycle import Access
 from ..module_utils._adapters.kubeconfig_file import KubeconfigFile
 from ..module_utils._adapters.kubernetes import Kube, ask
 from ..module_utils._common.run import Result, Run
 from ..module_utils._kernel.module import run_module
-from ..module_utils._kubeconfig.lifecycle import Access
 from ..module_utils._vcluster.control_plane import Ask
 
 ARGUMENT_SPEC: dict[str, t.Any] = {

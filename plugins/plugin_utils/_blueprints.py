@@ -14,7 +14,7 @@ from ..module_utils._blueprint.validation import check_name, parse, unknown
 from ..module_utils._common.documents import Unreadable, load_document
 from ..module_utils._common.errors import TenancyError
 from ..module_utils._common.schema import plain
-from ..module_utils._desired.facts import BLUEPRINT
+from ..module_utils._common.variables import BLUEPRINT
 
 if t.TYPE_CHECKING:
     from ..module_utils._blueprint.values import Blueprint

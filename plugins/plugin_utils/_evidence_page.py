@@ -15,7 +15,7 @@ import math
 import typing as t
 
 from ..module_utils._common.values import JsonObject, stamp, stamped
-from ..module_utils._nodes.status import shown_holders
+from ..module_utils._ledger.status import shown_holders
 from ..module_utils._queues.facts import UNLIMITED
 from . import _junit
 from ._differences import shown

@@ -12,7 +12,7 @@ import typing as t
 
 from ..module_utils._common.text import legible
 from ..module_utils._common.values import JsonObject
-from ..module_utils._desired.facts import SHARED_SCHEDULER
+from ..module_utils._common.variables import SHARED_SCHEDULER
 from ..module_utils._kai.facts import EVERY_POD
 from ._differences import repairs
 

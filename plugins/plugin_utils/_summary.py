@@ -13,7 +13,7 @@ import typing as t
 
 from ..module_utils._common.errors import TenancyError
 from ..module_utils._common.values import JsonObject
-from ..module_utils._nodes.status import drawn
+from ..module_utils._ledger.status import drawn
 from ..module_utils._queues.validation import parse
 from ..module_utils._queues.values import leaves
 from ..module_utils._tenant.facts import NOT_READ

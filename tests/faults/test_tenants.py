@@ -22,8 +22,8 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.overlaps import collisions
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster, vcluster_info, vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Cluster, Lab, defaults
 from cryptography import x509

@@ -24,7 +24,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.va
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.values import Undone, edit, undo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import is_error, log_cause, plain_lines, without_names
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import plan, values
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import assigned
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger.devices import assigned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import last_error
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status import judge_logs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.metrics import Meter

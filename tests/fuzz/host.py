@@ -21,6 +21,7 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.filter.info import info
 from ansible_collections.kubegpu.tenancy.plugins.filter.summary import summary
 from ansible_collections.kubegpu.tenancy.plugins.inventory.vclusters import groups, host_variables
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._assignment.lifecycle import nodes_to_give
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import GPU_GROUP_LABEL, RESERVED_GPU_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import ENDED
@@ -28,14 +29,13 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes import facts as nodes
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import verified
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.overlaps import collisions
 from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_ledger_info, kai_pending_info, tenants_info, vcluster_info
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _info
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._assignment.lifecycle import nodes_to_give
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import (
     FRACTION_NOTE,
     GPU_GROUP_LABEL,
@@ -28,13 +29,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics import facts as metrics
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import collisions
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant import facts as tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import read_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import fingerprint
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs, find
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.overlaps import collisions
 from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_ledger_info, kai_pending_info, tenants_info
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.synced import synced

@@ -30,6 +30,7 @@ FURTHER_FILES = {
     "_desired": {"model"},  # the types of the desired state
     "_kai": {"removal", "stand_in"},
     "_kubeconfig": {"current"},  # the context that counts
+    "_ledger": {"devices", "model"},  # what kubelet knows of devices; rows of nodes and pods
     # What is judged; then rules: on what a pod asks for, on pods that have a node, and on workloads without pods.
     "_pending": {"cluster", "asked", "node", "workloads"},
     # The change, the trace, where that comes from, what a scheduler costs, and what is made of the rounds.
@@ -38,6 +39,7 @@ FURTHER_FILES = {
         "classes",
         "control_plane",
         "inventory",
+        "overlaps",
         "reach",
         "records",
     },  # the last: what values would reach beyond their tenant

@@ -12,7 +12,7 @@ import typing as t
 
 from .._common.errors import TenancyError, did_you_mean
 from .._common.schema import Problems
-from .._desired.facts import BLUEPRINT, PREFIX
+from .._common.variables import BLUEPRINT, PREFIX
 from .facts import CONTENT, EXAMPLE, NAME, OWN, ROLE_VARIABLES
 from .values import Blueprint
 

@@ -13,7 +13,7 @@ import json
 import typing as t
 
 from .._common.values import JsonObject
-from .._desired.facts import KAI, SHARED_SCHEDULER, TEMPORARY, TENANTS
+from .._common.variables import KAI, SHARED_SCHEDULER, TEMPORARY, TENANTS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,16 +12,10 @@ from __future__ import annotations
 
 from .._common.names import RUNTIME_CLASS
 from .._common.schema import Field, Fields
+from .._common.variables import BLUEPRINT, METRICS, SHARED_SCHEDULER, TEMPORARY, TENANTS
 from .._metrics.facts import READER
 from .._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
 
-PREFIX = "kubegpu_"
-TENANTS = "kubegpu_tenants"
-BLUEPRINT = "kubegpu_blueprint"
-TEMPORARY = "kubegpu_temporary_tenant"
-SHARED_SCHEDULER = "kubegpu_shared_scheduler"
-METRICS = "kubegpu_metrics"
-WORKERS = "nvkind_workers"
 # Variables of roles with versions that go together, or not.
 VERSIONS = (
     "device_plugin_driver_version",
@@ -32,7 +26,6 @@ VERSIONS = (
     "nvkind_image",
 )
 
-KAI = "kai"
 PROVIDERS = ("nvkind", "existing")
 TENANT_STATES = ("present", "paused", "absent")
 UNLISTED = ("keep", "remove")

@@ -11,9 +11,9 @@ import dataclasses
 
 from .._common.names import HOST_SCHEDULER_LABEL, RUNTIME_CLASS
 from .._common.values import JsonObject, deep_merge
+from .._common.variables import KAI
 from .._nodes.status import node_selector
 from .._vcluster.facts import DEFAULT_VERSION
-from . import facts
 
 # The shared KAI Scheduler leaves the pods alone that tenants' own KAI Schedulers place.
 _SHARED_VALUES = {"global": {"namespaceLabelSelector": {HOST_SCHEDULER_LABEL: "kai"}}}
@@ -75,7 +75,7 @@ class Scheduler:
     @property
     def own_kai(self) -> bool:
         """Whether it is a KAI Scheduler inside the tenant's virtual cluster."""
-        return self.name == facts.KAI and not self.shared
+        return self.name == KAI and not self.shared
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,6 +27,7 @@ from .._common.quantity import whole
 from .._common.schema import Problems, named, plain, said
 from .._common.synced import marker
 from .._common.values import JsonObject, deep_merge
+from .._common.variables import KAI, METRICS, PREFIX, SHARED_SCHEDULER, TEMPORARY, TENANTS, WORKERS
 from .._device_plugin.facts import PROVIDERS
 from .._kai import validation as kai
 from .._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
@@ -42,7 +43,6 @@ from .._vcluster import validation as vc
 from .._vcluster.facts import LEAST_QUOTA, cluster_role_name
 from .._vcluster.reach import check_reach
 from . import facts
-from .facts import METRICS, SHARED_SCHEDULER, TEMPORARY, TENANTS, WORKERS
 from .model import Cluster, GpuNodes, Platform, Scheduler, Tenant, VCluster
 from .values import platform_values, scheduler_values, vcluster_values
 
@@ -132,7 +132,7 @@ def _with_blueprint(variables: JsonObject, blueprint: Blueprint | None) -> tuple
 def _as_given(given: JsonObject) -> JsonObject:
     """Return what Cluster has as the inventory gives it."""
     accept = ("accept_unenforced_network_policies", "accept_lost_pods", "accept_combinations")
-    said = {key: given[f"{facts.PREFIX}{key}"] for key in ("kubeconfig_proxy", "charts", "unlisted", *accept)}
+    said = {key: given[f"{PREFIX}{key}"] for key in ("kubeconfig_proxy", "charts", "unlisted", *accept)}
     # Its problems are among those of the settings.
     return said | {"metrics": reader(given[METRICS], METRICS, Problems())}
 
@@ -233,7 +233,7 @@ def _variables(variables: JsonObject, host: str, problems: Problems) -> JsonObje
     given: JsonObject = {}
     known = [*facts.CLUSTER, *(facts.INTERNAL if "/" in host else facts.FOUND)]
     for key in variables:
-        if key.startswith(facts.PREFIX) and key not in known:
+        if key.startswith(PREFIX) and key not in known:
             problems.add(named(key), f"unknown variable.{did_you_mean(key, facts.CLUSTER)} Known are {', '.join(facts.CLUSTER)}.")
     for key, field in facts.CLUSTER.items():
         value = variables.get(key, field.default)
@@ -484,9 +484,9 @@ def _scheduler(entry: JsonObject, path: str, platform: Platform, problems: Probl
     if scheduler.shared:
         for key in [key for key in given if key not in ("name", "shared") and given[key] not in ("", {}, [], False)]:
             problems.add(f"{here}.{key}", f"a shared scheduler is the host cluster's; its release stands in {SHARED_SCHEDULER}.")
-        problems.allowed(scheduler.name, (facts.KAI,), f"{here}.name")
+        problems.allowed(scheduler.name, (KAI,), f"{here}.name")
         problems.ask(path, lambda: queues.parse(tree))
-    elif scheduler.name == facts.KAI:
+    elif scheduler.name == KAI:
         for key in ("chart", "repository"):
             if given.get(key):
                 problems.add(f"{here}.{key}", "KAI Scheduler's chart is known; leave it out.")
@@ -503,7 +503,7 @@ def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, proble
     elif is_reserved(scheduler.name):
         reserved = f"{', '.join(RESERVED)} and names that begin with {RESERVED_PREFIX}"
         why = f"{scheduler.name} is a namespace of Kubernetes or KAI Scheduler, and a scheduler has a namespace of its name. Reserved are"
-        problems.add(f"{here}.name", f"{why} {reserved}. KAI Scheduler is {facts.KAI}.")
+        problems.add(f"{here}.name", f"{why} {reserved}. KAI Scheduler is {KAI}.")
     for key in ("version", "chart"):
         if not getattr(scheduler, key):
             problems.add(f"{here}.{key}", f"is missing: {named(scheduler.name)} is not kai, so its chart has to be given.")
@@ -546,7 +546,7 @@ def _shared_scheduler(tenants: list[Tenant], given: JsonObject, platform: Platfo
         return None
     entry = problems.mapping(given, facts.RELEASE, SHARED_SCHEDULER)
     scheduler = Scheduler(**(t.cast(JsonObject, {"name": ""}) | entry))
-    if "name" not in entry or not problems.allowed(scheduler.name, (facts.KAI,), f"{SHARED_SCHEDULER}.name"):
+    if "name" not in entry or not problems.allowed(scheduler.name, (KAI,), f"{SHARED_SCHEDULER}.name"):
         return scheduler
     # All tenants' trees stand beside each other in it.
     tree = [queue for tenant in users for queue in tenant.queues]

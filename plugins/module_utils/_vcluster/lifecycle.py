@@ -21,7 +21,6 @@ from .._common.synced import marker
 from .._common.values import Change, JsonObject, utc_now
 from .._common.wait import wait_for
 from .._helm.lifecycle import HelmRelease
-from .._nodes.status import collisions
 from .._queues.validation import parse
 from .._queues.values import leaves
 from . import validation
@@ -44,6 +43,7 @@ from .facts import (
     minor_version,
 )
 from .inventory import configs
+from .overlaps import collisions
 from .records import Records
 from .status import is_paused, is_zero_trust, judge, lost_pods
 from .values import (

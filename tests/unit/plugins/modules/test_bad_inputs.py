@@ -11,7 +11,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconf
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import check_least
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS as VARIABLE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import TENANTS as VARIABLE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_nodes, vcluster, vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi

@@ -10,12 +10,12 @@ import time
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._assignment import lifecycle
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import depth
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes import lifecycle
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record

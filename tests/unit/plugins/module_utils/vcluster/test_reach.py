@@ -9,7 +9,7 @@ import contextlib
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 

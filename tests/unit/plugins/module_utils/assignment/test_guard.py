@@ -13,12 +13,12 @@ import collections
 import dataclasses
 import decimal
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._assignment.plan import assign
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import SHARED_SCHEDULER, TENANTS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import SHARED_SCHEDULER, TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.model import Tenant
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import assign
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status import ledger
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger.status import ledger
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from hypothesis import event, given, settings
 from hypothesis import strategies as st

@@ -20,12 +20,12 @@ from .._common.names import DEDICATED_TAINT, GPU_RESOURCE, NODE_LABEL
 from .._common.quantity import devices
 from .._common.schema import Problems
 from .._common.values import JsonObject
-from .._desired.facts import TENANTS
+from .._common.variables import TENANTS
 from .._desired.model import Tenant
 from .._desired.validation import quota_problems
-from .facts import CONTROL_PLANE_LABEL, GPU_PRESENT_LABEL
-from .status import owners
-from .validation import Claim, conflict
+from .._nodes.facts import CONTROL_PLANE_LABEL, GPU_PRESENT_LABEL
+from .._nodes.status import owners
+from .._nodes.validation import Claim, conflict
 
 # Names that a refusal lists.
 _MOST_TOLD = 50

@@ -7,12 +7,8 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import DEDICATED_TAINT, NODE_LABEL
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import TENANTS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.lifecycle import nodes_to_give
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._assignment.lifecycle import nodes_to_give
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._assignment.plan import (
     assign,
     by_node,
     ownership,
@@ -21,6 +17,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.plan import
     retaint,
     without,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import DEDICATED_TAINT, NODE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import TENANTS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.validation import Claim, tolerates_others
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth

@@ -13,17 +13,14 @@ import typing as t
 from .._common.errors import ApiError, Refused
 from .._common.names import CONFIG_SECRET
 from .._common.ownership import last_write
-from .._common.parallel import concurrently
-from .._common.parties import reason
 from .._common.run import Run
 from .._common.values import JsonObject, Write
 from .._desired.model import Tenant
+from .._nodes.status import owners
+from .._nodes.validation import Claim
 from .._vcluster.inventory import configs
 from .._vcluster.values import claim
-from .facts import DEVICE_PLUGINS_FOLDER
 from .plan import assign, by_node, ownership, plain, relabel, retaint, without
-from .status import Assigned, assigned, has_devices, owners, readers
-from .validation import Claim
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
@@ -49,30 +46,6 @@ def live_claims(kube: Kube, nodes: list[JsonObject], tenants: t.Sequence[Tenant]
     # One whose configuration cannot be read may take all of them.
     unread = {one.what.rpartition("/")[2].removeprefix(CONFIG_SECRET) for one in found.unread}
     return {name: live.get(name) or Claim(name, own_scheduler=True) for name in names if name in live or name in unread}
-
-
-def read_devices(
-    kube: Kube, nodes: list[JsonObject], pods: list[JsonObject], namespaces: list[JsonObject]
-) -> tuple[dict[str, Assigned], list[str]]:
-    """Read which devices the kubelet of each node with GPUs gave to which pods.
-
-    :returns: by node, and a sentence for each node of which it could not be read.
-    """
-    by_node = readers(pods, namespaces)
-
-    def read(name: str) -> Assigned | str:
-        if name not in by_node:
-            return f"{name}: no device plugin runs there that mounts {DEVICE_PLUGINS_FOLDER}"
-        try:
-            return assigned(kube.read_file(**by_node[name]._asdict()))
-        except Exception as exc:
-            # What is read there is a program's answer on that node alone.
-            return f"{name}: {reason(exc)}"
-
-    names = sorted(node["metadata"]["name"] for node in nodes if has_devices(node))
-    answers = dict(zip(names, concurrently(read, names)))
-    known = {name: answer for name, answer in answers.items() if isinstance(answer, Assigned)}
-    return known, [answer for answer in answers.values() if isinstance(answer, str)]
 
 
 def give_nodes(run: Run, tenants: t.Sequence[Tenant], only: t.Collection[str]) -> dict[str, list[str]]:

@@ -18,10 +18,10 @@ from .._common.ownership import is_owned
 from .._common.run import Result
 from .._common.values import JsonObject, utc_now
 from .._common.wait import wait_for
+from .._kubeconfig import plan, values
 from .._vcluster import validation
 from .._vcluster.control_plane import Ask, ControlPlane, expired
 from .._vcluster.facts import READY_PATH
-from . import plan, values
 
 if t.TYPE_CHECKING:
     from .._adapters.kubeconfig_file import KubeconfigFile

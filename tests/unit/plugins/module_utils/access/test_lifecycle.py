@@ -11,13 +11,13 @@ import os
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._access.lifecycle import Access
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_file import KubeconfigFile
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig.lifecycle import Access
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster_kubeconfig
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
