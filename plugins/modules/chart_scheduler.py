@@ -109,29 +109,8 @@ last_seen:
   type: str
 """
 
-import typing as t
-
-from ..module_utils._adapters.helm import Chart, exact_chart
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.chart_scheduler import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._schedulers.lifecycle import have_scheduler
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "name": {"type": "str", "required": True},
-    "chart": {"type": "str", "required": True},
-    "version": {"type": "str", "required": True},
-    "repository": {"type": "str", "default": ""},
-    "values": {"type": "dict", "default": {}},
-    "helm_binary": {"type": "str", "default": "helm"},
-    "timeout": {"type": "int", "default": 300},
-}
-
-
-def reconcile(run: Run) -> Result:
-    """Have the scheduler that the options describe."""
-    params = run.params
-    chart = exact_chart(Chart(params["chart"], params["version"], params["repository"]))
-    return have_scheduler(run, params["name"], chart, params["values"])
 
 
 def main() -> None:

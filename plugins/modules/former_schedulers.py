@@ -94,22 +94,8 @@ last_seen:
   type: str
 """
 
-import typing as t
-
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.former_schedulers import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._schedulers.lifecycle import remove_former
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "keep": {"type": "list", "elements": "str", "default": []},
-    "helm_binary": {"type": "str", "default": "helm"},
-    "timeout": {"type": "int", "default": 300},
-}
-
-
-def reconcile(run: Run) -> Result:
-    """Remove the schedulers that are not wanted."""
-    return remove_former(run, run.params["keep"])
 
 
 def main() -> None:

@@ -111,31 +111,8 @@ seconds:
   sample: 0.4
 """
 
-import typing as t
-
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.kai_metrics import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._metrics.facts import PROVIDERS
-from ..module_utils._metrics.lifecycle import fence_shared, serve_kai
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "name": {"type": "str"},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "provider": {"type": "str", "choices": list(PROVIDERS)},
-    "namespace": {"type": "str"},
-    "labels": {"type": "dict", "default": {}},
-}
-
-
-def reconcile(run: Run) -> Result:
-    """Have the objects by which the Prometheus reads the metrics of a KAI Scheduler, or none."""
-    params = run.params
-    wanted = {key: params[key] for key in ("provider", "namespace", "labels")} if params["state"] == "present" else {}
-    if params["name"]:
-        serve_kai(run, params["name"], wanted)
-    else:
-        fence_shared(run, wanted)
-    return run.result()
 
 
 def main() -> None:

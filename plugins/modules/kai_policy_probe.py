@@ -113,26 +113,8 @@ seconds:
   sample: 61.5
 """
 
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.kai_policy_probe import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._probe.plan import IMAGE
-from ..module_utils._probe_kai.plan import POD_ARGUMENTS
-from ..module_utils._probe_policy.facts import CHECKS
-from ..module_utils._probe_policy.lifecycle import probe
-
-ARGUMENT_SPEC = POD_ARGUMENTS | {
-    "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
-    "image": {"type": "str", "default": IMAGE},
-    "tolerations": {"type": "list", "elements": "dict", "default": []},
-    "node_selector": {"type": "dict", "default": {}},
-    "namespace": {"type": "str", "default": "kai-policy-probe"},
-    "namespace_labels": {"type": "dict", "default": {}},
-    "timeout": {"type": "int", "default": 300},
-}
-
-
-def reconcile(run: Run) -> Result:
-    return probe(run)
 
 
 def main() -> None:

@@ -180,31 +180,8 @@ recorded:
   type: bool
 """
 
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.kai_probe import ARGUMENT_SPEC, LEAST, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._probe.plan import IMAGE
-from ..module_utils._probe_kai.facts import CHECKS
-from ..module_utils._probe_kai.lifecycle import probe
-from ..module_utils._probe_kai.plan import POD_ARGUMENTS
-
-ARGUMENT_SPEC = POD_ARGUMENTS | {
-    "queues": {"type": "list", "elements": "dict", "default": []},
-    "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
-    "accept_hazards": {"type": "list", "elements": "str", "default": []},
-    "image": {"type": "str", "default": IMAGE},
-    "tolerations": {"type": "list", "elements": "dict", "default": []},
-    "node_selector": {"type": "dict", "default": {}},
-    "namespace": {"type": "str", "default": "kai-probe"},
-    "namespace_labels": {"type": "dict", "default": {}},
-    "timeout": {"type": "int", "default": 240},
-    "max_age": {"type": "int", "default": 0},
-}
-LEAST = {"max_age": 0}
-
-
-def reconcile(run: Run) -> Result:
-    """Run the checks, or return the results of an earlier probe that still hold."""
-    return probe(run)
 
 
 def main() -> None:

@@ -169,36 +169,8 @@ problems:
   elements: str
 """
 
-from ..module_utils._common.names import KAI_SCHEDULER_NAME
-from ..module_utils._common.run import Result, Run
-from ..module_utils._kai.validation import release as find_release
+from ..module_utils._engine.kai_queues import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._queues.lifecycle import reconcile_queues
-from ..module_utils._queues.validation import parse
-from ..module_utils._queues.values import leaves
-
-ARGUMENT_SPEC = {
-    "state": {"type": "str", "choices": ["present", "exact", "absent"], "default": "present"},
-    "queues": {"type": "list", "elements": "dict", "required": True},
-    "remove_foreign": {"type": "bool", "default": False},
-    "force": {"type": "bool", "default": False},
-    "quota_sums": {"type": "str", "choices": ["warn", "error"], "default": "warn"},
-    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
-    "kai_version": {"type": "str"},
-    "timeout": {"type": "int", "default": 120},
-}
-
-
-def reconcile(run: Run) -> Result:
-    """Check the queues, and write what differs."""
-    version = run.params["kai_version"]
-    release = find_release(version) if version and run.params["state"] != "absent" else None
-    wanted = parse(run.params["queues"], *((release.queue_levels, release.version) if release else ()))
-    changes = reconcile_queues(run, wanted)
-    return run.result(
-        changes=[{"action": change.verb, "name": change.name} for change in changes],
-        leaves=[queue.name for queue in leaves(wanted)],
-    )
 
 
 def main() -> None:

@@ -104,60 +104,8 @@ steps:
   sample: [{step: let the change through, why: "v0.13.1-to-v0.16.8-3f2a9c01d4: promote, 2026-11-23T10:00:00+00:00"}]
 """
 
-import dataclasses
-import datetime
-
-from ..module_utils._common.errors import TenancyError
-from ..module_utils._common.names import QUEUE_API_VERSION, QUEUE_KIND
-from ..module_utils._common.run import Result, Run
-from ..module_utils._common.values import utc_now
-from ..module_utils._kai.lifecycle import helm_release
-from ..module_utils._kai.validation import release
+from ..module_utils._engine.rehearsal_gate import ARGUMENT_SPEC, LEAST, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._rehearsal.change import Change, Gate, kept, live, parse_verdict, wanted
-
-ARGUMENT_SPEC = {
-    "version": {"type": "str", "required": True},
-    "gpu_sharing": {"type": "bool", "default": False},
-    "values": {"type": "dict", "default": {}},
-    "queues": {"type": "list", "elements": "dict", "default": []},
-    "verdicts": {"type": "list", "elements": "dict", "default": []},
-    "max_age": {"type": "int", "default": 30},
-    "accept_holds": {"type": "list", "elements": "str", "default": []},
-    "helm_binary": {"type": "str", "default": "helm"},
-}
-LEAST = {"max_age": 1}
-
-
-def reconcile(run: Run, now: datetime.datetime | None = None) -> Result:
-    """Compare the cluster with what is asked for, and refuse a change without a verdict; ``now`` decides how old verdicts are."""
-    params = run.params
-    verdicts = [parse_verdict(item, f"verdicts[{number}]") for number, item in enumerate(params["verdicts"])]
-    asked = {key: params[key] for key in ("version", "gpu_sharing", "values", "queues")}
-    installed = helm_release(run).inspect()
-    after = wanted(asked, "the change", [])
-    unchanged = {"changed": False, "change": "", "differences": [], "steps": []}
-    if installed is None:
-        return unchanged
-    queues = run.kube.list(QUEUE_API_VERSION, QUEUE_KIND)
-    after = dataclasses.replace(after, queues=kept(queues) | after.queues)
-    change = Change(live(release(installed.chart_version).version, installed.values, queues), after)
-    paths = [path for path, _before, _after in change.differences]
-    if not paths:
-        return unchanged
-    gate = Gate(verdicts, datetime.timedelta(days=params["max_age"]), params["accept_holds"])
-    allowed, refused = gate.judge(change, now or utc_now())
-    if refused:
-        raise TenancyError(
-            f"KAI Scheduler would change from {change.before.version} to {change.after.version} ({', '.join(paths)}), and has to be "
-            f"rehearsed before. {refused}",
-            change=change.data(),
-        )
-    return unchanged | {
-        "change": change.name,
-        "differences": paths,
-        "steps": [{"step": "let the change through", "why": allowed}],
-    }
 
 
 def main() -> None:

@@ -120,29 +120,8 @@ seconds:
   sample: 9.4
 """
 
-from ..module_utils._adapters.kubernetes import Kube
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.shared_scheduler_probe import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._probe.plan import IMAGE
-from ..module_utils._probe_kai.plan import POD_ARGUMENTS
-from ..module_utils._probe_shared.lifecycle import probe
-from ..module_utils._probe_shared.plan import CHECKS
-
-ARGUMENT_SPEC = POD_ARGUMENTS | {
-    "tenant": {"type": "str", "required": True},
-    "tenant_kubeconfig": {"type": "path", "required": True},
-    "queues": {"type": "list", "elements": "dict", "default": []},
-    "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
-    "accept_hazards": {"type": "list", "elements": "str", "default": []},
-    "namespace": {"type": "str", "default": "kubegpu-shared-probe"},
-    "image": {"type": "str", "default": IMAGE},
-    "tolerations": {"type": "list", "elements": "dict", "default": []},
-    "timeout": {"type": "int", "default": 120},
-}
-
-
-def reconcile(run: Run) -> Result:
-    return probe(run, lambda: Kube.connect(deadline=run.deadline, kubeconfig=run.params["tenant_kubeconfig"]))
 
 
 def main() -> None:

@@ -97,35 +97,8 @@ seconds:
   sample: 7.4
 """
 
-from ..module_utils._adapters.kubernetes import Kube
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.tenant_network_probe import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._probe.plan import IMAGE
-from ..module_utils._probe.status import concluded, record
-from ..module_utils._probe_services.lifecycle import probe
-from ..module_utils._probe_services.plan import NAME, Settings, checks_of
-from ..module_utils._vcluster.values import NETWORK_ARGUMENT
-
-ARGUMENT_SPEC = {
-    "tenant": {"type": "str", "required": True},
-    "tenant_kubeconfig": {"type": "path", "required": True},
-    "network": NETWORK_ARGUMENT | {"required": True},
-    "namespace": {"type": "str", "default": NAME},
-    "image": {"type": "str", "default": IMAGE},
-    "tolerations": {"type": "list", "elements": "dict", "default": []},
-    "timeout": {"type": "int", "default": 120},
-}
-
-
-def reconcile(run: Run, inside: Kube | None = None) -> Result:
-    params = run.params
-    checks = checks_of(params["network"])
-    if run.check_mode or not checks:
-        return concluded([record(check.name, "not_tried", "check mode") for check in checks], 0.0)
-    settings = Settings(params["tenant"], params["namespace"], params["image"], tuple(params["tolerations"]))
-    inside = inside or Kube.connect(deadline=run.deadline, kubeconfig=params["tenant_kubeconfig"])
-    results = probe(run.kube, inside, settings, checks, run.deadline)
-    return concluded(results, run.deadline.elapsed())
 
 
 def main() -> None:

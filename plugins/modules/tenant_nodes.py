@@ -107,29 +107,8 @@ problems:
   sample: ["kubegpu_tenants[0] (team-ml).gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: lab-worker."]
 """
 
-import typing as t
-
-from ..module_utils._assignment.lifecycle import Assignment, give_nodes
-from ..module_utils._assignment.plan import plain
-from ..module_utils._common.run import Result, Run
-from ..module_utils._desired.validation import tenants_from
+from ..module_utils._engine.tenant_nodes import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "tenants": {"type": "list", "elements": "dict"},
-    "only": {"type": "list", "elements": "str", "default": []},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-}
-
-
-def reconcile(run: Run) -> Result:
-    """Decide which nodes each tenant gets, and label and taint them."""
-    if run.params["state"] == "absent":
-        named = run.params["tenants"]
-        nodes = [plain(node) for node in run.kube.list("v1", "Node")]
-        Assignment(run, {}, None if named is None else {tenant["name"] for tenant in named}).write(nodes)
-        return run.result()
-    return run.result(assignments=give_nodes(run, tenants_from(run.params["tenants"]), run.params["only"]))
 
 
 def main() -> None:

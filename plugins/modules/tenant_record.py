@@ -66,27 +66,8 @@ at:
   sample: "2026-11-22T12:30:00Z"
 """
 
-import typing as t
-
-from ..module_utils._common.run import Result, Run
-from ..module_utils._common.values import stamp, utc_now
+from ..module_utils._engine.tenant_record import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._tenant.lifecycle import record
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "name": {"type": "str", "required": True},
-    "wanted": {"type": "str", "required": True},
-    "results": {"type": "list", "elements": "dict", "required": True},
-    "scheduler_version": {"type": "str", "default": ""},
-}
-
-
-def reconcile(run: Run) -> Result:
-    """Write the record, over the one before."""
-    now = utc_now()
-    params = run.params
-    record(run.kube, params["name"], params["wanted"], params["results"], now, run.check_mode, params["scheduler_version"])
-    return run.result(at=stamp(now))
 
 
 def main() -> None:

@@ -218,42 +218,8 @@ kubeconfig:
   type: dict
 """
 
-import typing as t
-
-from ..module_utils._access.lifecycle import Access
-from ..module_utils._adapters.kubeconfig_file import KubeconfigFile
-from ..module_utils._adapters.kubernetes import Kube, ask
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.vcluster_kubeconfig import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._vcluster.control_plane import Ask
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "name": {"type": "str", "required": True},
-    "namespace": {"type": "str"},
-    "path": {"type": "path"},
-    "server": {"type": "str"},
-    "proxy_url": {"type": "str"},
-    "context_name": {"type": "str"},
-    "make_current": {"type": "bool", "default": False},
-    "service_account": {
-        "type": "dict",
-        "options": {
-            "name": {"type": "str", "required": True},
-            "namespace": {"type": "str", "default": "kube-system"},
-            "cluster_role": {"type": "str"},
-            "expiration": {"type": "int", "default": 86400},
-        },
-    },
-    "verify": {"type": "bool", "default": True},
-    "timeout": {"type": "int", "default": 30},
-}
-
-
-def reconcile(run: Run, ask: Ask = ask, connect: t.Callable[..., Kube] = Kube.connect) -> Result:
-    path = run.params["path"]
-    access = Access(run, ask, connect, KubeconfigFile(path) if path else None)
-    return access.present() if run.params["state"] == "present" else access.absent()
 
 
 def main() -> None:

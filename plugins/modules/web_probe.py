@@ -94,34 +94,8 @@ seconds:
   sample: 7.4
 """
 
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.web_probe import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._probe.plan import IMAGE
-from ..module_utils._probe.status import concluded, record
-from ..module_utils._probe_web.lifecycle import CHECKS, probe
-from ..module_utils._probe_web.plan import NAME, SCHEDULER, Settings
-from ..module_utils._queues.validation import parse
-from ..module_utils._queues.values import leaves
-
-ARGUMENT_SPEC = {
-    "namespace": {"type": "str", "default": NAME},
-    "image": {"type": "str", "default": IMAGE},
-    "scheduler_name": {"type": "str", "default": SCHEDULER},
-    "queues": {"type": "list", "elements": "dict", "default": []},
-    "tolerations": {"type": "list", "elements": "dict", "default": []},
-    "timeout": {"type": "int", "default": 90},
-}
-
-
-def reconcile(run: Run) -> Result:
-    params = run.params
-    queues = leaves(parse(params["queues"]))
-    queue = queues[0].name if queues else ""
-    if run.check_mode:
-        return concluded([record(name, "not_tried", "check mode") for name in CHECKS], 0.0)
-    settings = Settings(params["namespace"], params["image"], params["scheduler_name"], queue, tuple(params["tolerations"]))
-    results = probe(run.kube, settings, run.deadline)
-    return concluded(results, run.deadline.elapsed())
 
 
 def main() -> None:
