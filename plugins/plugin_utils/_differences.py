@@ -16,8 +16,8 @@ from ..module_utils._common.values import JsonObject
 
 Mapping = t.Mapping[str, t.Any]
 
-# What the tasks of site.yml that can change something register, and what each of them is about. A task that is not here would change
-# what drift.yml does not report.
+# What the tasks of site.yml that can change something register, and what each of them is about, beside module tenants. A task that is
+# not here would change what drift.yml does not report.
 REGISTERED = {
     "_docker_nvidia_runtime_to_install": "packages of NVIDIA's container toolkit",
     "_docker_nvidia_runtime_kept_limits": "kernel limits, over reboots",
@@ -28,15 +28,8 @@ REGISTERED = {
     "_device_plugin_state": "device plugin",
     "_kubegpu_nodes": "nodes of tenants",
     "_kubegpu_shared_metrics": "metrics of the shared KAI Scheduler",
-    "_vcluster_tenant_cluster": "virtual cluster",
-    "_vcluster_tenant_metrics": "metrics",
     "_vcluster_tenant_folder": "folder for kubeconfigs",
-    "_vcluster_tenant_kubeconfig": "kubeconfig",
-    "_vcluster_tenant_nodes": "nodes",
     "_kubegpu_kubeconfig_copy": "copy of its kubeconfig on the controller",
-    "_vcluster_tenant_former_kai": "KAI Scheduler that is not wanted",
-    "_vcluster_tenant_former_schedulers": "schedulers that are not wanted",
-    "_vcluster_tenant_scheduler": "scheduler",
     "_kai_scheduler_release": "KAI Scheduler",
     "_kai_scheduler_queues": "queues",
     "_kubegpu_kubeconfigs": "kubeconfigs on the controller",
@@ -46,6 +39,20 @@ _SHOWN = 41
 # Writers that work for this collection: itself, and helm. What files' owners and revisions of Helm tell is nobody's name.
 _OURS = (MANAGER, "helm")
 _NO_NAME = ("owner ", "Helm, ")
+
+
+def parts(variables: Mapping) -> dict[str, Mapping]:
+    """Return what module tenants did for a tenant, by what each part of it is about; empty where it did not run."""
+    reports = (variables.get("_vcluster_tenant") or {}).get("tenants") or [{}]
+    return dict(reports[0].get("parts") or {})
+
+
+def results(variables: Mapping) -> dict[str, Mapping]:
+    """Return the results of everything that can change something of a cluster or a tenant, by what each is about.
+
+    :arg variables: of its host, in which the tasks of site.yml registered them.
+    """
+    return parts(variables) | {subject: variables[name] for name, subject in REGISTERED.items() if variables.get(name)}
 
 
 def changed(result: Mapping) -> list[Mapping]:
@@ -94,8 +101,8 @@ def repairs(variables: Mapping) -> list[str]:
     """
     found = [
         {"subject": subject} | row
-        for name, subject in REGISTERED.items()
-        for result in changed(variables.get(name) or {})
+        for subject, registered in results(variables).items()
+        for result in changed(registered)
         for row in rows(result)
     ]
     return [in_words(row) for row in found if row["by"] and row["by"] not in _OURS and not row["by"].startswith(_NO_NAME)]

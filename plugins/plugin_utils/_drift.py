@@ -12,16 +12,16 @@ import typing as t
 from ..module_utils._common.text import LONGEST_LINE
 from ..module_utils._common.text import shown as printed
 from ..module_utils._common.values import JsonObject
-from ._differences import REGISTERED, changed, difference, in_words, rows
+from ._differences import changed, difference, in_words, results, rows
 from ._reports import reports, shown_blueprint
 
 Mapping = t.Mapping[str, t.Any]
 
 # What site.yml would do about a difference of a task whose module is not this collection's, and returns no steps.
 WITHOUT_STEPS = {
-    "_docker_nvidia_runtime_to_install": "install them",
-    "_vcluster_tenant_folder": "make it, with mode 0700",
-    "_kubegpu_kubeconfig_copy": "remove it",
+    "packages of NVIDIA's container toolkit": "install them",
+    "folder for kubeconfigs": "make it, with mode 0700",
+    "copy of its kubeconfig on the controller": "remove it",
 }
 # How a cluster compares with what is wanted of it. Where something could not be told, that it is, whatever else differs: what was not
 # read may differ, too.
@@ -50,11 +50,11 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> JsonObj
     differences, steps = [], []
     for cluster, tenant, variables in places:
         verified = verified_at[cluster].get(tenant, "")
-        for name, subject in REGISTERED.items():
+        for subject, registered in results(variables).items():
             place = {"cluster": cluster, "tenant": tenant, "subject": subject}
-            for result in changed(variables.get(name) or {}):
+            for result in changed(registered):
                 differences += [place | {"verified": verified} | row for row in rows(result)]
-                steps += [place | step for step in _steps(name, result)]
+                steps += [place | step for step in _steps(subject, result)]
     for report in found:
         for subject, what, real in _unlisted(report):
             place = {"cluster": report["cluster"], "tenant": "", "subject": subject}
@@ -91,10 +91,10 @@ def _unread(variables: Mapping, cluster: str) -> list[str]:
     return []
 
 
-def _steps(name: str, result: Mapping) -> list[JsonObject]:
+def _steps(subject: str, result: Mapping) -> list[JsonObject]:
     """Return the steps that site.yml would take about a task's result."""
-    if name in WITHOUT_STEPS:
-        return [{"step": WITHOUT_STEPS[name], "why": "it differs"}]
+    if subject in WITHOUT_STEPS:
+        return [{"step": WITHOUT_STEPS[subject], "why": "it differs"}]
     return [{"step": step["step"], "why": step["why"]} for step in result.get("steps") or []]
 
 

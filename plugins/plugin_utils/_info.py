@@ -12,6 +12,7 @@ import typing as t
 from ..module_utils._common.text import legible
 from ..module_utils._common.values import JsonObject
 from . import _reports, _summary
+from ._differences import parts
 
 Mapping = t.Mapping[str, t.Any]
 Table = list[JsonObject]
@@ -171,8 +172,9 @@ def _observed(scheduler: Mapping | None) -> str:
 def _preview(variables: Mapping, compared: Mapping, desired: Mapping) -> JsonObject | None:
     """Return what the change of a tenant would do; None where none was tried."""
     refusal = variables.get("_kubegpu_refusal")
-    release = _reports.registered(variables, "_kai_scheduler_release")
-    if not variables.get("_kubegpu_previewed") or not (refusal or _reports.registered(variables, "_vcluster_tenant_cluster")):
+    done = parts(variables)
+    release = done.get("KAI Scheduler") or {}
+    if not variables.get("_kubegpu_previewed") or not (refusal or done):
         return None
     accepted = release.get("accepted_hazards") or []
     found = _reports.changes(variables)

@@ -14,7 +14,7 @@ from ..module_utils._common.text import legible
 from ..module_utils._common.values import JsonObject
 from ..module_utils._common.variables import SHARED_SCHEDULER
 from ..module_utils._kai.facts import EVERY_POD
-from ._differences import repairs
+from ._differences import parts, repairs
 
 Mapping = t.Mapping[str, t.Any]
 
@@ -37,8 +37,9 @@ _DIED = "the module died, see the output above"
 # What there is to say of a tenant without nodes.
 _NO_GPUS: JsonObject = {"nodes": [], "gpus": 0, "in_use": 0, "ledger": None}
 
-# What a run of each role registers, in the order in which they run.
-_REGISTERED = ("_vcluster_tenant_cluster", "_kai_scheduler_gate", "_kai_scheduler_release", "_kai_scheduler_queues")
+# What role kai_scheduler registers on a cluster, and what of the work on a tenant people want to know of, in order.
+_REGISTERED = ("_kai_scheduler_gate", "_kai_scheduler_release", "_kai_scheduler_queues")
+_PARTS = ("virtual cluster", "rehearsal", "KAI Scheduler", "queues")
 # What the probes of a tenant register: the first of each that ran.
 _PROBES = (("_kai_scheduler_probe", "_vcluster_tenant_probe"), ("_vcluster_tenant_shared",), ("_vcluster_tenant_network",))
 
@@ -88,7 +89,8 @@ def _spans(variables: Mapping) -> list[JsonObject]:
 
 def changes(variables: Mapping) -> JsonObject:
     """Return what is to be known of the changes of a host's roles: hazards, upgrade notes and steps."""
-    results = [registered(variables, name) for name in _REGISTERED]
+    done = parts(variables)
+    results = [done.get(part) or {} for part in _PARTS] + [registered(variables, name) for name in _REGISTERED]
     found = {
         key: [entry for result in results for entry in result.get(key) or []] for key in ("hazards", "upgrade_notes", "steps")
     }

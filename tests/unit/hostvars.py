@@ -74,14 +74,18 @@ class Inventory:
         } | host
         return self
 
-    def worked(self, tenant="ml", cluster="gpu1", group="kubegpu_due", **variables):
-        """Have a tenant that the run worked on."""
+    def worked(self, tenant="ml", cluster="gpu1", group="kubegpu_due", parts=None, **variables):
+        """Have a tenant that the run worked on.
+
+        :arg parts: what module tenants did for it, by what each part is about.
+        """
         host = f"{cluster}/{tenant}"
         self.groups.setdefault(group, []).append(host)
         self.hostvars[host] = {
             "kubegpu_cluster": cluster,
             "kubegpu_tenant": {"name": tenant},
             "_kubegpu_taken_up": f"2 {group}",
+            "_vcluster_tenant": {"tenants": [{"name": tenant, "failure": "", "parts": parts or {}}]},
         } | variables
         return self
 
@@ -168,7 +172,7 @@ def drifted():
         "diff": {"before": {"gpu1-worker": []}, "after": {"gpu1-worker": ["ml"]}},
         "steps": [{"step": "label node gpu1-worker", "why": "it is to belong to ml"}],
     }
-    ml["_kai_scheduler_release"] |= {
+    ml["_vcluster_tenant"]["tenants"][0]["parts"]["KAI Scheduler"] |= {
         "changed": True,
         "diff": {
             "before": {"version": "v0.13.1", "values.password": SECRET},
@@ -182,7 +186,7 @@ def drifted():
     }
     gone = {"before": {"namespace": "tenant-left"}, "after": {}}
     steps = [{"step": "remove namespace tenant-left", "why": "it exists"}]
-    inventory.worked("left", group="kubegpu_leaving", _vcluster_tenant_cluster={"changed": True, "diff": gone, "steps": steps})
+    inventory.worked("left", group="kubegpu_leaving", parts={"virtual cluster": {"changed": True, "diff": gone, "steps": steps}})
     return inventory
 
 
@@ -229,7 +233,7 @@ def _gpu1(inventory):
         {"step": "install KAI Scheduler v0.13.1", "why": "it is absent", "seconds": 31.2},
         {"step": "wait", "why": "it starts"},
     ]
-    inventory.worked(_kubegpu_spans=spans(("change", 42, 61.0), ("verify", 104, 30.5)), _kai_scheduler_release={"steps": steps})
+    inventory.worked(_kubegpu_spans=spans(("change", 42, 61.0), ("verify", 104, 30.5)), parts={"KAI Scheduler": {"steps": steps}})
     failure = "Check what KAI Scheduler does: 1 of 2 checks failed."
     probe = {"failed": True, "results": failed}
     inventory.worked(

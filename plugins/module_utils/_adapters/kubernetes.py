@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import copy
 import functools
 import math
 import os
@@ -260,6 +261,12 @@ class Kube:
             reason = f"the kubeconfig is malformed, or its server is no API server: {type(exc).__name__} {text}"
             raise Failure(reason, permanent=True).error(what) from exc
         return cls(client, deadline, proxy)
+
+    def within(self, deadline: Deadline) -> Kube:
+        """Return an adapter to the same server for a change with another deadline."""
+        other = copy.copy(self)
+        other._deadline = deadline
+        return other
 
     def _call(self, what: str, call: t.Callable[[], Result], repeatable: bool = True) -> Result:
         return repeat(what, call, self._deadline, repeatable)

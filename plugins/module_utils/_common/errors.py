@@ -10,6 +10,10 @@ from __future__ import annotations
 import difflib
 import typing as t
 
+from .text import shown
+
+_DEFECT = "This is a defect of the collection kubegpu.tenancy: report it, please, with what -vvv shows of it."
+
 
 class TenancyError(Exception):
     """Something the user can act on: what is wrong, where, and what to do.
@@ -97,6 +101,11 @@ class CommandFailed(TenancyError):
         super().__init__(message, rc=rc, **({} if stderr is None else {"stderr": stderr}), **output)
         self.rc = rc
         self.stderr = stderr or ""
+
+
+def explained(exc: BaseException) -> str:
+    """Return what an exception says to users: the message of an error of this collection; of any other, that it is a defect."""
+    return exc.message if isinstance(exc, TenancyError) else f"{shown(f'{type(exc).__name__}: {exc}')}\n{_DEFECT}"
 
 
 def refuse(problems: t.Iterable[str]) -> None:

@@ -61,6 +61,23 @@ def without_secrets(data: t.Any, key: str = "") -> t.Any:
     return without_password(data) if isinstance(data, str) else data
 
 
+def without_values(result: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return a module's result with digests of charts' values, in its diff, too."""
+    hidden = dict(result)
+    if "values" in result:
+        hidden["values"] = digested(result["values"])
+    if isinstance(diff := result.get("diff"), dict):
+        hidden["diff"] = diff | {side: _digested_values(diff[side]) for side in ("before", "after") if side in diff}
+    return hidden
+
+
+def _digested_values(side: t.Any) -> t.Any:
+    """Return one side of a diff, which is by path, or else a text."""
+    if not isinstance(side, t.Mapping):
+        return side
+    return {what: digested(value) if str(what).partition(".")[0] == "values" else value for what, value in side.items()}
+
+
 def _canonical(value: t.Any) -> t.Any:
     """Return plain data of which equal ones are written alike: what somebody writes as 1.0 is 1 once it was stored."""
     if isinstance(value, t.Mapping):

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing as t
 
 from .._common.names import HOST_SCHEDULER_LABEL, RUNTIME_CLASS
 from .._common.values import JsonObject, deep_merge
@@ -110,6 +111,15 @@ class Tenant:
     def own_scheduler(self) -> Scheduler | None:
         """The scheduler inside its virtual cluster, if any."""
         return None if self.shares_scheduler else self.scheduler
+
+    def divides_gpus(self, shared: t.Mapping[str, t.Any]) -> bool:
+        """Tell whether its pods may ask for parts of GPUs: of a scheduler of its own, or of the one that it shares.
+
+        :arg shared: the host cluster's KAI Scheduler, as ``kubegpu_shared_scheduler`` describes it; empty where there is none.
+        """
+        if self.shares_scheduler:
+            return bool(shared.get("gpu_sharing")) and self.gpu_nodes.divisible
+        return self.scheduler is not None and self.scheduler.gpu_sharing
 
     def data(self) -> JsonObject:
         """Return it as plain data with every key, the form in which it travels through playbooks to modules."""

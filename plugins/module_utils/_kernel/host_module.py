@@ -14,10 +14,10 @@ import typing as t
 
 from ansible.module_utils.common.parameters import remove_values
 
-from .._common.errors import TenancyError
+from .._common.errors import TenancyError, explained
 from .._common.run import Result, Run
 from .._common.schema import check_least
-from .._common.secrets import digested
+from .._common.secrets import without_values
 from .._common.text import LONGEST_LINE, shown, shown_lines
 from .ansible_module import QuietModule
 
@@ -27,7 +27,6 @@ AnyRun = t.TypeVar("AnyRun", bound="ModuleRun")
 _MOST = 500
 # The smallest number of an option that most modules have: with less than a second, a run would end after its first write.
 _LEAST = {"timeout": 1}
-_DEFECT = "This is a defect of the collection kubegpu.tenancy: report it, please, with what -vvv shows of it."
 
 
 class ModuleRun(Run):
@@ -65,14 +64,14 @@ def conclude(reconcile: t.Callable[[AnyRun], Result], run: AnyRun, least: t.Mapp
     """
     try:
         check_least(run.params, _LEAST | dict(least or {}))
-        result = _without_values(reconcile(run))
+        result = without_values(reconcile(run))
         _check_numbers(result)
         _show(run)
         run.module.exit_json(**result)
     except TenancyError as exc:
         _fail(run, exc.message, exc.details)
     except Exception as exc:
-        _fail(run, f"{shown(f'{type(exc).__name__}: {exc}')}\n{_DEFECT}", {})
+        _fail(run, explained(exc), {})
 
 
 def _fail(run: ModuleRun, message: str, details: Result) -> None:
@@ -82,23 +81,6 @@ def _fail(run: ModuleRun, message: str, details: Result) -> None:
     origin = {"traceback": traceback.format_exc()} if run.module._verbosity >= 3 else {}
     legible = {key: _legible(detail) for key, detail in (details | origin).items()}
     run.module.fail_json(msg=_legible(message), **legible)
-
-
-def _without_values(result: Result) -> Result:
-    """Return a result with digests of charts' values, in its diff, too."""
-    hidden = dict(result)
-    if "values" in result:
-        hidden["values"] = digested(result["values"])
-    if isinstance(diff := result.get("diff"), dict):
-        hidden["diff"] = diff | {side: _digested_values(diff[side]) for side in ("before", "after") if side in diff}
-    return hidden
-
-
-def _digested_values(side: t.Any) -> t.Any:
-    """Return one side of a diff, which is by path, or else a text."""
-    if not isinstance(side, t.Mapping):
-        return side
-    return {what: digested(value) if str(what).partition(".")[0] == "values" else value for what, value in side.items()}
 
 
 def _check_numbers(result: Result) -> None:

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 import typing as t
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
@@ -14,7 +16,7 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import An
 
 from .._adapters.helm import HELM_ARG_SPEC, Helm
 from .._adapters.kubernetes import Kube
-from .._common.run import Result, Run
+from .._common.run import Params, Result, Run
 from .ansible_module import QuietModule
 from .host_module import ModuleRun, conclude
 
@@ -25,11 +27,14 @@ class ClusterRun(ModuleRun):
     def __init__(self, module: QuietModule, kubernetes: AnsibleK8SModule) -> None:
         super().__init__(module)
         self._kubernetes = kubernetes
+        # Parts of the work, which may be under way at once, share the connection.
+        self._connecting = threading.Lock()
 
     @property
     def kube(self) -> Kube:
-        if self._kube is None:
-            self._kube = Kube.connect(self._kubernetes, self.deadline)
+        with self._connecting:
+            if self._kube is None:
+                self._kube = Kube.connect(self._kubernetes, self.deadline)
         return self._kube
 
     @property
@@ -38,9 +43,49 @@ class ClusterRun(ModuleRun):
             self._helm = Helm.connect(self.module.run_command, self.params, self.deadline)
         return self._helm
 
+    def part(self, params: Params, kubeconfig: str | None = None) -> Run:
+        """Return a run of a part of the work, with options, a deadline and results of its own.
+
+        :arg kubeconfig: path of that of another API server, such as a tenant's; None for the one of this run.
+        """
+        return PartRun(self, params, kubeconfig)
+
+
+class PartRun(Run):
+    """A run of a part of a module's work; several may be under way at once."""
+
+    def __init__(self, whole: ClusterRun, params: Params, kubeconfig: str | None) -> None:
+        super().__init__(params, whole.check_mode)
+        self._whole = whole
+        self._kubeconfig = kubeconfig
+
+    @property
+    def kube(self) -> Kube:
+        if self._kube is None:
+            self._kube = (
+                Kube.connect(deadline=self.deadline, kubeconfig=self._kubeconfig)
+                if self._kubeconfig
+                else self._whole.kube.within(self.deadline)
+            )
+        return self._kube
+
+    @property
+    def helm(self) -> Helm:
+        if self._helm is None:
+            whole = self._whole.params
+            of_host = {key: whole[key] for key in ("kubeconfig", "context")}
+            way = {"kubeconfig": self._kubeconfig, "context": None} if self._kubeconfig else of_host
+            # A program that cannot be started would end the whole module otherwise.
+            run = functools.partial(self._whole.module.run_command, handle_exceptions=False)
+            self._helm = Helm.connect(run, way | {"helm_binary": whole["helm_binary"]}, self.deadline)
+        return self._helm
+
+    def warn(self, text: str) -> None:
+        self._whole.warn(text)
+
 
 def run_module(
-    reconcile: t.Callable[[Run], Result],
+    reconcile: t.Callable[[ClusterRun], Result],
     argument_spec: dict[str, t.Any],
     *,
     helm: bool = False,

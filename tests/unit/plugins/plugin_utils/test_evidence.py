@@ -150,7 +150,7 @@ def test_values_of_charts_are_digests():
 
 def test_tenants_that_a_run_removed_are_named_with_their_steps():
     steps = [{"step": "remove namespace tenant-old", "why": "it exists", "seconds": 4.1}]
-    inventory = Inventory().cluster().worked("old", group="kubegpu_removed", _vcluster_tenant_cluster={"steps": steps})
+    inventory = Inventory().cluster().worked("old", group="kubegpu_removed", parts={"virtual cluster": {"steps": steps}})
     found = evidence(inventory.reports(), AT, run="expire")
     assert (found["run"], found["clusters"][0]["removed"]) == ("expire", [{"name": "old", "steps": steps}])
     assert "gpu1/oldremove namespace tenant-oldit exists4.1" in Page(page(found)).said

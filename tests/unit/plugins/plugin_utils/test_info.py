@@ -256,10 +256,12 @@ RELEASE |= {
     "upgrade_notes": ["helm brings no CRDs (#549)"],
     "steps": [{"step": "apply the CRDs", "why": "helm never changes them"}],
 }
+# What module tenants would do.
+TRIED = {"tenants": [{"name": "ml", "failure": "", "parts": {"virtual cluster": {"changed": False}, "KAI Scheduler": RELEASE}}]}
 
 
 def test_what_an_upgrade_would_do():
-    tried = {"_kubegpu_previewed": True, "_vcluster_tenant_cluster": {"changed": False}, "_kai_scheduler_release": RELEASE}
+    tried = {"_kubegpu_previewed": True, "_vcluster_tenant": TRIED}
     read = Read().due("something else is wanted").tenant(**tried)
     assert read.show("preview") == [
         "tenant  state    vcluster  scheduler               preview",
@@ -275,7 +277,7 @@ def test_what_an_upgrade_would_do():
 
 
 def test_another_release_than_the_inventorys_is_previewed_as_well():
-    tried = {"_kubegpu_previewed": True, "_vcluster_tenant_cluster": {"changed": False}, "_kai_scheduler_release": RELEASE}
+    tried = {"_kubegpu_previewed": True, "_vcluster_tenant": TRIED}
     other = desired_state({"kubegpu_tenants": [ML], "nvkind_workers": [{"count": 8}]}, "x", TODAY, installs=False).data()[
         "tenants"
     ][0]
@@ -304,7 +306,7 @@ def test_what_would_be_refused():
         # Without the tag of the preview.
         {"_kubegpu_previewed": True},
         # What another playbook of the same run did.
-        {"_vcluster_tenant_cluster": {"changed": True}, "_kai_scheduler_release": RELEASE},
+        {"_vcluster_tenant": TRIED},
         {"_kubegpu_previewed": True, "_kubegpu_refusal": "x", "taken_up": "0"},
     ],
 )

@@ -196,7 +196,7 @@ def test_a_check_that_failed_is_named_though_no_record_holds_it():
 def test_checks_from_before_a_change_that_failed_do_not_count():
     found = live(due=["change", "verify"], reasons=["something else is wanted of it than when it was verified"])
     inventory = Inventory().cluster(found=[found])
-    inventory.worked(_kubegpu_failure="Install or upgrade KAI Scheduler: timed out", _kai_scheduler_release={"failed": True})
+    inventory.worked(_kubegpu_failure="Install or upgrade KAI Scheduler: timed out", parts={"KAI Scheduler": {"failed": True}})
     assert only(inventory)["checks"] == "not verified"
     # What follows from the failure is not reported beside it.
     assert inventory.notes() == ["FAILED gpu1/ml: Install or upgrade KAI Scheduler: timed out"]
@@ -452,7 +452,7 @@ def test_no_first_job_where_it_would_not_run(inventory):
 def test_a_hazard_of_several_tenants_is_told_once():
     release = {"hazards": ["its webhook (#104)"], "steps": [{"step": "install", "why": "it is absent", "seconds": 3.2}]}
     inventory = Inventory().cluster([ML, ML | {"name": "b"}], _kai_scheduler_release=release)
-    inventory.worked("ml", _kai_scheduler_release=release).worked("b", _kai_scheduler_release=release | {"steps": []})
+    inventory.worked("ml", parts={"KAI Scheduler": release}).worked("b", parts={"KAI Scheduler": release | {"steps": []}})
     assert inventory.notes() == [
         "ml, b, shared scheduler: hazard: its webhook (#104)",
         "ml: step: install (it is absent, 3.2 s)",
@@ -478,7 +478,7 @@ def test_what_was_accepted_stands_there_whether_or_not_a_role_ran():
     assert [(start, line.startswith(start)) for line, (start, _so) in zip(inventory.notes(), told, strict=True)] == told
     # A role returns all hazards of the release: those that touch nothing are told as well, and none twice.
     hazards = [*(line.partition(": accepted hazard: ")[2] for line in inventory.notes()[:3]), "#9: something else"]
-    inventory.worked(_kai_scheduler_release={"hazards": hazards})
+    inventory.worked(parts={"KAI Scheduler": {"hazards": hazards}})
     assert inventory.notes()[3:] == ["ml: hazard: #9: something else", f"b: hazard: {ended}"]
 
 
@@ -487,10 +487,13 @@ def test_steps_stand_in_the_order_in_which_they_were_taken():
     steps = [{"step": text, "why": "w"} for text in texts]
     inventory = Inventory().cluster()
     inventory.worked(
-        _kai_scheduler_queues={"steps": steps[3:]},
-        _kai_scheduler_release={"steps": steps[2:3]},
-        _kai_scheduler_gate={"steps": steps[1:2]},
-        _vcluster_tenant_cluster={"steps": steps[:1]},
+        parts={
+            "virtual cluster": {"steps": steps[:1]},
+            "kubeconfig": {"steps": [{"step": "write it", "why": "w"}]},
+            "rehearsal": {"steps": steps[1:2]},
+            "KAI Scheduler": {"steps": steps[2:3]},
+            "queues": {"steps": steps[3:]},
+        }
     )
     assert inventory.notes() == [f"ml: step: {text} (w)" for text in texts]
 
@@ -506,8 +509,7 @@ def test_when_the_checks_were_made_that_this_run_did_not_make():
 
 
 def test_a_role_that_did_not_run_says_nothing():
-    inventory = Inventory().cluster().worked(_kai_scheduler_release={"skipped": True, "hazards": ["x"]})
-    assert inventory.notes() == []
+    assert Inventory().cluster(_kai_scheduler_release={"skipped": True, "hazards": ["x"]}).notes() == []
 
 
 def test_the_filters():
@@ -570,11 +572,13 @@ def test_a_repair_says_whose_change_it_took_back():
 
     inventory = Inventory().cluster(_kubegpu_nodes=taken_back("w1", ["gone"], [], "kubectl-label"))
     inventory.worked(
-        _kai_scheduler_queues=taken_back("training", {"gpu.limit": 8}, {"gpu.limit": 4}, "kubectl-edit"),
-        # What the inventory has otherwise since, and what says nobody's name, is no repair.
-        _kai_scheduler_release=taken_back("version", "v0.12.0", "v0.16.8", "Helm, revision 3"),
-        _vcluster_tenant_cluster=taken_back("trust", "high", "zero", "kubegpu.tenancy"),
-        _vcluster_tenant_kubeconfig=taken_back("mode", "0644", "0600", "owner root"),
+        parts={
+            # What the inventory has otherwise since, and what says nobody's name, is no repair.
+            "virtual cluster": taken_back("trust", "high", "zero", "kubegpu.tenancy"),
+            "kubeconfig": taken_back("mode", "0644", "0600", "owner root"),
+            "KAI Scheduler": taken_back("version", "v0.12.0", "v0.16.8", "Helm, revision 3"),
+            "queues": taken_back("training", {"gpu.limit": 8}, {"gpu.limit": 4}, "kubectl-edit"),
+        }
     )
     assert [line for line in inventory.notes() if "repair" in line] == [
         'ml: repair: queues, training: {"gpu.limit": 8}, wanted {"gpu.limit": 4} (since 2026-11-24T10:02:00Z, by kubectl-edit)',
@@ -585,7 +589,7 @@ def test_a_repair_says_whose_change_it_took_back():
 def test_what_stops_every_pod_of_a_tenant_is_said_of_the_tenant():
     hazard = "#104: its pod webhook stops every pod of the cluster while it does not answer"
     inventory = (
-        Inventory().cluster(_kai_scheduler_release={"hazards": [hazard]}).worked(_kai_scheduler_release={"hazards": [hazard]})
+        Inventory().cluster(_kai_scheduler_release={"hazards": [hazard]}).worked(parts={"KAI Scheduler": {"hazards": [hazard]}})
     )
     assert inventory.notes() == [
         "ml: hazard: #104: its pod webhook stops every pod of this tenant's cluster while it does not answer",

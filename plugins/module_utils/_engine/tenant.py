@@ -1,0 +1,161 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Bring one tenant to the state that is wanted. Each part of it is a module of its own, too, whose code stands beside this file."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._common.names import KAI_SCHEDULER_NAME
+from .._common.variables import KAI
+from .._desired.model import Scheduler
+from .._nodes.status import node_selector
+from . import (
+    chart_scheduler,
+    former_schedulers,
+    kai_metrics,
+    kai_queues,
+    kai_scheduler,
+    rehearsal_gate,
+    tenant_nodes,
+    vcluster,
+    vcluster_kubeconfig,
+)
+from .work import Work
+
+
+def change(work: Work, state: str = "") -> None:
+    """Bring a tenant to the state that is wanted, as far as that goes.
+
+    :arg state: other than the tenant's own one.
+    """
+    work.work_through(STEPS[state or work.tenant.state])
+
+
+# --- present -----------------------------------------------------------------------------------------------------
+
+
+def _virtual_cluster(work: Work) -> None:
+    tenant, params = work.tenant, work.params
+    work.do(
+        "virtual cluster",
+        "Create or change the virtual cluster",
+        vcluster,
+        name=tenant.name,
+        version=tenant.vcluster.version,
+        kubernetes_version=tenant.vcluster.kubernetes_version or None,
+        values=tenant.vcluster.values,
+        trust=tenant.trust,
+        own_scheduler=tenant.own_scheduler is not None,
+        host_scheduler=KAI if tenant.shares_scheduler else None,
+        host_queues=list(tenant.queues) if tenant.shares_scheduler else [],
+        gpu_sharing=tenant.divides_gpus(params["shared_scheduler"]),
+        gpu_quota=tenant.gpu_nodes.shared_gpus,
+        quota=tenant.quota,
+        network=tenant.network,
+        expires=tenant.expires or None,
+        node_selector=node_selector(tenant.name),
+        accept_unenforced=params["accept_unenforced"],
+        probe_image=params["probe_image"] or None,
+        chart_source=params["chart_source"],
+        timeout=params["timeout"],
+    )
+
+
+def _metrics(work: Work) -> None:
+    """Let the Prometheus read the KAI Scheduler; where that is yet to be installed, its pods are kept from others from the start."""
+    own, reader = work.tenant.own_scheduler, work.params["metrics"]
+    read = bool(reader) and own is not None and own.own_kai
+    if read or not work.is_new("namespace"):
+        title = "Let the Prometheus read the metrics of the tenant's KAI Scheduler, or nobody"
+        options = {key: reader.get(key) for key in ("provider", "namespace", "labels")} if read else {"state": "absent"}
+        work.do("metrics", title, kai_metrics, name=work.tenant.name, **options)
+
+
+def _kubeconfig(work: Work) -> None:
+    # In check mode, a control plane that is yet to be started runs on no node, and has no address.
+    if work.check_mode and work.is_new("state"):
+        return
+    name = work.tenant.name
+    server = work.params["server"].replace("{tenant}", name) or None
+    options = {"name": name, "path": work.kubeconfig, "server": server, "timeout": work.params["timeout"]}
+    work.do("kubeconfig", "Write the tenant's kubeconfig", vcluster_kubeconfig, **options)
+
+
+def _former_schedulers(work: Work) -> None:
+    own, timeout = work.tenant.own_scheduler, work.params["timeout"]
+    if work.is_new("namespace") or not _is_asked(work):
+        return
+    if own is None or not own.own_kai:
+        title = "Remove a KAI Scheduler of its own"
+        options = {"state": "absent", "purge": True, "timeout": timeout}
+        work.do("KAI Scheduler that is not wanted", title, kai_scheduler, inside=True, **options)
+    title = "Remove schedulers that were installed by their charts and are not wanted"
+    keep = [own.name] if own and not own.own_kai else []
+    work.do("schedulers that are not wanted", title, former_schedulers, inside=True, keep=keep, timeout=timeout)
+
+
+def _scheduler(work: Work) -> None:
+    own = work.tenant.own_scheduler
+    if own is None or not _is_asked(work):
+        return
+    if own.own_kai:
+        _own_kai(work, own)
+        return
+    options = {key: getattr(own, key) for key in ("name", "chart", "repository", "version", "values")}
+    title = "Install another scheduler by its chart"
+    work.do("scheduler", title, chart_scheduler, inside=True, timeout=work.params["timeout"], **options)
+
+
+def _own_kai(work: Work, own: Scheduler) -> None:
+    params, queues = work.params, list(work.tenant.queues)
+    asked = {"version": own.version, "gpu_sharing": own.gpu_sharing, "values": own.values}
+    if gate := params["rehearsal"]:
+        title = "Refuse a change that no rehearsal promoted"
+        work.do("rehearsal", title, rehearsal_gate, inside=True, queues=queues, **asked, **gate)
+    timeout = params["scheduler_timeout"]
+    more = {"accept_hazards": own.accept_hazards, "chart_source": params["chart_source"], "timeout": timeout}
+    work.do("KAI Scheduler", "Install or upgrade KAI Scheduler", kai_scheduler, inside=True, **asked, **more)
+    title = "Bring the queues to what the tree says"
+    options = {"state": "exact", "kai_version": own.version, "timeout": timeout, "scheduler_name": KAI_SCHEDULER_NAME}
+    work.do("queues", title, kai_queues, inside=True, queues=queues, **options)
+
+
+def _is_asked(work: Work) -> bool:
+    """Tell whether the virtual cluster is asked: in check mode, one that does not run yet, or has another kubeconfig, cannot be."""
+    written = work.report.parts.get("kubeconfig")
+    return not work.check_mode or (written is not None and not written["changed"])
+
+
+# --- paused, absent ----------------------------------------------------------------------------------------------
+
+
+def _pause(work: Work) -> None:
+    options = {"accept_lost_pods": work.params["accept_lost_pods"], "timeout": work.params["timeout"]}
+    work.do("virtual cluster", "Pause the virtual cluster", vcluster, name=work.tenant.name, state="paused", **options)
+
+
+def _no_virtual_cluster(work: Work) -> None:
+    """Remove the virtual cluster, and with it all that runs in it, its scheduler included."""
+    options = {"name": work.tenant.name, "state": "absent", "timeout": work.params["timeout"]}
+    work.do("virtual cluster", "Remove the virtual cluster", vcluster, **options)
+
+
+def _no_kubeconfig(work: Work) -> None:
+    title = "Remove the tenant's kubeconfig"
+    work.do("kubeconfig", title, vcluster_kubeconfig, name=work.tenant.name, path=work.kubeconfig, state="absent")
+
+
+def _no_nodes(work: Work) -> None:
+    work.do("nodes", "Give up the tenant's nodes", tenant_nodes, tenants=[{"name": work.tenant.name}], state="absent")
+
+
+# What there is to do for each state, in order.
+STEPS: dict[str, tuple[t.Callable[[Work], None], ...]] = {
+    "present": (_virtual_cluster, _metrics, _kubeconfig, _former_schedulers, _scheduler),
+    "paused": (_pause,),
+    "absent": (_no_virtual_cluster, _no_kubeconfig, _no_nodes),
+}

@@ -1,0 +1,124 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Verify one tenant by what its workloads do, and record what was seen. Each probe is a module of its own, too."""
+
+from __future__ import annotations
+
+from .._common.names import KAI_SCHEDULER_NAME
+from .._common.run import Result
+from .._common.variables import KAI
+from . import kai_policy_probe, kai_probe, shared_scheduler_probe, tenant_network_probe, tenant_record, web_probe
+from .work import Work
+
+# What the probes' results are about; all but that of policies are recorded.
+CHECKS, POLICIES, SHARED, NETWORK = "checks", "checks of policies", "checks of what is shared", "checks of the network"
+RECORDED = (CHECKS, SHARED, NETWORK)
+
+# What KAI Scheduler is checked for wherever it runs; the race is known to be there where its hazard is accepted.
+_KAI_CHECKS = ("cpu", "gpu", "gang", "gang_too_large", "over_limit")
+_RACE = "#1103"
+
+
+def verify(work: Work) -> None:
+    """Run the probes, up to the first with a check that failed, and record what was seen, failures too."""
+    work.work_through((_checks, _policies, _shared, _network))
+    work.work_through((_record,))
+
+
+def _checks(work: Work) -> None:
+    """Check its own KAI Scheduler, or that its pods are placed: of the host cluster's a tenant sees no more."""
+    own, scheduler, params = work.tenant.own_scheduler, work.tenant.scheduler, work.params
+    queues, image = list(work.tenant.queues), params["probe_image"] or None
+    if own is None or not own.own_kai:
+        name = "" if scheduler is None else {KAI: KAI_SCHEDULER_NAME}.get(scheduler.name, scheduler.name)
+        title = "Verify that a web page is served, by pods that the tenant's scheduler places"
+        work.do(CHECKS, title, web_probe, inside=True, image=image, queues=queues, scheduler_name=name or None)
+        return
+    checks = [*_KAI_CHECKS, *(["fraction"] if own.gpu_sharing else [])]
+    checks += ["burst"] if own.gpu_sharing and _RACE not in own.accept_hazards else []
+    work.do(
+        CHECKS,
+        "Check what KAI Scheduler does",
+        kai_probe,
+        inside=True,
+        queues=queues,
+        checks=checks,
+        accept_hazards=own.accept_hazards,
+        image=image,
+        runtime_class=params["runtime_class"],
+        timeout=params["probe_timeout"],
+        max_age=params["probe_max_age"],
+    )
+
+
+def _policies(work: Work) -> None:
+    own, params = work.tenant.own_scheduler, work.params
+    if own is None or not own.own_kai or not params["policy_checks"]:
+        return
+    options = {"checks": params["policy_checks"], "image": params["probe_image"] or None}
+    title = "Check that it divides GPUs as its policies say"
+    work.do(POLICIES, title, kai_policy_probe, inside=True, runtime_class=params["runtime_class"], **options)
+
+
+def _shared(work: Work) -> None:
+    """Check what the tenant gets, and what it is kept from, on what it shares with others."""
+    tenant, shared = work.tenant, work.params["shared_scheduler"]
+    divides = tenant.divides_gpus(shared)
+    if tenant.shares_scheduler:
+        checks = [
+            "queue",
+            "devices",
+            *(["gpu"] if tenant.gpu_nodes else []),
+            *(["fraction"] if tenant.gpu_nodes and divides else []),
+        ]
+    elif tenant.trust == "partial" and tenant.gpu_nodes.shared_gpus is not None and not divides:
+        checks = ["devices"]
+    else:
+        return
+    work.do(
+        SHARED,
+        "Verify what the tenant gets, and what it is kept from, on what it shares with others",
+        shared_scheduler_probe,
+        tenant=tenant.name,
+        tenant_kubeconfig=work.kubeconfig,
+        queues=list(tenant.queues),
+        checks=checks,
+        accept_hazards=list(shared.get("accept_hazards") or []),
+        runtime_class=work.params["runtime_class"],
+        image=work.params["probe_image"] or None,
+    )
+
+
+def _network(work: Work) -> None:
+    tenant = work.tenant
+    if any(tenant.network.values()):
+        title = "Verify that the services which its network lets through are reached"
+        work.do(
+            NETWORK,
+            title,
+            tenant_network_probe,
+            tenant=tenant.name,
+            tenant_kubeconfig=work.kubeconfig,
+            network=tenant.network,
+            tolerations=work.params["tolerations"],
+            image=work.params["probe_image"] or None,
+        )
+
+
+def _record(work: Work) -> None:
+    """Record what was seen; where nothing was, because the first probe died, the record before stays."""
+    tenant, own = work.tenant, work.tenant.own_scheduler
+    wanted = work.params["wanted"].get(tenant.name)
+    if not wanted or work.check_mode or "results" not in work.report.parts.get(CHECKS, {}):
+        return
+    version = own.version if own and own.own_kai else ""
+    options = {"wanted": wanted, "scheduler_version": version, "results": results(work.report.parts)}
+    work.do("record", "Record what was seen", tenant_record, name=tenant.name, **options)
+
+
+def results(parts: dict[str, Result]) -> list[Result]:
+    """Return the results of all checks that are recorded, those of a probe that failed, too."""
+    return [result for part in RECORDED for result in parts.get(part, {}).get("results") or []]

@@ -1,0 +1,320 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, WaitTimeout
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import tenant as engine
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import verification
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.work import Work
+from ansible_collections.kubegpu.tenancy.plugins.modules import tenants as module
+
+KAI = {"name": "kai", "version": "v0.16.8", "gpu_sharing": True, "values": {"token": "hunter2"}}
+QUEUES = [{"name": "ml", "gpu": {"quota": 2}}]
+ML = {"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}, "scheduler": KAI, "queues": QUEUES}
+WEB = {"name": "web", "trust": "partial"}
+OTHER = WEB | {
+    "name": "batch",
+    "scheduler": {"name": "volcano", "version": "1.13.0", "chart": "volcano", "repository": "https://x.example"},
+}
+SHARING = {
+    "name": "vision",
+    "trust": "high",
+    "gpu_nodes": {"labels": {"pool": "a"}, "shared_gpus": 2, "share_gpus_with": "any"},
+    "scheduler": {"name": "kai", "shared": True},
+    "queues": [{"name": "vision"}],
+}
+PARTS = (
+    "vcluster",
+    "vcluster_kubeconfig",
+    "kai_metrics",
+    "former_schedulers",
+    "chart_scheduler",
+    "kai_scheduler",
+    "kai_queues",
+    "rehearsal_gate",
+    "tenant_nodes",
+)
+PROBES = ("kai_probe", "kai_policy_probe", "web_probe", "shared_scheduler_probe", "tenant_network_probe", "tenant_record")
+DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | {"kubeconfigs": "/k"}
+
+
+class Parts:
+    """What takes the place of the parts, of which each is tested by itself: notes how it was called, and answers as it is told.
+
+    :ivar calls: name of the part, kubeconfig, and the options that were given.
+    """
+
+    def __init__(self, monkeypatch) -> None:
+        self.calls = []
+        self.answers = {}
+        self._running = threading.local()
+        for name in (*PARTS, *PROBES):
+            file = engine if name in PARTS else verification
+            spec = getattr(file, name).ARGUMENT_SPEC
+            monkeypatch.setattr(file, name, SimpleNamespace(ARGUMENT_SPEC=spec, reconcile=self._part(name)))
+
+    def start(self, params, kubeconfig):
+        self._running.kubeconfig = kubeconfig
+        return Run(params)
+
+    def _part(self, name):
+        def reconcile(run):
+            self.calls.append((name, self._running.kubeconfig, run.params))
+            answer = self.answers.get(name, {})
+            if isinstance(answer, Exception):
+                raise answer
+            return {"changed": False, "diff": {"before": {}, "after": {}}} | answer
+
+        return reconcile
+
+    def bring(self, tenant, check_mode=False, state="", **params):
+        (wanted,) = tenants_from([tenant])
+        work = Work(self.start, wanted, DEFAULTS | params, check_mode)
+        engine.change(work, state)
+        return work.report
+
+    def verify(self, tenant, check_mode=False, **params):
+        (wanted,) = tenants_from([tenant])
+        work = Work(self.start, wanted, DEFAULTS | params, check_mode)
+        verification.verify(work)
+        return work.report
+
+    @property
+    def names(self):
+        return [name for name, _kubeconfig, _params in self.calls]
+
+    def options(self, part):
+        (found,) = [params for name, _kubeconfig, params in self.calls if name == part]
+        return found
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    return Parts(monkeypatch)
+
+
+def diff(**after):
+    return {"changed": True, "diff": {"before": {}, "after": after}}
+
+
+def test_a_tenant_with_its_own_kai_scheduler(parts):
+    report = parts.bring(ML, metrics={"provider": "annotations", "namespace": "monitoring"})
+    assert parts.names == ["vcluster", "kai_metrics", "vcluster_kubeconfig", "former_schedulers", "kai_scheduler", "kai_queues"]
+    assert [kubeconfig for _name, kubeconfig, _params in parts.calls] == [None, None, None, *["/k/ml.yml"] * 3]
+    assert (report.failure, report.changed, list(report.parts)) == (
+        "",
+        False,
+        ["virtual cluster", "metrics", "kubeconfig", "schedulers that are not wanted", "KAI Scheduler", "queues"],
+    )
+    assert parts.options("vcluster")["own_scheduler"] is True
+    assert parts.options("vcluster")["node_selector"] == {"tenant.kubegpu.tenancy/ml": "true"}
+    assert parts.options("vcluster_kubeconfig")["path"] == "/k/ml.yml"
+    assert parts.options("kai_scheduler")["version"] == parts.options("kai_queues")["kai_version"] == "v0.16.8"
+    assert parts.options("kai_queues")["state"] == "exact"
+
+
+def test_a_tenant_without_a_scheduler_loses_former_ones(parts):
+    parts.bring(WEB)
+    assert parts.names == ["vcluster", "kai_metrics", "vcluster_kubeconfig", "kai_scheduler", "former_schedulers"]
+    assert (parts.options("kai_scheduler")["state"], parts.options("kai_scheduler")["purge"]) == ("absent", True)
+    assert parts.options("kai_metrics")["state"] == "absent"
+
+
+def test_a_new_tenant_has_nothing_that_is_not_wanted(parts):
+    parts.answers["vcluster"] = diff(namespace="tenant-web", state="running")
+    assert parts.bring(WEB).changed
+    assert parts.names == ["vcluster", "vcluster_kubeconfig"]
+
+
+def test_another_scheduler_is_installed_by_its_chart_and_kept(parts):
+    parts.bring(OTHER)
+    assert parts.names[3:] == ["kai_scheduler", "former_schedulers", "chart_scheduler"]
+    assert parts.options("former_schedulers")["keep"] == ["volcano"]
+    assert parts.options("chart_scheduler")["repository"] == "https://x.example"
+
+
+@pytest.mark.parametrize(("shared", "divides"), [({"gpu_sharing": True}, True), ({"gpu_sharing": False}, False), ({}, False)])
+def test_a_tenant_of_the_shared_scheduler_divides_gpus_as_that_does(parts, shared, divides):
+    parts.bring(SHARING, shared_scheduler=shared)
+    options = parts.options("vcluster")
+    assert (options["host_scheduler"], options["own_scheduler"], options["gpu_quota"]) == ("kai", False, 2)
+    assert (options["gpu_sharing"], options["host_queues"]) == (divides, [{"name": "vision"}])
+
+
+def test_a_change_of_its_kai_scheduler_may_need_a_rehearsal(parts):
+    verdicts = [{"name": "v"}]
+    parts.answers["rehearsal_gate"] = TenancyError("It has to be rehearsed before.")
+    report = parts.bring(ML, rehearsal={"verdicts": verdicts, "max_age": 7, "accept_holds": []})
+    assert report.failure == "Refuse a change that no rehearsal promoted: It has to be rehearsed before."
+    assert parts.names[-1] == "rehearsal_gate"
+    assert (parts.options("rehearsal_gate")["verdicts"], parts.options("rehearsal_gate")["max_age"]) == (verdicts, 7)
+
+
+@pytest.mark.parametrize(
+    ("answers", "names"),
+    [
+        # One that does not exist yet, or does not run: it has no address.
+        ({"vcluster": diff(namespace="tenant-ml", state="running")}, ["vcluster"]),
+        ({"vcluster": diff(state="running")}, ["vcluster", "kai_metrics"]),
+        # One whose kubeconfig is not there yet.
+        ({"vcluster_kubeconfig": diff(context="ml")}, ["vcluster", "kai_metrics", "vcluster_kubeconfig"]),
+    ],
+)
+def test_check_mode_asks_no_virtual_cluster_that_cannot_answer(parts, answers, names):
+    parts.answers |= answers
+    assert parts.bring(ML, check_mode=True).failure == ""
+    assert parts.names == names
+
+
+def test_paused_and_absent(parts):
+    parts.bring(ML | {"state": "paused"}, accept_lost_pods=True)
+    assert parts.names == ["vcluster"]
+    assert (parts.options("vcluster")["state"], parts.options("vcluster")["accept_lost_pods"]) == ("paused", True)
+    parts.calls.clear()
+    parts.bring(ML, state="absent")
+    assert parts.names == ["vcluster", "vcluster_kubeconfig", "tenant_nodes"]
+    assert parts.options("tenant_nodes")["tenants"] == [{"name": "ml"}]
+
+
+def test_what_fails_ends_the_work_on_that_tenant_and_says_at_what(parts):
+    parts.answers["kai_scheduler"] = WaitTimeout("Timed out after 300 s.", last_seen="binder 0/1")
+    report = parts.bring(ML)
+    assert report.failure == "Install or upgrade KAI Scheduler: Timed out after 300 s."
+    assert report.parts["KAI Scheduler"] == {"failed": True, "msg": "Timed out after 300 s.", "last_seen": "binder 0/1"}
+    assert "queues" not in report.parts
+
+
+def test_a_defect_is_one_tenants_failure(parts):
+    parts.answers["vcluster"] = KeyError("spec")
+    assert parts.bring(ML).failure.startswith("KeyError: 'spec'\nThis is a defect of the collection")
+
+
+def test_values_of_charts_are_shown_by_their_digests(parts):
+    parts.answers["kai_scheduler"] = {"values": {"token": "hunter2"}} | diff(**{"values.token": "hunter2"})
+    report = parts.bring(ML)
+    assert "hunter2" not in str(report.data())
+    assert report.parts["KAI Scheduler"]["values"]["token"].startswith("digest ")
+
+
+# --- verification ------------------------------------------------------------------------------------------------
+
+PASSED = {"results": [{"name": "gpu", "verdict": "passed"}]}
+
+
+def test_its_own_kai_scheduler_is_checked_and_what_was_seen_is_recorded(parts):
+    parts.answers["kai_probe"] = PASSED
+    assert parts.verify(ML, wanted={"ml": "d1"}).failure == ""
+    assert parts.names == ["kai_probe", "tenant_record"]
+    assert parts.options("kai_probe")["checks"] == ["cpu", "gpu", "gang", "gang_too_large", "over_limit", "fraction", "burst"]
+    record = parts.options("tenant_record")
+    assert (record["wanted"], record["results"], record["scheduler_version"]) == ("d1", PASSED["results"], "v0.16.8")
+
+
+def test_what_was_accepted_need_not_be_found_out(parts):
+    parts.verify(ML | {"scheduler": KAI | {"accept_hazards": ["#1103"]}}, policy_checks=["quota"])
+    assert parts.names == ["kai_probe", "kai_policy_probe"]
+    assert "burst" not in parts.options("kai_probe")["checks"]
+    assert parts.options("kai_policy_probe")["checks"] == ["quota"]
+
+
+@pytest.mark.parametrize(
+    ("tenant", "shared", "scheduler_name", "checks"),
+    [
+        (WEB, {}, "default-scheduler", None),
+        (OTHER, {}, "volcano", None),
+        (SHARING, {"gpu_sharing": True}, "kai-scheduler", ["queue", "devices", "gpu", "fraction"]),
+        (SHARING, {"gpu_sharing": False}, "kai-scheduler", ["queue", "devices", "gpu"]),
+        (WEB | {"gpu_nodes": {"names": ["n"], "shared_gpus": 1}}, {}, "default-scheduler", ["devices"]),
+    ],
+)
+def test_a_tenant_without_its_own_kai_scheduler_is_checked_by_a_page_and_by_what_it_shares(
+    parts, tenant, shared, scheduler_name, checks
+):
+    parts.answers |= {"web_probe": PASSED, "shared_scheduler_probe": PASSED}
+    parts.verify(tenant, shared_scheduler=shared, wanted={tenant["name"]: "d"})
+    assert parts.names == ["web_probe", *(["shared_scheduler_probe"] if checks else []), "tenant_record"]
+    assert parts.options("web_probe")["scheduler_name"] == scheduler_name
+    if checks:
+        assert parts.options("shared_scheduler_probe")["checks"] == checks
+        assert parts.options("tenant_record")["results"] == PASSED["results"] * 2
+
+
+def test_services_that_its_network_lets_through_are_reached(parts):
+    service = {"name": "registry", "namespace": "r", "ports": [443]}
+    parts.verify(WEB | {"network": {"egress": [service]}})
+    assert parts.names == ["web_probe", "tenant_network_probe"]
+
+
+def test_a_check_that_failed_ends_the_verification_and_is_recorded(parts):
+    failed = {"results": [{"name": "page", "verdict": "failed"}]}
+    parts.answers["web_probe"] = TenancyError("1 of 1 checks failed.", **failed)
+    report = parts.verify(SHARING, wanted={"vision": "d"})
+    assert report.failure == (
+        "Verify that a web page is served, by pods that the tenant's scheduler places: 1 of 1 checks failed."
+    )
+    assert parts.names == ["web_probe", "tenant_record"]
+    assert parts.options("tenant_record")["results"] == failed["results"]
+
+
+def test_a_probe_that_died_leaves_the_record_before(parts):
+    parts.answers["web_probe"] = TenancyError("The API server cannot be reached.")
+    parts.verify(WEB, wanted={"web": "d"})
+    assert parts.names == ["web_probe"]
+
+
+# --- several tenants ---------------------------------------------------------------------------------------------
+
+
+class Whole(Run):
+    def __init__(self, parts, **params) -> None:
+        super().__init__(DEFAULTS | params)
+        self.part = parts.start
+
+
+def test_all_are_worked_on_and_a_failure_stops_no_other(parts, monkeypatch):
+    def fail_for_web(run):
+        if run.params["name"] == "web":
+            raise TenancyError("No.")
+        return diff(version="0.36.1")
+
+    monkeypatch.setattr(engine.vcluster, "reconcile", fail_for_web)
+    with pytest.raises(TenancyError) as caught:
+        module.reconcile(Whole(parts, tenants=[ML, WEB, OTHER]))
+    assert caught.value.message == "web: Create or change the virtual cluster: No."
+    found = caught.value.details
+    assert [(one["name"], one["failure"] == "", one["changed"]) for one in found["tenants"]] == [
+        ("ml", True, True),
+        ("web", False, False),
+        ("batch", True, True),
+    ]
+    assert found["changed"] is True
+    assert found["diff"][0]["before_header"] == "ml: virtual cluster"
+
+
+def test_of_one_that_goes_the_name_is_enough(parts):
+    result = module.reconcile(Whole(parts, tenants=[{"name": "old"}], state="absent"))
+    assert [one["name"] for one in result["tenants"]] == ["old"]
+    assert parts.options("vcluster")["state"] == "absent"
+
+
+def test_each_tenant_gets_what_is_due_for_it(parts):
+    due = {"ml": ["verify"], "web": ["change"]}
+    module.reconcile(Whole(parts, tenants=[ML, WEB, OTHER], due=due, work=["verify"]))
+    assert sorted(parts.names) == ["kai_probe", "web_probe"]
+
+
+def test_one_that_is_paused_or_failed_is_not_verified(parts):
+    module.reconcile(Whole(parts, tenants=[ML | {"state": "paused"}]))
+    assert parts.names == ["vcluster"]
+    parts.answers["vcluster"] = TenancyError("No.")
+    with pytest.raises(TenancyError):
+        module.reconcile(Whole(parts, tenants=[WEB]))
+    assert "web_probe" not in parts.names
