@@ -16,7 +16,6 @@ from ..module_utils._common.variables import BLUEPRINT, PREFIX, WORKERS
 from ..module_utils._desired.facts import VERSIONS
 from ..module_utils._desired.validation import desired_state, unwritten_quotas
 from ..plugin_utils._blueprints import load
-from ..plugin_utils._limit import group_name, left_out
 from ..plugin_utils._quiet import quiet
 from ..plugin_utils._tags import parts_of, refused_tags
 
@@ -56,11 +55,6 @@ class ActionModule(ActionBase):
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message} | exc.details
         result: dict[str, t.Any] = {"changed": False, "cluster": cluster.data(), "parts": parts_of(*tags)}
-        # Before any work, rather than when it comes to the tenants.
-        limit = str(known.get("ansible_limit") or "") if given is None else ""
-        for tenant in result["cluster"]["selected"]:
-            if problem := left_out(limit, host, tenant["name"], [group_name(f"tenant_{tenant['name']}")]):
-                return {"failed": True, "msg": problem}
         unsupported = [f"{name}: {hazard}." for name, hazards in cluster.unsupported.items() for hazard in hazards]
         untested = [f"{text}." for text in cluster.combinations["untested"]]
         if warnings := [*unsupported, *untested, *unwritten_quotas(cluster.selected)]:

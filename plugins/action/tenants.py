@@ -1,12 +1,65 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the module of the same name, and keeps what it answers from the screen where values of charts are in it."""
+"""Runs the module of the same name, shows meanwhile which tenant waits for what, and keeps values of charts from the screen."""
 
 from __future__ import annotations
 
+import contextlib
+import shlex
+import threading
+import typing as t
+
+from ansible.utils.display import Display
+
+from ..module_utils._common.documents import parse_json
+from ..module_utils._common.text import shown
 from ..plugin_utils._quiet import QuietAction
+
+# Seconds between two looks.
+EVERY = 15
+# Tenants that are named at once.
+MOST = 20
+
+
+def lines(host: str, text: str) -> list[str]:
+    """Return a line for each tenant that is worked on: what is done, for how many seconds, and what is waited for.
+
+    :arg text: a line with what module tenants keeps in its file, and one with the time of the host.
+    """
+    progress, now = map(parse_json, text.splitlines())
+    found = []
+    for name, one in list(progress.items())[:MOST]:
+        seen = f", {shown(one['seen'])}" if one["seen"] else ""
+        found.append(f"{host}: {shown(name)}: {shown(one['what'])}, {now - one['since']:.0f} s{seen}")
+    more = len(progress) - MOST
+    return [*found, f"{host}: and {more} more"] if more > 0 else found
 
 
 class ActionModule(QuietAction):
     """See the module's documentation."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """Run the module, beside a thread that looks at what it is at."""
+        if self._task.args.get("progress"):
+            return super().run(tmp, task_vars)
+        shell = self._connection._shell
+        path = shell.join_path(shell.tmpdir or self._make_tmp_path(), "progress.json")
+        self._task.args["progress"] = path
+        host = str((task_vars or {}).get("inventory_hostname", "localhost"))
+        over = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(path, host, over), daemon=True)
+        watcher.start()
+        try:
+            return super().run(tmp, task_vars)
+        finally:
+            over.set()
+
+    def _watch(self, path: str, host: str, over: threading.Event) -> None:
+        """Show every few seconds what the module is at, until that is over. What cannot be read is nobody's failure."""
+        while not over.wait(EVERY):
+            with contextlib.suppress(Exception):
+                done = self._low_level_execute_command(f"cat {shlex.quote(path)} && date +%s", executable="/bin/sh")
+                if done["rc"] == 0 and not over.is_set():
+                    for line in lines(host, done["stdout"]):
+                        Display().display(line)

@@ -168,24 +168,8 @@ unread:
   sample: []
 """
 
-from ..module_utils._adapters.kubernetes import Kube
-from ..module_utils._common.names import KAI_SCHEDULER_NAME
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.kai_pending_info import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._pending.lifecycle import pending
-
-ARGUMENT_SPEC = {
-    "namespaces": {"type": "list", "elements": "str", "default": []},
-    "label_selector": {"type": "str", "default": ""},
-    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
-    "host_kubeconfig": {"type": "path"},
-    "host_namespace": {"type": "str"},
-}
-
-
-def reconcile(run: Run) -> Result:
-    """Read the cluster and judge its pods."""
-    return pending(run, lambda: Kube.connect(deadline=run.deadline, kubeconfig=run.params["host_kubeconfig"]))
 
 
 def main() -> None:

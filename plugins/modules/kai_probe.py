@@ -120,7 +120,7 @@ EXAMPLES = r"""
 - name: Check that the team's queues work
   kubegpu.tenancy.kai_probe:
     kubeconfig: /etc/kubegpu/dc1/team-ml.yml
-    queues: "{{ kubegpu_tenant.queues }}"
+    queues: "{{ kubegpu_tenants[0].queues }}"
 
 - name: Check that every leaf gives a whole GPU, on real ones
   kubegpu.tenancy.kai_probe:

@@ -133,18 +133,8 @@ unread:
   sample: []
 """
 
-from ..module_utils._common.names import POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.kai_queues_info import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._queues.status import counted, overview
-
-ARGUMENT_SPEC = {"gpu_resource": {"type": "str", "default": "nvidia.com/gpu"}}
-
-
-def reconcile(run: Run) -> Result:
-    """Read all queues, and what uses them."""
-    queues, unread = counted(run.kube.list(QUEUE_API_VERSION, QUEUE_KIND), run.kube.list(*POD_GROUP))
-    return {"changed": False, "queues": overview(queues, run.params["gpu_resource"]), "unread": [one.sentence for one in unread]}
 
 
 def main() -> None:

@@ -20,14 +20,18 @@ description:
 options:
   tenants:
     description:
-      - The tenants, as C(kubegpu_tenants) lists them. With O(state=absent), their C(name) is enough.
+      - The tenants, as C(kubegpu_tenants) lists them.
     type: list
     elements: dict
-    required: true
+  names:
+    description:
+      - With O(state=absent), names of the tenants that go.
+    type: list
+    elements: str
   state:
     description:
       - V(listed) brings each tenant to the C(state) that its entry has.
-      - V(absent) removes all of them with their data, their kubeconfigs, and the labels and taints of their nodes.
+      - V(absent) removes the tenants in O(names) with their data, their kubeconfigs, and the labels and taints of their nodes.
     type: str
     choices: [listed, absent]
     default: listed
@@ -124,6 +128,11 @@ options:
       - Otherwise a folder that holds C(CHART-VERSION.tgz), or the prefix of an OCI registry such as V(oci://registry.example/charts).
     type: str
     default: ""
+  progress:
+    description:
+      - Path of a file on the host in which the module keeps what it is at, as JSON. By itself, it is one that is gone afterwards, and
+        from which the controller shows every 15 seconds which tenant waits for what.
+    type: path
   helm_binary:
     description:
       - Name or path of the C(helm) program.
@@ -163,7 +172,7 @@ EXAMPLES = r"""
   kubegpu.tenancy.tenants:
     kubeconfig: /etc/kubegpu/dc1/cluster.yml
     kubeconfigs: /etc/kubegpu/dc1/tenants
-    tenants: [{name: team-old}]
+    names: [team-old]
     state: absent
 """
 
@@ -195,18 +204,17 @@ tenants:
           far as there was something to do about them.
       type: dict
       returned: always
-    began:
-      description: When the work on it began, in seconds of Unix time.
-      type: float
-      returned: always
-    seconds:
-      description: How long it took.
-      type: float
+    spans:
+      description: What was done when. Each has C(work), which is V(change), V(remove) or V(verify), C(began), in seconds of Unix time, and
+        C(seconds).
+      type: list
+      elements: dict
       returned: always
 """
 
 import typing as t
 
+from ..module_utils._adapters.progress_file import ProgressFile
 from ..module_utils._common.errors import TenancyError
 from ..module_utils._common.parallel import concurrently
 from ..module_utils._common.run import Result
@@ -218,7 +226,8 @@ from ..module_utils._engine.work import TenantReport, Work
 from ..module_utils._kernel.module import ClusterRun, run_module
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
-    "tenants": {"type": "list", "elements": "dict", "required": True},
+    "tenants": {"type": "list", "elements": "dict"},
+    "names": {"type": "list", "elements": "str"},
     "state": {"type": "str", "choices": ["listed", "absent"], "default": "listed"},
     "work": {"type": "list", "elements": "str", "choices": ["change", "verify"], "default": ["change", "verify"]},
     "due": {"type": "dict", "default": {}},
@@ -235,6 +244,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "tolerations": {"type": "list", "elements": "dict", "default": []},
     "policy_checks": {"type": "list", "elements": "str", "default": []},
     "chart_source": {"type": "str", "default": ""},
+    "progress": {"type": "path"},
     "helm_binary": {"type": "str", "default": "helm"},
     "timeout": {"type": "int", "default": 300},
     "scheduler_timeout": {"type": "int", "default": 300},
@@ -248,11 +258,13 @@ def reconcile(run: ClusterRun) -> Result:
     """Work on all tenants, several at once."""
     params, state = run.params, "absent" if run.params["state"] == "absent" else ""
     # One that is to go may be listed nowhere any more.
-    tenants = [Tenant(str(entry["name"]), "") for entry in params["tenants"]] if state else tenants_from(params["tenants"])
+    tenants = [Tenant(name, "") for name in params["names"]] if state else tenants_from(params["tenants"])
+
+    progress = ProgressFile(params["progress"] or "")
 
     def work_on(tenant: Tenant) -> TenantReport:
         work, due = (
-            Work(run.part, tenant, params, run.check_mode),
+            Work(run.part, tenant, params, run.check_mode, progress=progress),
             {*params["work"]} & {*params["due"].get(tenant.name, params["work"])},
         )
         if "change" in due:
@@ -281,7 +293,8 @@ def _diffs(report: TenantReport) -> t.Iterator[Result]:
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC, least=LEAST)
+    required_if = [("state", "listed", ("tenants",)), ("state", "absent", ("names",))]
+    run_module(reconcile, ARGUMENT_SPEC, least=LEAST, required_if=required_if)
 
 
 if __name__ == "__main__":

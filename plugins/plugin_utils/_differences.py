@@ -28,8 +28,8 @@ REGISTERED = {
     "_device_plugin_state": "device plugin",
     "_kubegpu_nodes": "nodes of tenants",
     "_kubegpu_shared_metrics": "metrics of the shared KAI Scheduler",
-    "_vcluster_tenant_folder": "folder for kubeconfigs",
-    "_kubegpu_kubeconfig_copy": "copy of its kubeconfig on the controller",
+    "_kubegpu_folder": "folder for kubeconfigs",
+    "_kubegpu_kubeconfig_copies": "kubeconfigs of former tenants on the controller",
     "_kai_scheduler_release": "KAI Scheduler",
     "_kai_scheduler_queues": "queues",
     "_kubegpu_kubeconfigs": "kubeconfigs on the controller",
@@ -41,18 +41,20 @@ _OURS = (MANAGER, "helm")
 _NO_NAME = ("owner ", "Helm, ")
 
 
-def parts(variables: Mapping) -> dict[str, Mapping]:
-    """Return what module tenants did for a tenant, by what each part of it is about; empty where it did not run."""
-    reports = (variables.get("_vcluster_tenant") or {}).get("tenants") or [{}]
-    return dict(reports[0].get("parts") or {})
+def worked(variables: Mapping) -> list[Mapping]:
+    """Return what a run did for the tenants of a cluster, as module tenants returned it.
+
+    :arg variables: of the cluster, in which the playbooks registered it.
+    """
+    return [done for name in ("_kubegpu_removed", "_kubegpu_worked") for done in (variables.get(name) or {}).get("tenants") or []]
 
 
 def results(variables: Mapping) -> dict[str, Mapping]:
-    """Return the results of everything that can change something of a cluster or a tenant, by what each is about.
+    """Return the results of everything that can change something of a cluster itself, by what each is about.
 
-    :arg variables: of its host, in which the tasks of site.yml registered them.
+    :arg variables: of the cluster, in which the tasks of site.yml registered them.
     """
-    return parts(variables) | {subject: variables[name] for name, subject in REGISTERED.items() if variables.get(name)}
+    return {subject: variables[name] for name, subject in REGISTERED.items() if variables.get(name)}
 
 
 def changed(result: Mapping) -> list[Mapping]:
@@ -94,14 +96,14 @@ def in_words(row: JsonObject) -> str:
     return f"{row['subject']}{what}{values}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
-def repairs(variables: Mapping) -> list[str]:
+def repairs(results: t.Mapping[str, Mapping]) -> list[str]:
     """Return what a run took back, or would, of what others wrote, with their names.
 
-    :arg variables: of a cluster or a tenant, in which the tasks of site.yml registered their results.
+    :arg results: of modules, by what each is about.
     """
     found = [
         {"subject": subject} | row
-        for subject, registered in results(variables).items()
+        for subject, registered in results.items()
         for result in changed(registered)
         for row in rows(result)
     ]

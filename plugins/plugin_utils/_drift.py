@@ -12,7 +12,7 @@ import typing as t
 from ..module_utils._common.text import LONGEST_LINE
 from ..module_utils._common.text import shown as printed
 from ..module_utils._common.values import JsonObject
-from ._differences import changed, difference, in_words, results, rows
+from ._differences import changed, difference, in_words, results, rows, worked
 from ._reports import reports, shown_blueprint
 
 Mapping = t.Mapping[str, t.Any]
@@ -21,7 +21,6 @@ Mapping = t.Mapping[str, t.Any]
 WITHOUT_STEPS = {
     "packages of NVIDIA's container toolkit": "install them",
     "folder for kubeconfigs": "make it, with mode 0700",
-    "copy of its kubeconfig on the controller": "remove it",
 }
 # How a cluster compares with what is wanted of it. Where something could not be told, that it is, whatever else differs: what was not
 # read may differ, too.
@@ -39,22 +38,17 @@ def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> JsonObj
         and ``blueprints`` that say what is wanted, by cluster.
     """
     found = reports(hostvars, groups)
-    clusters = [(report["cluster"], "", hostvars[report["cluster"]]) for report in found]
-    tenants = [
-        (hostvars[host]["kubegpu_cluster"], hostvars[host]["kubegpu_tenant"]["name"], hostvars[host])
-        for group in ("kubegpu_leaving", "kubegpu_due")
-        for host in groups.get(group, ())
-    ]
-    places = sorted([*clusters, *tenants], key=lambda place: place[:2])
-    verified_at = {cluster: _verified(hostvars[cluster]) for cluster in {place[0] for place in places}}
     differences, steps = [], []
-    for cluster, tenant, variables in places:
-        verified = verified_at[cluster].get(tenant, "")
-        for subject, registered in results(variables).items():
-            place = {"cluster": cluster, "tenant": tenant, "subject": subject}
-            for result in changed(registered):
-                differences += [place | {"verified": verified} | row for row in rows(result)]
-                steps += [place | step for step in _steps(subject, result)]
+    for report in sorted(found, key=lambda report: str(report["cluster"])):
+        variables = hostvars[report["cluster"]]
+        verified_at = _verified(variables)
+        parties = [("", results(variables)), *((done["name"], done["parts"]) for done in worked(variables))]
+        for tenant, by_subject in sorted(parties, key=lambda party: party[0]):
+            for subject, registered in by_subject.items():
+                place = {"cluster": report["cluster"], "tenant": tenant, "subject": subject}
+                for result in changed(registered):
+                    differences += [place | {"verified": verified_at.get(tenant, "")} | row for row in rows(result)]
+                    steps += [place | step for step in _steps(subject, result)]
     for report in found:
         for subject, what, real in _unlisted(report):
             place = {"cluster": report["cluster"], "tenant": "", "subject": subject}

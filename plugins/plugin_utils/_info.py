@@ -11,19 +11,22 @@ import typing as t
 
 from ..module_utils._common.text import legible
 from ..module_utils._common.values import JsonObject
-from . import _reports, _summary
-from ._differences import parts
+from ..module_utils._kai.facts import EVERY_POD
+from . import _reports, _summary, _work
+from ._differences import worked
 
 Mapping = t.Mapping[str, t.Any]
 Table = list[JsonObject]
 
-GROUP = "kubegpu_running"
 _NOT_READ = "it was not reached, see the output above"
-_NAMES = {
-    "_kubegpu_kai": "its KAI Scheduler was",
-    "_kubegpu_queues": "its queues were",
-    "_kubegpu_pods": "why its pods wait was",
+# What is read of each tenant, and of the KAI Scheduler that tenants share, with a key that it has, and its name for people.
+_READ = {
+    "scheduler": ("installed", "its KAI Scheduler was"),
+    "queues": ("queues", "its queues were"),
+    "pods": ("pods", "why its pods wait was"),
 }
+# In which variables a cluster has what is read of the shared one.
+_SHARED = {"scheduler": "_kubegpu_kai", "queues": "_kubegpu_queues"}
 # What kai_scheduler_info says of the release that runs, beside its hazards.
 _OF_KAI = ("version", "status", "ready", "missing", "long_term", "end_of_support", "supported", "kubernetes_tested")
 # The keys of a record that other parts than the table of tenants are about.
@@ -38,19 +41,11 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
 
     :arg hostvars: Ansible's, in which the playbook left its results; ``groups``, Ansible's as well.
     """
-    running: dict[str, dict[str, Mapping]] = {}
-    for host in groups.get(GROUP, ()):
-        variables = hostvars[host]
-        if _reports.is_of_this_pass(variables, GROUP, hostvars):
-            running.setdefault(variables["kubegpu_cluster"], {})[variables["kubegpu_tenant"]["name"]] = variables
-    return [legible(_cluster(name, hostvars[name], running.get(name, {}))) for name in _reports.clusters(hostvars, groups)]
+    return [legible(_cluster(name, hostvars[name])) for name in _reports.clusters(hostvars, groups)]
 
 
-def _cluster(name: str, variables: Mapping, running: t.Mapping[str, Mapping]) -> JsonObject:
-    """Return the record of one cluster.
-
-    :arg running: variables of the hosts that stand for its tenants, by tenant.
-    """
+def _cluster(name: str, variables: Mapping) -> JsonObject:
+    """Return the record of one cluster."""
     desired = variables.get("_kubegpu") or {}
     seen = {
         one["tenant"]: one for one in _reports.registered(variables, "_kubegpu_vclusters").get("vclusters") or [] if one["tenant"]
@@ -59,7 +54,15 @@ def _cluster(name: str, variables: Mapping, running: t.Mapping[str, Mapping]) ->
     names = [one for one in dict.fromkeys([*compared, *sorted(seen)]) if not desired.get("only") or one in desired["only"]]
     gpus, unread = _gpus(variables, desired.get("only") or [])
     shared, more = _shared(variables)
-    tenants = [_tenant(one, seen.get(one, {}), compared.get(one, {}), running.get(one, {}), desired) for one in names]
+    inside = _reports.registered(variables, "_kubegpu_inside")
+    read = {one["name"]: one["parts"] for one in inside.get("tenants") or []}
+    tried = _previews(variables, compared)
+    tenants = [
+        _tenant(one, seen.get(one, {}), compared.get(one, {}), read.get(one, {}), desired) | {"preview": tried.get(one)}
+        for one in names
+    ]
+    if inside and "tenants" not in inside:
+        more = [*more, f"its tenants were not read: {_reports.failure_of(inside)}"]
     failures = [f"{name}: {failure}" for failure in [*_early(variables), *unread, *more]]
     failures += [f"{name}/{tenant['name']}: {failure}" for tenant in tenants for failure in tenant.pop("failures")]
     return {"cluster": name, "failures": failures, "gpus": gpus, "shared_scheduler": shared, "tenants": tenants}
@@ -69,7 +72,8 @@ def _early(variables: Mapping) -> list[str]:
     """Return why nothing could be read of a cluster; where its tenants were, what of them could not be."""
     if "vclusters" in _reports.registered(variables, "_kubegpu_vclusters"):
         read = (_reports.registered(variables, name) for name in ("_kubegpu_vclusters", "_kubegpu_tenants"))
-        return [sentence for found in read for sentence in found.get("unread") or []]
+        later = [str(variables["_kubegpu_failure"])] if variables.get("_kubegpu_failure") else []
+        return [*later, *(sentence for found in read for sentence in found.get("unread") or [])]
     refused = None if variables.get("_kubegpu") else _reports.registered(variables, "_kubegpu_plan").get("msg")
     return [str(variables.get("_kubegpu_failure") or refused or _NOT_READ)]
 
@@ -87,35 +91,36 @@ def _gpus(variables: Mapping, only: t.Collection[str]) -> tuple[JsonObject | Non
 def _shared(variables: Mapping) -> tuple[JsonObject | None, list[str]]:
     """Return the record of the KAI Scheduler that tenants share, None without one, and why what was asked for could not be read."""
     version = _reports.registered(variables, "_kubegpu_tenants").get("shared_scheduler")
-    read, failures = _read(variables)
+    read, failures = _read({what: _reports.registered(variables, name) for what, name in _SHARED.items()})
     about = {"listed": True, "reason": "", "trust": None, "kubernetes": None, "kubeconfig_expires": None, "vcluster": None}
     return ({"state": None, "scheduler": f"kai {version}"} | about | read if version else None), failures
 
 
-def _read(variables: Mapping) -> tuple[JsonObject, list[str]]:
-    """Return what was read of a KAI Scheduler, of its queues and of pods, and why what was asked for could not be."""
-    kai, failures = _reports.registered(variables, "_kubegpu_kai"), []
-    read: JsonObject = {"kai": _kai(kai, variables) if kai.get("installed") else None}
+def _read(parts: t.Mapping[str, Mapping], every_pod: str = EVERY_POD) -> tuple[JsonObject, list[str]]:
+    """Return what was read of a KAI Scheduler, of its queues and of pods, and why what was asked for could not be.
+
+    :arg parts: results of modules, by the keys of _READ.
+    :arg every_pod: whose pods a hazard of that KAI Scheduler stops that stops every pod.
+    """
+    kai, failures = parts.get("scheduler") or {}, []
+    read: JsonObject = {"kai": _kai(kai, every_pod) if kai.get("installed") else None}
     for part in _PARTS:
-        read[part] = _reports.registered(variables, f"_kubegpu_{part}").get(part)
-    for name, key in {"_kubegpu_kai": "installed", **{f"_kubegpu_{part}": part for part in _PARTS}}.items():
-        found = _reports.registered(variables, name)
+        read[part] = (parts.get(part) or {}).get(part)
+    for part, (key, name) in _READ.items():
+        found = parts.get(part) or {}
         if found and key not in found:
-            failures.append(f"{_NAMES[name]} not read: {_reports.failure_of(found)}")
+            failures.append(f"{name} not read: {_reports.failure_of(found)}")
         failures += found.get("unread") or []
     return read, failures
 
 
-def _kai(found: Mapping, variables: Mapping) -> JsonObject:
-    """Return what kai_scheduler_info says of a release, with its hazards by whether they touch what is installed, and were accepted.
-
-    :arg variables: of the host whose release it is.
-    """
+def _kai(found: Mapping, every_pod: str) -> JsonObject:
+    """Return what kai_scheduler_info says of a release, with its hazards by whether they touch what is installed, and were accepted."""
     names, touching = found["accepted_hazards"], found["touching_hazards"]
     return {key: found[key] for key in _OF_KAI} | {
         "accepted_hazards": [hazard for hazard in touching if _name(hazard) in names],
         "open_hazards": [hazard for hazard in touching if _name(hazard) not in names],
-        "other_hazards": [_reports.whose(hazard, variables) for hazard in found["hazards"] if hazard not in touching],
+        "other_hazards": [hazard.replace(EVERY_POD, every_pod) for hazard in found["hazards"] if hazard not in touching],
     }
 
 
@@ -123,17 +128,17 @@ def _name(hazard: str) -> str:
     return hazard.partition(":")[0]
 
 
-def _tenant(name: str, seen: Mapping, compared: Mapping, variables: Mapping, desired: Mapping) -> JsonObject:
+def _tenant(name: str, seen: Mapping, compared: Mapping, parts: t.Mapping[str, Mapping], desired: Mapping) -> JsonObject:
     """Return the record of one tenant.
 
     :arg seen: as vcluster_info returns it; ``compared``, as tenants_info does. Empty where it is not there, or not listed.
-    :arg variables: of the host that stands for it; empty where it does not run.
+    :arg parts: as tenant_workloads_info does; empty where it does not run.
     """
     wanted = compared.get("desired") or {}
     versions = {"vcluster": seen.get("version"), "scheduler": _observed(seen.get("scheduler"))}
     if wanted:
         versions = _shown_versions(wanted, compared, desired)
-    read, failures = _read(variables)
+    read, failures = _read(parts, _reports.OF_TENANT)
     return (
         {
             "name": name,
@@ -145,7 +150,6 @@ def _tenant(name: str, seen: Mapping, compared: Mapping, variables: Mapping, des
             "kubeconfig_expires": seen.get("kubeconfig_expires"),
             "due": list(compared.get("due") or []),
             "reasons": list(compared.get("reasons") or []),
-            "preview": _preview(variables, compared, desired),
             "failures": failures,
         }
         | versions
@@ -169,18 +173,30 @@ def _observed(scheduler: Mapping | None) -> str:
     return " ".join(filter(None, [scheduler["name"], scheduler.get("version")])) if scheduler else "cluster's own"
 
 
-def _preview(variables: Mapping, compared: Mapping, desired: Mapping) -> JsonObject | None:
-    """Return what the change of a tenant would do; None where none was tried."""
-    refusal = variables.get("_kubegpu_refusal")
-    done = parts(variables)
-    release = done.get("KAI Scheduler") or {}
-    if not variables.get("_kubegpu_previewed") or not (refusal or done):
-        return None
-    accepted = release.get("accepted_hazards") or []
-    found = _reports.changes(variables)
+def _previews(variables: Mapping, compared: t.Mapping[str, Mapping]) -> dict[str, JsonObject]:
+    """Return what the changes that were tried would do, by tenant.
+
+    :arg compared: records of the cluster's tenants, as tenants_info returned them.
+    """
+    if not variables.get("_kubegpu_previewed"):
+        return {}
+    release = str(variables.get("info_release") or "")
+    wanted = {one["name"]: one for one in _work.preview({"tenants": list(compared.values())}, release)["tenants"]}
+    done = {one["name"]: one for one in worked(variables)}
+    desired = variables.get("_kubegpu") or {}
+    return {name: _preview(done[name], wanted[name], compared[name], desired) for name in done.keys() & wanted.keys()}
+
+
+def _preview(done: Mapping, wanted: Mapping, compared: Mapping, desired: Mapping) -> JsonObject:
+    """Return what the change of a tenant would do.
+
+    :arg done: as module tenants returned it in check mode.
+    """
+    accepted = (done["parts"].get("KAI Scheduler") or {}).get("accepted_hazards") or []
+    found = _reports.changes_of(done)
     return {
-        "scheduler": _shown_versions(variables["kubegpu_tenant"], compared, desired)["scheduler"],
-        "refused": refusal,
+        "scheduler": _shown_versions(wanted, compared, desired)["scheduler"],
+        "refused": done["failure"] or None,
         "steps": found["steps"],
         "upgrade_notes": found["upgrade_notes"],
         "accepted_hazards": [hazard for hazard in found["hazards"] if _name(hazard) in accepted],

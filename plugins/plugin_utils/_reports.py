@@ -7,14 +7,15 @@
 
 from __future__ import annotations
 
-import collections
 import typing as t
 
 from ..module_utils._common.text import legible
 from ..module_utils._common.values import JsonObject
 from ..module_utils._common.variables import SHARED_SCHEDULER
 from ..module_utils._kai.facts import EVERY_POD
-from ._differences import parts, repairs
+from ..module_utils._tenant.status import results
+from ._differences import repairs, worked
+from ._differences import results as registrations
 
 Mapping = t.Mapping[str, t.Any]
 
@@ -39,9 +40,9 @@ _NO_GPUS: JsonObject = {"nodes": [], "gpus": 0, "in_use": 0, "ledger": None}
 
 # What role kai_scheduler registers on a cluster, and what of the work on a tenant people want to know of, in order.
 _REGISTERED = ("_kai_scheduler_gate", "_kai_scheduler_release", "_kai_scheduler_queues")
+# A tenant's own KAI Scheduler stops nobody else's pods.
+OF_TENANT = "every pod of this tenant's cluster"
 _PARTS = ("virtual cluster", "rehearsal", "KAI Scheduler", "queues")
-# What the probes of a tenant register: the first of each that ran.
-_PROBES = (("_kai_scheduler_probe", "_vcluster_tenant_probe"), ("_vcluster_tenant_shared",), ("_vcluster_tenant_network",))
 
 
 def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[JsonObject]:
@@ -49,13 +50,7 @@ def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[
 
     :arg hostvars: Ansible's, in which the playbooks left their results; ``groups``, Ansible's as well.
     """
-    worked_on: dict[str, dict[str, JsonObject]] = collections.defaultdict(dict)
-    for group in ("kubegpu_leaving", "kubegpu_removed", "kubegpu_due"):
-        for host in groups.get(group, ()):
-            if is_of_this_pass(hostvars[host], group, hostvars):
-                report = _tenant_report(hostvars[host])
-                worked_on[report["cluster"]][report["name"]] = report
-    return [legible(_cluster_report(cluster, hostvars[cluster], worked_on[cluster])) for cluster in clusters(hostvars, groups)]
+    return [legible(_cluster_report(cluster, hostvars[cluster])) for cluster in clusters(hostvars, groups)]
 
 
 def clusters(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
@@ -63,23 +58,27 @@ def clusters(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list
     return [cluster for cluster in groups.get("kubegpu_clusters", ()) if "_kubegpu_pass" in hostvars[cluster]]
 
 
-def is_of_this_pass(variables: Mapping, group: str, hostvars: Mapping) -> bool:
-    """Tell whether a tenant was taken up by this pass of site.yml: its host stays in its groups for all that a run imports."""
-    current = hostvars.get(str(variables.get("kubegpu_cluster", "")), {}).get("_kubegpu_pass", "")
-    return bool(variables.get("_kubegpu_taken_up", "") == f"{current} {group}")
+def _tenant_report(done: Mapping) -> JsonObject:
+    """Return what a run did for one tenant.
 
-
-def _tenant_report(variables: Mapping) -> JsonObject:
-    """Return what a run did for one tenant."""
-    probes = [next(filter(None, (registered(variables, name) for name in names)), {}) for names in _PROBES]
+    :arg done: its record as module tenants returns it.
+    """
+    parts = done["parts"]
     return {
-        "cluster": variables["kubegpu_cluster"],
-        "name": variables["kubegpu_tenant"]["name"],
-        "failure": variables.get("_kubegpu_failure"),
-        "spans": _spans(variables),
-        "results": [result for probe in probes for result in probe.get("results") or []],
-        "repairs": repairs(variables),
-    } | changes(variables)
+        "name": done["name"],
+        "failure": done["failure"] or None,
+        "spans": list(done["spans"]),
+        "results": results(parts),
+        "repairs": repairs(parts),
+    } | changes_of(done)
+
+
+def changes_of(done: Mapping) -> JsonObject:
+    """Return what is to be known of the changes of a tenant.
+
+    :arg done: its record as module tenants returns it.
+    """
+    return changes([done["parts"].get(part) or {} for part in _PARTS], OF_TENANT)
 
 
 def _spans(variables: Mapping) -> list[JsonObject]:
@@ -87,19 +86,16 @@ def _spans(variables: Mapping) -> list[JsonObject]:
     return list(variables.get("_kubegpu_spans") or [])
 
 
-def changes(variables: Mapping) -> JsonObject:
-    """Return what is to be known of the changes of a host's roles: hazards, upgrade notes and steps."""
-    done = parts(variables)
-    results = [done.get(part) or {} for part in _PARTS] + [registered(variables, name) for name in _REGISTERED]
+def changes(results: t.Sequence[Mapping], every_pod: str = EVERY_POD) -> JsonObject:
+    """Return what is to be known of changes: hazards, upgrade notes and steps.
+
+    :arg results: of modules, in order.
+    :arg every_pod: whose pods a hazard stops that stops every pod.
+    """
     found = {
         key: [entry for result in results for entry in result.get(key) or []] for key in ("hazards", "upgrade_notes", "steps")
     }
-    return found | {"hazards": [whose(hazard, variables) for hazard in found["hazards"]]}
-
-
-def whose(hazard: str, variables: Mapping) -> str:
-    """Return a hazard of the KAI Scheduler of a host; that of a tenant's own stops nobody else's pods."""
-    return hazard.replace(EVERY_POD, "every pod of this tenant's cluster") if "kubegpu_tenant" in variables else hazard
+    return found | {"hazards": [hazard.replace(EVERY_POD, every_pod) for hazard in found["hazards"]]}
 
 
 def _hazards(desired: Mapping, name: str, done: Mapping) -> JsonObject:
@@ -118,11 +114,9 @@ def registered(variables: Mapping, name: str) -> Mapping:
     return {} if found.get("skipped") else found
 
 
-def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, JsonObject]) -> JsonObject:
-    """Return the record of one cluster.
-
-    :arg worked_on: what was done for its tenants, by name.
-    """
+def _cluster_report(cluster: str, variables: Mapping) -> JsonObject:
+    """Return the record of one cluster."""
+    worked_on = {done["name"]: _tenant_report(done) for done in worked(variables)}
     desired = variables.get("_kubegpu") or {}
     live = variables.get("_kubegpu_tenants") or {}
     ledger = registered(variables, "_kubegpu_ledger")
@@ -130,8 +124,6 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
     unnoted = [] if variables.get("_kubegpu_failure") else [f"{cluster}: {failure}" for failure in _unnoted_failure(variables)]
     # The ledger is read last. Without a try of it, what was read of the tenants before may not hold any more.
     missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger else NOT_REACHED
-    by_name = {} if missing else {item["name"]: item for item in live.get("tenants") or []}
-    gpus = _gpus_by_tenant(ledger)
     return {
         "cluster": cluster,
         "evidence": variables.get("kubegpu_evidence") or "",
@@ -139,16 +131,7 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
         "combinations": dict(desired.get("combinations") or {}),
         "noted": noted,
         "failures": unnoted + noted,
-        "tenants": [
-            _tenant(
-                tenant,
-                by_name.get(tenant["name"], {"state": missing or NOT_REACHED}),
-                worked_on.get(tenant["name"], {}),
-                gpus.get(tenant["name"], _NO_GPUS) if ledger.get("nodes") is not None else dict.fromkeys(_NO_GPUS),
-                desired,
-            )
-            for tenant in desired.get("selected") or []
-        ],
+        "tenants": _tenants(desired, {} if missing else live, ledger, worked_on, missing or NOT_REACHED),
         "listed": [tenant["name"] for tenant in desired.get("tenants") or []],
         "removed": _removed(desired, worked_on),
         "only": list(desired.get("only") or []),
@@ -158,10 +141,33 @@ def _cluster_report(cluster: str, variables: Mapping, worked_on: t.Mapping[str, 
         "removes_unlisted": desired.get("unlisted") == "remove" and not desired.get("only"),
         "shared_scheduler": _shared_scheduler(desired, live, variables),
         "spans": _spans(variables),
-        "repairs": repairs(variables),
+        "repairs": repairs(registrations(variables)),
         "nodes": ledger.get("nodes"),
         "overlaps": list(ledger.get("overlaps") or []),
     }
+
+
+def _tenants(
+    desired: Mapping, live: Mapping, ledger: Mapping, worked_on: t.Mapping[str, JsonObject], otherwise: str
+) -> list[JsonObject]:
+    """Return the records of a cluster's tenants.
+
+    :arg live: what module tenants_info returned; ``ledger``, what gpu_ledger_info did. Empty where they were not read.
+    :arg worked_on: what was done for them, by name.
+    :arg otherwise: state of a tenant of which nothing was read.
+    """
+    by_name = {one["name"]: one for one in live.get("tenants") or []}
+    gpus, nothing = _gpus_by_tenant(ledger), _NO_GPUS if ledger.get("nodes") is not None else dict.fromkeys(_NO_GPUS)
+    return [
+        _tenant(
+            tenant,
+            by_name.get(tenant["name"], {"state": otherwise}),
+            worked_on.get(tenant["name"], {}),
+            gpus.get(tenant["name"], nothing),
+            desired,
+        )
+        for tenant in desired.get("selected") or []
+    ]
 
 
 def _noted(cluster: str, variables: Mapping, worked_on: t.Mapping[str, JsonObject]) -> list[str]:
@@ -206,7 +212,7 @@ def _removed(desired: Mapping, worked_on: t.Mapping[str, JsonObject]) -> list[Js
 
 def _shared_scheduler(desired: Mapping, live: Mapping, variables: Mapping) -> JsonObject:
     """Return what there is to say of the host cluster's KAI Scheduler."""
-    done = changes(variables)
+    done = changes([registered(variables, name) for name in _REGISTERED])
     return (
         done
         | _hazards(desired, SHARED_SCHEDULER, done)

@@ -20,7 +20,7 @@ KILLED_AT = [
     ("Add the runtime to Docker", 0.5),
     ("nvkind : Make the cluster", 8),
     ("nvkind : Make the cluster", 30),
-    ("Create or change the virtual cluster", 5),
+    ("Work on tenants", 5),
 ]
 
 

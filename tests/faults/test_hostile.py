@@ -91,10 +91,10 @@ LAYOUT = {
     "kai_scheduler_timeout": 120,
     "kai_scheduler_probe_timeout": 120,
 }
-# On an idle machine, a run takes at most so many times as long as without attacks, and so many seconds; and so many more where it reads
-# tenants that broke themselves, or works on them.
+# On an idle machine, a run takes at most so many times as long as without attacks, and so many seconds.
 SLOWER, GRACE = 2, 15
-READS, WORKS = 60, 240
+# So many seconds it may wait, on any machine, where it reads tenants that broke themselves and tries to change them, or works on them.
+READS, WORKS = 120, 240
 
 # What changes a terminal, and what YAML makes of a text with a character that it does not print.
 UNREADABLE = re.compile(r'[\x00-\x08\x0b-\x1f\x7f-\x9f]|^ +msg: "', re.MULTILINE)
@@ -111,16 +111,29 @@ AGAIN = {"due", "preview", "reasons"}
 
 
 @dataclasses.dataclass(frozen=True)
+class Done:
+    """A program that ended.
+
+    :ivar stdout: what it printed there; ``code``, its exit status.
+    :ivar seconds: it took; ``slower``, how many times as long as on an idle machine work took meanwhile.
+    """
+
+    stdout: str
+    code: int
+    seconds: float
+    slower: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Said:
     """What the operator's programs said.
 
     :ivar reports: by program, as data.
-    :ivar codes: their exit statuses, and seconds that they took, alike.
+    :ivar done: the programs, alike.
     """
 
     reports: dict[str, Data]
-    codes: dict[str, int]
-    seconds: dict[str, float]
+    done: dict[str, Done]
 
 
 class HostileLab(Lab):
@@ -155,31 +168,17 @@ class HostileLab(Lab):
             "inventory": done["inventory"].stdout,
             "ledger": done["ledger"].stdout.partition("=> ")[2],
         }
-        return Said(
-            {name: data_of(text) for name, text in texts.items()},
-            {name: one.code for name, one in done.items()},
-            {name: one.seconds for name, one in done.items()},
-        )
+        return Said({name: data_of(text) for name, text in texts.items()}, done)
 
     def run_all(self) -> Said:
         """Run what the operator's pipeline runs."""
-        reports, codes, seconds = {}, {}, {}
+        reports, done = {}, {}
         for book, more in (("site", []), ("drift", ["--check"]), ("verify", [])):
             path = self.folder / book / "tenancy.json"
             path.unlink(missing_ok=True)
-            done = timed(self.command(book, f"--extra-vars=kubegpu_evidence={path.parent}", *more))
+            done[book] = timed(self.command(book, f"--extra-vars=kubegpu_evidence={path.parent}", *more))
             reports[book] = data_of(path.read_text() if path.exists() else "{}")
-            codes[book], seconds[book] = done.code, done.seconds
-        return Said(reports, codes, seconds)
-
-
-@dataclasses.dataclass(frozen=True)
-class Done:
-    """A program that ended; ``stdout`` is what it printed there."""
-
-    stdout: str
-    code: int
-    seconds: float
+        return Said(reports, done)
 
 
 class Pace(threading.Thread):
@@ -214,18 +213,18 @@ class Pace(threading.Thread):
 
 
 def timed(command: list[str]) -> Done:
-    """Run a program to its end; its seconds are those of an idle machine.
+    """Run a program to its end.
 
     :raises AssertionError: where what it printed would change a terminal, or is one quoted line.
     """
     start = time.monotonic()
     with Pace() as pace:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False)
-    seconds = (time.monotonic() - start) / pace.slower
-    print(f"{command[0]} {command[1]}: {done.returncode}, {seconds:.0f} s, {pace.slower:.1f} times that here", flush=True)
+    seconds = time.monotonic() - start
+    print(f"{command[0]} {command[1]}: {done.returncode}, {seconds:.0f} s, {pace.slower:.1f} times as slow as idle", flush=True)
     print((done.stdout + done.stderr)[-3000:] if done.returncode else "", flush=True)
     assert not UNREADABLE.search(done.stdout + done.stderr), command
-    return Done(done.stdout, done.returncode, seconds)
+    return Done(done.stdout, done.returncode, seconds, pace.slower)
 
 
 def data_of(text: str) -> Data:
@@ -361,12 +360,12 @@ def untrue(before: Said, after: Said, attackers: Iterable[str], broken: float = 
     for program, said in after.reports.items():
         were, are = (of_others(program, one.reports[program], attackers) for one in (before, after))
         found += [f"{program}{line}" for line in differing(were, are)]
-        codes, seconds = (getattr(before, key)[program] for key in ("codes", "seconds"))
+        then, now = before.done[program], after.done[program]
         # What fails for one tenant fails for the run, which then names that one.
-        if after.codes[program] != codes and not (broken and blamed(said, attackers)):
-            found.append(f"{program}: exit status {after.codes[program]}, before {codes}")
-        if after.seconds[program] > seconds * SLOWER + GRACE + broken:
-            found.append(f"{program}: {after.seconds[program]:.0f} s, before {seconds:.0f} s")
+        if now.code != then.code and not (broken and blamed(said, attackers)):
+            found.append(f"{program}: exit status {now.code}, before {then.code}")
+        if now.seconds > (allowed := (then.seconds / then.slower * SLOWER + GRACE) * now.slower + broken):
+            found.append(f"{program}: {now.seconds:.0f} s, allowed {allowed:.0f} s")
     return found
 
 
@@ -546,7 +545,8 @@ def page(seen: dict[str, tuple[str, ...]]) -> str:
 
         Tried in the lab by the administrators of five tenants at once, with nothing but their kubeconfigs, beside one who does nothing. After each
         attempt, `kubegpu.tenancy.info`, the inventory plugin and the GPU ledger, and with all of a group in place `site`, `drift` and `verify`,
-        say of everybody else what they said before, with the same exit status, and take at most {SLOWER} times as long and {GRACE} s.
+        say of everybody else what they said before, with the same exit status, and take at most {SLOWER} times as long and {GRACE} s, and where
+        tenants broke themselves {READS} s more to read them, and {WORKS} s to work on them.
 
         `held`: it came where these programs read, and they told the truth. `stopped`: it did not come there. Made by
         `tests/faults/test_hostile.py`; what tenants can do to each other is in [attacks.md](attacks.md).

@@ -325,7 +325,6 @@ CORPUS: dict[str, list[Any]] = {
         *(verdict(values, {}) for values in ({"global": "5E"}, "x", {SCREEN: 1})),
         *(verdict({}, queues) for queues in (False, "x", {"q": "x"}, {"x" * 9000: 1})),
     ],
-    "limits": ["~(", "~*", "[", ",", "~[", "gpu1,~(?P<x", "!", "&"],
     "kubeconfigs": [
         kubeconfig("a: " + "[" * 2000),
         kubeconfig("a: &a {b: *a}"),

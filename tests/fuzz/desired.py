@@ -22,9 +22,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import FOLDER
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._limit import left_out
 from ansible_collections.kubegpu.tenancy.tests.fuzz.cases import Part, check_line, check_lines, finite, frozen, outcome
-from ansible_collections.kubegpu.tenancy.tests.fuzz.inputs import ANY_TEXT, ANYTHING, CHANGES, changed
+from ansible_collections.kubegpu.tenancy.tests.fuzz.inputs import ANYTHING, CHANGES, changed
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import KAI, ML, WEB
 from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import TRACE, played, report
@@ -257,36 +256,6 @@ def check_verdict(given: Any) -> None:
 
 # --- patterns of --limit -----------------------------------------------------------------------------------------
 
-_PATTERNS = st.one_of(
-    # No command line has longer ones.
-    ANY_TEXT.filter(lambda text: len(text) < 5_000),
-    st.sampled_from(
-        [
-            "gpu1",
-            "gpu1/ml",
-            "gpu1,*/*",
-            "all",
-            "!gpu1",
-            "&trust_high",
-            "~gpu[0-9]+",
-            "~(",
-            "~*",
-            "[0:3]",
-            "gpu[01]",
-            "[",
-            "fd00::1",
-        ]
-    ),
-)
-
-
-def check_limit(limit: str) -> None:
-    """Say in one line why a tenant is left out, or nothing."""
-    for cluster, tenant in (("gpu1", "ml"), ("fd00::1", "web")):
-        said = left_out(limit, cluster, tenant, ("trust_high", "kubegpu_tenants"))
-        check_line(said)
-        assert said == left_out(limit, cluster, tenant, ("trust_high", "kubegpu_tenants"))
-
 
 _HELD = (*CHANGES, "hold")
 
@@ -298,5 +267,4 @@ PARTS = {
     "odd queues": Part(check_queues, changed([_TREE], ANYTHING, _HELD), 8_000),
     "traces": Part(check_trace, changed(TRACES, ANYTHING, _HELD), 8_000),
     "verdicts": Part(check_verdict, changed(VERDICTS, ANYTHING, _HELD), 6_000),
-    "limits": Part(check_limit, st.lists(_PATTERNS, min_size=1, max_size=4).map(",".join), 6_000),
 }

@@ -46,6 +46,9 @@ def node(name, *tenants, allocatable=8, in_use=0, gpus=()):
     }
 
 
+# Where the playbooks keep what was done for tenants that stay, and for those that go.
+WORKED, REMOVED = "_kubegpu_worked", "_kubegpu_removed"
+
 GONE = {"state": "absent", "vcluster_version": None, "scheduler_version": None, "results": []}
 
 
@@ -74,20 +77,19 @@ class Inventory:
         } | host
         return self
 
-    def worked(self, tenant="ml", cluster="gpu1", group="kubegpu_due", parts=None, **variables):
+    def worked(self, tenant="ml", cluster="gpu1", register=WORKED, failure="", spans=(), parts=None):
         """Have a tenant that the run worked on.
 
         :arg parts: what module tenants did for it, by what each part is about.
         """
-        host = f"{cluster}/{tenant}"
-        self.groups.setdefault(group, []).append(host)
-        self.hostvars[host] = {
-            "kubegpu_cluster": cluster,
-            "kubegpu_tenant": {"name": tenant},
-            "_kubegpu_taken_up": f"2 {group}",
-            "_vcluster_tenant": {"tenants": [{"name": tenant, "failure": "", "parts": parts or {}}]},
-        } | variables
+        report = {"name": tenant, "failure": failure, "spans": list(spans), "parts": parts or {}}
+        self.hostvars[cluster].setdefault(register, {"tenants": []})["tenants"].append(report)
         return self
+
+    def done(self, tenant, cluster="gpu1"):
+        """Return what was done for a tenant, by what each part is about."""
+        (report,) = [one for one in self.hostvars[cluster][WORKED]["tenants"] if one["name"] == tenant]
+        return report["parts"]
 
     def without(self, cluster, *variables):
         for variable in variables:
@@ -157,7 +159,7 @@ SECRET = "hunter2"
 def drifted():
     """The same two, in check mode, with much of what can differ."""
     inventory = two_clusters()
-    gpu1, ml = inventory.hostvars["gpu1"], inventory.hostvars["gpu1/ml"]
+    gpu1, ml = inventory.hostvars["gpu1"], inventory.done("ml")
     runtimes = {"nvidia": {"path": "nvidia-container-runtime", "args": []}}
     file, settings = "/etc/docker/daemon.json", "/etc/docker/daemon.json.runtimes"
     owner = {"since": "2026-11-24T08:15:00Z", "by": "owner root"}
@@ -172,7 +174,7 @@ def drifted():
         "diff": {"before": {"gpu1-worker": []}, "after": {"gpu1-worker": ["ml"]}},
         "steps": [{"step": "label node gpu1-worker", "why": "it is to belong to ml"}],
     }
-    ml["_vcluster_tenant"]["tenants"][0]["parts"]["KAI Scheduler"] |= {
+    ml["KAI Scheduler"] |= {
         "changed": True,
         "diff": {
             "before": {"version": "v0.13.1", "values.password": SECRET},
@@ -186,7 +188,7 @@ def drifted():
     }
     gone = {"before": {"namespace": "tenant-left"}, "after": {}}
     steps = [{"step": "remove namespace tenant-left", "why": "it exists"}]
-    inventory.worked("left", group="kubegpu_leaving", parts={"virtual cluster": {"changed": True, "diff": gone, "steps": steps}})
+    inventory.worked("left", register=REMOVED, parts={"virtual cluster": {"changed": True, "diff": gone, "steps": steps}})
     return inventory
 
 
@@ -233,12 +235,10 @@ def _gpu1(inventory):
         {"step": "install KAI Scheduler v0.13.1", "why": "it is absent", "seconds": 31.2},
         {"step": "wait", "why": "it starts"},
     ]
-    inventory.worked(_kubegpu_spans=spans(("change", 42, 61.0), ("verify", 104, 30.5)), parts={"KAI Scheduler": {"steps": steps}})
+    inventory.worked(spans=spans(("change", 42, 61.0), ("verify", 104, 30.5)), parts={"KAI Scheduler": {"steps": steps}})
     failure = "Check what KAI Scheduler does: 1 of 2 checks failed."
     probe = {"failed": True, "results": failed}
-    inventory.worked(
-        "research", _kubegpu_failure=failure, _kai_scheduler_probe=probe, _kubegpu_spans=spans(("verify", 104, 22.0))
-    )
+    inventory.worked("research", failure=failure, parts={"checks": probe}, spans=spans(("verify", 104, 22.0)))
 
 
 def _gpu2(inventory):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,12 @@ STORAGE = {
     "provisioner": "example.com/disk",
 }
 GONE = {"name": "gone", "trust": "high", "state": "absent"}
+
+
+def worked_on(said: str) -> set[str]:
+    """Return the tenants that a run came to work on, those that it removed among them."""
+    lists = re.findall(r"^TASK \[(?:[^\]]*: )?(?:Work on|Remove) tenants ([^\]]+)\]", said, re.MULTILINE)
+    return {name for listed in lists for name in listed.split(", ")}
 
 
 class Site:

@@ -37,7 +37,7 @@ INVENTORIES = [
 # Playbooks that pages show as the reader's own.
 READERS = {"report.yml"}
 # Groups of the inventory, and the example of a variable that is refused.
-NO_VARIABLES = {"kubegpu_clusters", "kubegpu_labs", "kubegpu_rehearsals", "kubegpu_leaving", "kubegpu_due", "kubegpu_tenats"}
+NO_VARIABLES = {"kubegpu_clusters", "kubegpu_labs", "kubegpu_rehearsals", "kubegpu_tenats"}
 FOLDERS = "blueprints|changelogs|docs|examples|faults|inventories|meta|molecule|playbooks|plugins|requirements|roles|tests|tools"
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]+|Makefile|pyproject.toml)(?:::\w+)?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, Site
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, STORAGE, Site, worked_on
 from ansible_collections.kubegpu.tenancy.tests.unit.served import served
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import host_kai, on_host
 
@@ -25,11 +25,6 @@ def _site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     return Site(tmp_path)
 
 
-def removed(said: str) -> set[str]:
-    """The tenants that a run came to work on, by cluster."""
-    return set(re.findall(r"^(\S+/\S+) +: ok=", said, re.MULTILINE))
-
-
 def test_node_labels_and_kubeconfigs_stay_while_a_tenant_is_there(site: Site) -> None:
     with served(InMemoryApi([NODE, RUNTIME_CLASS, *on_host("ml")])) as server:
         site.add("gpu1", server, kubegpu_tenants=[ML])
@@ -40,14 +35,16 @@ def test_node_labels_and_kubeconfigs_stay_while_a_tenant_is_there(site: Site) ->
     assert (site.folder / "gpu1/here/cluster.yml").exists()
 
 
-def test_a_limit_without_its_tenants_is_refused_before_anything_is_touched(site: Site) -> None:
-    with served(InMemoryApi([NODE, RUNTIME_CLASS, *on_host("ml")])) as server:
+@pytest.mark.parametrize("playbook", ["cleanup", "drift"])
+def test_a_limit_names_clusters_and_leaves_them_their_tenants(site: Site, playbook: str) -> None:
+    with (
+        served(InMemoryApi([NODE, RUNTIME_CLASS, STORAGE, *on_host("ml")])) as server,
+        served(InMemoryApi([NODE, RUNTIME_CLASS, STORAGE, *on_host("web")])) as other,
+    ):
         site.add("gpu1", server, kubegpu_tenants=[ML])
-        for playbook in ("cleanup", "site"):
-            said = site.run("--limit=gpu1", playbook=playbook)
-            assert site.code != 0
-            assert "leaves out gpu1/ml, the host that stands for tenant ml" in " ".join(said.split())
-    assert server.changed == []
+        site.add("gpu2", other, kubegpu_tenants=[ML | {"name": "web"}])
+        said = site.run("--limit=gpu1", "--check", playbook=playbook)
+    assert worked_on(said) == {"ml"}, said
 
 
 def test_of_the_kubeconfigs_only_what_was_handed_over_is_removed(site: Site) -> None:
@@ -103,4 +100,4 @@ def test_a_reset_removes_nothing_that_it_does_not_make_again(site: Site) -> None
     assert site.code != 0
     assert "kubegpu_storage_class: no StorageClass is the default" in said
     assert "ml: reset makes a tenant again, and is for those that are listed with state present." in said
-    assert (removed(said), has.changed) == (set(), []), said
+    assert (worked_on(said), has.changed) == (set(), []), said

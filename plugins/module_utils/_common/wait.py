@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import time
 import typing as t
 
@@ -18,6 +19,10 @@ T = t.TypeVar("T")
 # Characters of a line, and lines, of what was seen last: the message of a webhook, or the reasons of many pods.
 LONGEST_LINE = 2000
 MOST_LINES = 50
+
+
+# Is told what a wait is for and what was seen last, as often as that is looked at; of the thread that waits.
+LISTENER: contextvars.ContextVar[t.Callable[[str, str], None] | None] = contextvars.ContextVar("LISTENER", default=None)
 
 
 class Deadline:
@@ -76,6 +81,8 @@ def wait_for(
         value, seen = probe()
         if value is not None:
             return value
+        if listener := LISTENER.get():
+            listener(what, seen)
         waited = deadline.clock() - start
         if interval > deadline.left(0):
             last = shown_lines(seen, LONGEST_LINE, MOST_LINES)

@@ -41,7 +41,7 @@ CONTROLLER_FOLDER = "~/.kube/kubegpu"
 
 # What the playbooks set themselves on the hosts of clusters; and with the inventory plugin, on those that stand for tenants, such as gpu1/ml.
 FOUND = ("kubegpu_info",)
-INTERNAL = (*FOUND, "kubegpu_cluster", "kubegpu_observed", "kubegpu_tenant", "kubegpu_tenant_kubeconfig")
+INTERNAL = (*FOUND, "kubegpu_cluster", "kubegpu_observed", "kubegpu_tenant_kubeconfig")
 
 _NODES: Fields = {
     "count": Field(int, "Number of nodes with GPUs, which are the tenant's own."),

@@ -32,7 +32,8 @@ def change(work: Work, state: str = "") -> None:
 
     :arg state: other than the tenant's own one.
     """
-    work.work_through(STEPS[state or work.tenant.state])
+    state = state or work.tenant.state
+    work.work_through("remove" if state == "absent" else "change", STEPS[state])
 
 
 # --- present -----------------------------------------------------------------------------------------------------

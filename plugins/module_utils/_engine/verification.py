@@ -8,14 +8,11 @@
 from __future__ import annotations
 
 from .._common.names import KAI_SCHEDULER_NAME
-from .._common.run import Result
 from .._common.variables import KAI
+from .._tenant.facts import CHECKS, NETWORK, POLICIES, SHARED
+from .._tenant.status import results
 from . import kai_policy_probe, kai_probe, shared_scheduler_probe, tenant_network_probe, tenant_record, web_probe
 from .work import Work
-
-# What the probes' results are about; all but that of policies are recorded.
-CHECKS, POLICIES, SHARED, NETWORK = "checks", "checks of policies", "checks of what is shared", "checks of the network"
-RECORDED = (CHECKS, SHARED, NETWORK)
 
 # What KAI Scheduler is checked for wherever it runs; the race is known to be there where its hazard is accepted.
 _KAI_CHECKS = ("cpu", "gpu", "gang", "gang_too_large", "over_limit")
@@ -24,8 +21,7 @@ _RACE = "#1103"
 
 def verify(work: Work) -> None:
     """Run the probes, up to the first with a check that failed, and record what was seen, failures too."""
-    work.work_through((_checks, _policies, _shared, _network))
-    work.work_through((_record,))
+    work.work_through("verify", (_checks, _policies, _shared, _network), (_record,))
 
 
 def _checks(work: Work) -> None:
@@ -117,8 +113,3 @@ def _record(work: Work) -> None:
     version = own.version if own and own.own_kai else ""
     options = {"wanted": wanted, "scheduler_version": version, "results": results(work.report.parts)}
     work.do("record", "Record what was seen", tenant_record, name=tenant.name, **options)
-
-
-def results(parts: dict[str, Result]) -> list[Result]:
-    """Return the results of all checks that are recorded, those of a probe that failed, too."""
-    return [result for part in RECORDED for result in parts.get(part, {}).get("results") or []]

@@ -8,12 +8,16 @@
 from __future__ import annotations
 
 import dataclasses
+import traceback
 import typing as t
 
-from .._common.errors import TenancyError, explained
+from .._adapters.progress_file import ProgressFile
+from .._common.errors import TenancyError, WaitTimeout, explained
 from .._common.run import Params, Result, Run
 from .._common.secrets import without_values
+from .._common.text import shown
 from .._common.values import utc_now
+from .._common.wait import LISTENER, Deadline
 from .._desired.model import Tenant
 
 # Returns the run of a part of the work: its options, and the kubeconfig of the API server that it is about; None for the host cluster's.
@@ -38,14 +42,13 @@ class TenantReport:
 
     :ivar parts: results of the parts of the work, in order, by what each is about; that of a part that failed is its error.
     :ivar failure: what could not be done, and why; empty where all was done.
-    :ivar began: in seconds of Unix time; ``seconds``, how long it took.
+    :ivar spans: the ``work``, when it ``began``, in seconds of Unix time, and its ``seconds``, in order.
     """
 
     name: str
-    began: float
     parts: dict[str, Result] = dataclasses.field(default_factory=dict)
     failure: str = ""
-    seconds: float = 0.0
+    spans: list[Result] = dataclasses.field(default_factory=list)
 
     @property
     def changed(self) -> bool:
@@ -62,15 +65,27 @@ class Work:
 
     :arg start: makes the run of each part.
     :arg params: options of module tenants.
+    :arg deadline: of all parts together; None where each has its own.
+    :arg progress: is told what is done; None where nobody wants to know.
     """
 
-    def __init__(self, start: Start, tenant: Tenant, params: Params, check_mode: bool) -> None:
+    def __init__(
+        self,
+        start: Start,
+        tenant: Tenant,
+        params: Params,
+        check_mode: bool,
+        deadline: Deadline | None = None,
+        progress: ProgressFile | None = None,
+    ) -> None:
         self.tenant = tenant
         self.params = params
         self.check_mode = check_mode
-        self.report = TenantReport(tenant.name, utc_now().timestamp())
+        self.report = TenantReport(tenant.name)
         self.kubeconfig = f"{params['kubeconfigs']}/{tenant.name}.yml"
         self._start = start
+        self._deadline = deadline
+        self._progress = progress or ProgressFile("")
 
     def do(self, subject: str, title: str, part: Part, inside: bool = False, **options: t.Any) -> Result:
         """Do one part of the work, and keep its result.
@@ -83,25 +98,50 @@ class Work:
         """
         defaults = {name: option.get("default") for name, option in part.ARGUMENT_SPEC.items()}
         given = {name: value for name, value in options.items() if value is not None}
-        run = self._start(defaults | given, self.kubeconfig if inside else None)
+        self._progress.doing(self.tenant.name, title)
+        LISTENER.set(
+            lambda what, seen: self._progress.doing(self.tenant.name, title, f"waiting for {shown(what)}: {shown(seen)}")
+        )
         try:
+            run = self._start(defaults | given | self._left(), self.kubeconfig if inside else None)
             result = without_values(part.reconcile(run))
-        except TenancyError as exc:
-            self.report.parts[subject] = {"failed": True, "msg": exc.message} | exc.details
-            raise exc.saying(f"{title}: {exc.message}") from exc
+        except Exception as exc:
+            details = exc.details if isinstance(exc, TenancyError) else {"traceback": traceback.format_exc()}
+            self.report.parts[subject] = {"failed": True, "msg": explained(exc)} | details
+            raise TenancyError(f"{title}: {explained(exc)}", **details) from exc
         self.report.parts[subject] = result
         return result
+
+    def _left(self) -> Result:
+        """Return the seconds that a part of the work may take, as its option, where all parts have one deadline.
+
+        :raises WaitTimeout: where that is over.
+        """
+        if self._deadline is None:
+            return {}
+        left = self._deadline.left(0)
+        if not left:
+            seconds = self._deadline.seconds
+            raise WaitTimeout(f"All of the {seconds:.0f} s for the tenant are over.", last_seen="", waited=seconds)
+        return {"timeout": left}
 
     def is_new(self, what: str) -> bool:
         """Tell whether the virtual cluster has something, such as its namespace, from this run on only."""
         return what in self.report.parts["virtual cluster"]["diff"]["after"]
 
-    def work_through(self, steps: t.Iterable[t.Callable[[Work], None]]) -> None:
-        """Take steps one after the other until one fails, whatever it fails of, which the report then says."""
-        try:
-            for step in steps:
-                step(self)
-        except Exception as exc:
-            # Whatever else failed before it.
-            self.report.failure = "; ".join(filter(None, [self.report.failure, explained(exc)]))
-        self.report.seconds = round(utc_now().timestamp() - self.report.began, 1)
+    def work_through(self, what: str, *stages: t.Iterable[t.Callable[[Work], None]]) -> None:
+        """Take steps one after the other, in each stage up to the first that fails, whatever it fails of, which the report then says.
+
+        :arg what: what is done, for the time line.
+        """
+        began = utc_now().timestamp()
+        failures = []
+        for steps in stages:
+            try:
+                for step in steps:
+                    step(self)
+            except Exception as exc:
+                failures.append(explained(exc))
+        self._progress.done(self.tenant.name)
+        self.report.failure = "; ".join(failures)
+        self.report.spans.append({"work": what, "began": began, "seconds": round(utc_now().timestamp() - began, 1)})

@@ -30,7 +30,7 @@ from .._nodes.status import owners
 from .._vcluster import facts as vc
 from .._vcluster.status import control_plane_pods, is_paused, judge
 from .._vcluster.values import expiry
-from .facts import CHANGE, RECORD, VERIFY
+from .facts import CHANGE, RECORD, RECORDED, VERIFY
 
 _OWN_KEYS = "kubegpu.tenancy/"
 # Images of one tenant that are named at most: those of a control plane, and of a KAI Scheduler, which has about a dozen.
@@ -73,6 +73,14 @@ def verified(record: JsonObject | None) -> Verified | None:
         return Verified(data["wanted"], data["fingerprint"], at, results)
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def results(parts: t.Mapping[str, JsonObject]) -> list[JsonObject]:
+    """Return the results of all checks of a tenant that are recorded, also of a probe that failed.
+
+    :arg parts: what the parts of the work on it returned, by their names.
+    """
+    return [result for part in RECORDED for result in (parts.get(part) or {}).get("results") or []]
 
 
 # --- what there is -----------------------------------------------------------------------------------------------

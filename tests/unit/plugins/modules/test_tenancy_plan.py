@@ -71,9 +71,7 @@ def test_templates_are_filled_in_on_the_way():
 def test_what_stands_for_a_tenant_is_no_desired_state():
     variables = {
         "kubegpu_cluster": "dc1",
-        "kubegpu_tenant": TENANT,
         "kubegpu_observed": {"name": "ml"},
-        "_kubegpu_due": ["change"],
     }
     found = call(**variables, inventory_hostname="dc1/ml")
     assert found["cluster"]["tenants"] == []
@@ -168,17 +166,6 @@ def test_a_gpu_quota_that_nobody_wrote_is_a_warning_where_a_pod_could_wait_for_i
     # It has no GPUs, or is not to be there.
     for other in ({"name": "ml", "trust": "high"}, TENANT | {"state": "absent"}):
         assert "warnings" not in call(**EXISTING, kubegpu_tenants=[other | kai])
-
-
-def test_a_limit_may_name_tenants_by_their_group():
-    tenants = [TENANT | {"name": "team-ml"}, {"name": "web", "trust": "high"}]
-    asked = EXISTING | {"kubegpu_tenants": tenants, "ansible_limit": "dc1,tenant_team_ml"}
-    assert "failed" not in call(**asked, kubegpu_only="team-ml")
-    refused = call(**asked)
-    assert refused["msg"].startswith(
-        "--limit dc1,tenant_team_ml leaves out dc1/web, the host that stands for tenant web during the run"
-    )
-    assert refused["msg"].endswith("To act on some of them, add -e kubegpu_only=NAME.")
 
 
 def test_what_is_returned_is_what_is_documented():

@@ -13,13 +13,13 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences import REGISTERED
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import WITHOUT_STEPS, drift, lines
 from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
-from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import BLUEPRINT, Inventory, live
+from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import BLUEPRINT, REMOVED, WORKED, Inventory, live
 
 ROOT = Path(__file__).parents[4]
 # Where site.yml makes changes. Of the lab, which is made anew at will, nothing is compared.
 PLACES = [
     *(ROOT / "playbooks/tasks").glob("*.yml"),
-    *(path for name in ("docker_nvidia_runtime", "nvkind", "device_plugin", "kai_scheduler", "vcluster_tenant")
+    *(path for name in ("docker_nvidia_runtime", "nvkind", "device_plugin", "kai_scheduler")
       for path in (ROOT / "roles" / name / "tasks").glob("*.yml")),
 ]  # fmt: skip
 # site.yml gives no host back, and check mode installs no packages. A shared scheduler that has to go is in the reports.
@@ -59,13 +59,13 @@ def test_everything_that_site_can_change_is_compared():
     registered = {
         (path.relative_to(ROOT), task["name"]): task.get("register")
         for path in PLACES
-        if path.stem not in APART and (path.stem != "absent" or path.parts[-3] == "vcluster_tenant")
+        if path.stem not in APART and path.stem != "absent"
         for task in tasks(yaml.safe_load(path.read_text()))
         if changes(task)
     }
     assert len(registered) > 10
     # What module tenants did is compared part by part.
-    assert {key for key, name in registered.items() if name not in {*REGISTERED, "_vcluster_tenant"}} == set()
+    assert {key for key, name in registered.items() if name not in {*REGISTERED, WORKED, REMOVED}} == set()
     everything = "".join(path.read_text() for path in PLACES)
     assert [name for name in REGISTERED if f"register: {name}\n" not in everything] == []
 

@@ -24,6 +24,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
     KAI,
     ML,
     RACE,
+    REMOVED,
     SECRET,
     Inventory,
     check,
@@ -150,11 +151,11 @@ def test_values_of_charts_are_digests():
 
 def test_tenants_that_a_run_removed_are_named_with_their_steps():
     steps = [{"step": "remove namespace tenant-old", "why": "it exists", "seconds": 4.1}]
-    inventory = Inventory().cluster().worked("old", group="kubegpu_removed", parts={"virtual cluster": {"steps": steps}})
+    inventory = Inventory().cluster().worked("old", register=REMOVED, parts={"virtual cluster": {"steps": steps}})
     found = evidence(inventory.reports(), AT, run="expire")
     assert (found["run"], found["clusters"][0]["removed"]) == ("expire", [{"name": "old", "steps": steps}])
     assert "gpu1/oldremove namespace tenant-oldit exists4.1" in Page(page(found)).said
-    failed = Inventory().cluster().worked("old", group="kubegpu_removed", _kubegpu_failure="Remove it: timed out")
+    failed = Inventory().cluster().worked("old", register=REMOVED, failure="Remove it: timed out")
     assert evidence(failed.reports(), AT, run="expire")["problems"] == ["gpu1/old: Remove it: timed out"]
 
 
@@ -425,7 +426,7 @@ def test_pipelines_read_accepted_hazards_and_what_was_seen(whole):
 
 def test_a_cluster_that_failed_is_an_error_and_so_is_what_is_left_of_an_unlisted_tenant():
     broken = Inventory().cluster(_kubegpu_failure="Make the cluster: no GPU").without("gpu1", "_kubegpu_ledger")
-    broken.worked("left", group="kubegpu_leaving", _kubegpu_failure="Remove it: timed out")
+    broken.worked("left", register=REMOVED, failure="Remove it: timed out")
     (error,) = suites(evidence(broken.reports(), AT))["gpu1"].findall("testcase/error")
     assert error.get("message") == "gpu1: Make the cluster: no GPU\ngpu1/left: Remove it: timed out"
 

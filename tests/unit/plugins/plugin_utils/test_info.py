@@ -10,7 +10,7 @@ import json
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.filter.info import FilterModule, info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._info import GROUP, PARTS, reports
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._info import PARTS, reports
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 
 RACE, WEBHOOK, ENDED = "#1103: a GPU is given twice", "#104: its webhook stops pods", "end-of-support: no corrections"
@@ -68,7 +68,7 @@ class Read:
     """Ansible's hostvars and groups after the playbook read one cluster."""
 
     def __init__(self, tenants=(ML,), found=None, name="gpu1", **variables):
-        self.hostvars, self.groups = {}, {"kubegpu_clusters": [], GROUP: []}
+        self.hostvars, self.groups = {}, {"kubegpu_clusters": []}
         self.cluster(tenants, found, name, **variables)
 
     def cluster(self, tenants=(ML,), found=None, name="gpu1", vclusters=None, shared=None, **variables):
@@ -101,16 +101,18 @@ class Read:
             one |= {"due": ["change", "verify"], "reasons": list(reasons)}
         return self
 
-    def tenant(self, name="ml", cluster="gpu1", taken_up="1", **variables):
-        """Have read a tenant that runs."""
-        (wanted,) = [one for one in self.hostvars[cluster]["_kubegpu"]["tenants"] if one["name"] == name]
-        self.groups[GROUP].append(f"{cluster}/{name}")
-        self.hostvars[f"{cluster}/{name}"] = {
-            "kubegpu_cluster": cluster,
-            "kubegpu_tenant": wanted,
-            "_kubegpu_taken_up": f"{taken_up} {GROUP}",
-            "_kubegpu_previewed": False,
-        } | variables
+    def tenant(self, name="ml", cluster="gpu1", **parts):
+        """Have read a tenant that runs.
+
+        :arg parts: what was read of it, by what it is.
+        """
+        self.hostvars[cluster].setdefault("_kubegpu_inside", {"tenants": []})["tenants"].append({"name": name, "parts": parts})
+        return self
+
+    def tried(self, failure="", cluster="gpu1", **parts):
+        """Have tried to change tenant ml."""
+        done = {"name": "ml", "failure": failure, "parts": {"virtual cluster": {"changed": False}} | parts}
+        self.hostvars[cluster] |= {"_kubegpu_previewed": True, "_kubegpu_worked": {"tenants": [done]}}
         return self
 
     def reports(self):
@@ -147,7 +149,7 @@ def test_gpus_of_the_tenants_that_are_asked_for():
 
 
 def test_versions_with_their_hazards_and_the_end_of_their_support():
-    read = Read([ML, WEB]).tenant(_kubegpu_kai=KAI).tenant("web", _kubegpu_kai={"installed": False})
+    read = Read([ML, WEB]).tenant(scheduler=KAI).tenant("web", scheduler={"installed": False})
     assert read.show("tenants") == [
         "tenant  state    trust  vcluster  kubernetes  scheduler               support ends  kubeconfig until",
         "------  -------  -----  --------  ----------  ----------------------  ------------  --------------------",
@@ -169,7 +171,7 @@ def test_what_is_not_as_it_should_be():
         "accepted_hazards": [],
     }
     seen = VCLUSTER | {"tenant": "ml", "scheduler": None, "reason": "ml-0 starts"}
-    lines = Read(vclusters=[seen]).tenant(_kubegpu_kai=kai).show("tenants")
+    lines = Read(vclusters=[seen]).tenant(scheduler=kai).show("tenants")
     assert "2026-03, over" in lines[2]
     assert lines[4:] == [
         "ml: note: ml-0 starts",
@@ -225,7 +227,7 @@ def test_the_scheduler_that_tenants_share_is_shown_beside_them():
 
 
 def test_queues_as_a_tree_with_what_is_used():
-    assert Read().tenant(_kubegpu_queues={"queues": TREE}).show("queues") == [
+    assert Read().tenant(queues={"queues": TREE}).show("queues") == [
         "tenant  queue   priority  quota  limit      over-quota weight  in use  requested",
         "------  ------  --------  -----  ---------  -----------------  ------  ---------",
         "ml      q            100      4  unlimited                  1  1.5             3",
@@ -236,7 +238,7 @@ def test_queues_as_a_tree_with_what_is_used():
 def test_pods_that_wait_with_the_reason_and_what_to_do():
     past = POD | {"name": "sly", "queue": None, "state": "past_kai", "reason": "other_scheduler", "message": "M.", "advice": "A."}
     made = POD | {"name": "web", "kind": "Deployment", "state": "refused", "reason": "quota", "message": "Q.", "advice": "B."}
-    assert Read().tenant(_kubegpu_pods={"pods": [POD, past, made]}).show("pending") == [
+    assert Read().tenant(pods={"pods": [POD, past, made]}).show("pending") == [
         "tenant  pod                       queue  state     seconds  reason",
         "------  ------------------------  -----  --------  -------  ---------------",
         "ml      default/big               q      pending       412  over_limit",
@@ -256,13 +258,10 @@ RELEASE |= {
     "upgrade_notes": ["helm brings no CRDs (#549)"],
     "steps": [{"step": "apply the CRDs", "why": "helm never changes them"}],
 }
-# What module tenants would do.
-TRIED = {"tenants": [{"name": "ml", "failure": "", "parts": {"virtual cluster": {"changed": False}, "KAI Scheduler": RELEASE}}]}
 
 
 def test_what_an_upgrade_would_do():
-    tried = {"_kubegpu_previewed": True, "_vcluster_tenant": TRIED}
-    read = Read().due("something else is wanted").tenant(**tried)
+    read = Read().due("something else is wanted").tried(**{"KAI Scheduler": RELEASE})
     assert read.show("preview") == [
         "tenant  state    vcluster  scheduler               preview",
         "------  -------  --------  ----------------------  -------",
@@ -277,18 +276,13 @@ def test_what_an_upgrade_would_do():
 
 
 def test_another_release_than_the_inventorys_is_previewed_as_well():
-    tried = {"_kubegpu_previewed": True, "_vcluster_tenant": TRIED}
-    other = desired_state({"kubegpu_tenants": [ML], "nvkind_workers": [{"count": 8}]}, "x", TODAY, installs=False).data()[
-        "tenants"
-    ][0]
-    other = other | {"scheduler": other["scheduler"] | {"version": "v0.16.8"}}
-    read = Read().tenant(kubegpu_tenant=other, **tried)
+    read = Read(info_release="v0.16.8").tried(**{"KAI Scheduler": RELEASE})
     assert "kai v0.12.0 -> v0.16.8" in read.show("preview")[2]
     assert "kai v0.12.0 -> v0.13.1" in read.show("tenants")[2]
 
 
 def test_what_would_be_refused():
-    read = Read().due("x").tenant(_kubegpu_previewed=True, _kubegpu_refusal="Install KAI Scheduler: v0.13.1 is refused.")
+    read = Read().due("x").tried("Install KAI Scheduler: v0.13.1 is refused.")
     assert read.show("preview")[2:] == [
         "ml      running  0.36.1    kai v0.12.0 -> v0.13.1  refused",
         "",
@@ -299,21 +293,16 @@ def test_what_would_be_refused():
     assert read.reports()[0]["failures"] == []
 
 
-@pytest.mark.parametrize(
-    "variables",
-    [
-        {},
-        # Without the tag of the preview.
-        {"_kubegpu_previewed": True},
-        # What another playbook of the same run did.
-        {"_vcluster_tenant": TRIED},
-        {"_kubegpu_previewed": True, "_kubegpu_refusal": "x", "taken_up": "0"},
-    ],
-)
-def test_what_was_not_tried(variables):
-    read = Read().tenant(**variables)
+@pytest.mark.parametrize("read", [Read(), Read().tried(), Read().due("x")])
+def test_what_was_not_tried(read):
     assert read.reports()[0]["tenants"][0]["preview"] is None
-    assert read.show("preview") == ["Nothing would be changed."]
+
+
+def test_what_another_playbook_of_the_run_did_is_no_preview():
+    read = Read().due("x").tried(**{"KAI Scheduler": RELEASE})
+    read.hostvars["gpu1"]["_kubegpu_previewed"] = False
+    assert read.reports()[0]["tenants"][0]["preview"] is None
+    assert Read().show("preview") == ["Nothing would be changed."]
 
 
 # --- what could not be read, and several clusters ------------------------------------------------------------------
@@ -321,7 +310,7 @@ def test_what_was_not_tried(variables):
 
 def test_what_could_not_be_read_is_told_and_is_not_nothing():
     failed = {"msg": "The Kubernetes API cannot be reached", "changed": False}
-    read = Read(_kubegpu_devices=LEDGER | {"unread": ["n2: no device plugin runs there"]}).tenant(_kubegpu_pods=failed)
+    read = Read(_kubegpu_devices=LEDGER | {"unread": ["n2: no device plugin runs there"]}).tenant(pods=failed)
     assert read.reports()[0]["failures"] == [
         "gpu1: n2: no device plugin runs there",
         "gpu1/ml: why its pods wait was not read: The Kubernetes API cannot be reached",
@@ -358,7 +347,7 @@ def test_several_clusters_are_told_apart():
     read = Read(_kubegpu_devices=LEDGER | {"overlaps": ["x"]}).cluster(name="gpu2", _kubegpu_devices=LEDGER)
     kai = KAI | {"hazards": [RACE]}
     for cluster in ("gpu1", "gpu2"):
-        read.due("y", cluster=cluster).tenant(cluster=cluster, _kubegpu_kai=kai, _kubegpu_pods={"pods": [POD]})
+        read.due("y", cluster=cluster).tenant(cluster=cluster, scheduler=kai, pods={"pods": [POD]})
     assert [line.split()[0] for line in read.show("gpus")[2:8]] == ["gpu1"] * 3 + ["gpu2"] * 3
     assert read.show("gpus")[-1] == "gpu1: x"
     assert read.show("tenants")[-1] == f"gpu1/ml, gpu2/ml: accepted hazard: {RACE}"
@@ -367,6 +356,6 @@ def test_several_clusters_are_told_apart():
 
 
 def test_all_of_it_is_plain_data():
-    read = Read(_kubegpu_devices=LEDGER).tenant(_kubegpu_kai=KAI, _kubegpu_queues={"queues": TREE}, _kubegpu_pods={"pods": [POD]})
+    read = Read(_kubegpu_devices=LEDGER).tenant(scheduler=KAI, queues={"queues": TREE}, pods={"pods": [POD]})
     assert json.loads(json.dumps(read.reports())) == read.reports()
     assert FilterModule().filters().keys() == {"info", "info_reports"}

@@ -17,6 +17,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
     KAI,
     ML,
     PASSED,
+    REMOVED,
     WEB,
     check,
     live,
@@ -75,9 +76,9 @@ def test_the_whole_of_it():
     inventory = Inventory().cluster(wanted, [live(), web, paused, live("gone", **GONE)], unlisted=["left"])
     inventory.worked(
         "ml",
-        _kubegpu_spans=[{"work": "change", "began": 0.0, "seconds": 40.8}, {"work": "verify", "began": 41.0, "seconds": 9.0}],
+        spans=[{"work": "change", "began": 0.0, "seconds": 40.8}, {"work": "verify", "began": 41.0, "seconds": 9.0}],
     )
-    inventory.worked("web", _kubegpu_failure="Probe: no answer", _vcluster_tenant_probe={"results": web["results"]})
+    inventory.worked("web", failure="Probe: no answer", parts={"checks": {"results": web["results"]}})
     assert [line.partition("  ~/")[0].rstrip() for line in inventory.summary()] == [
         (
             "tenant  state              trust                  vcluster  scheduler      nodes  GPUs  in use  leaf queues  checks"
@@ -182,9 +183,8 @@ def test_a_check_whose_hazard_was_accepted_is_counted_apart_and_named():
 def test_a_check_that_failed_is_named_though_no_record_holds_it():
     failed = [*PASSED[1:], check("gpu", "failed", "sees two GPUs")]
     inventory = Inventory().cluster(found=[live(due=["verify"], reasons=["it was verified 4000 s ago"])])
-    inventory.worked(
-        _kubegpu_failure="Check what KAI Scheduler does: 1 check failed", _kai_scheduler_probe={"failed": True, "results": failed}
-    )
+    checks = {"failed": True, "results": failed}
+    inventory.worked(failure="Check what KAI Scheduler does: 1 check failed", parts={"checks": checks})
     row = only(inventory)
     assert (row["state"], row["checks"]) == ("running, failed", "2 of 3, 1 failed")
     assert inventory.notes() == [
@@ -196,19 +196,10 @@ def test_a_check_that_failed_is_named_though_no_record_holds_it():
 def test_checks_from_before_a_change_that_failed_do_not_count():
     found = live(due=["change", "verify"], reasons=["something else is wanted of it than when it was verified"])
     inventory = Inventory().cluster(found=[found])
-    inventory.worked(_kubegpu_failure="Install or upgrade KAI Scheduler: timed out", parts={"KAI Scheduler": {"failed": True}})
+    inventory.worked(failure="Install or upgrade KAI Scheduler: timed out", parts={"KAI Scheduler": {"failed": True}})
     assert only(inventory)["checks"] == "not verified"
     # What follows from the failure is not reported beside it.
     assert inventory.notes() == ["FAILED gpu1/ml: Install or upgrade KAI Scheduler: timed out"]
-
-
-def test_a_probe_of_another_kind():
-    results = [{"name": "web", "verdict": "failed", "reason": "no answer", "seconds": 1.0}]
-    inventory = Inventory().cluster([WEB], [live("web", due=["verify"], reasons=["x"])])
-    skipped = {"changed": False, "skipped": True}
-    inventory.worked("web", _kubegpu_failure="x", _kai_scheduler_probe=skipped, _vcluster_tenant_probe={"results": results})
-    assert only(inventory)["checks"] == "0 of 1, 1 failed"
-    assert inventory.notes()[0] == "web: check web failed: no answer"
 
 
 def test_a_tenant_that_nobody_verified():
@@ -224,7 +215,7 @@ def test_check_mode_shows_what_would_be_made():
     found = live(**GONE | {"due": ["change", "verify"], "reasons": ["it is absent"]})
     inventory = Inventory().cluster(found=[found], nodes=[])
     # What a role registered that could not do anything.
-    inventory.worked(_kai_scheduler_probe={"results": [check("gpu", "not_tried", "check mode")]})
+    inventory.worked(parts={"checks": {"results": [check("gpu", "not_tried", "check mode")]}})
     row = only(inventory)
     assert (row["state"], row["vcluster"], row["scheduler"]) == ("absent", "-> 0.36.1", "kai -> v0.16.8")
     assert row["checks"] == "not verified"
@@ -240,7 +231,7 @@ def test_check_mode_never_counts_checks_of_another_release():
     # The probe finds its own record of the release that runs.
     step = {"step": "apply the CRDs", "why": "helm never changes them"}
     release = {"hazards": ["its webhook (#104)"], "upgrade_notes": ["helm brings no CRDs (#549)"], "steps": [step]}
-    inventory.worked(_kai_scheduler_probe={"recorded": True, "results": PASSED}, _kai_scheduler_release=release)
+    inventory.worked(parts={"KAI Scheduler": release, "checks": {"recorded": True, "results": PASSED}})
     row = only(inventory)
     assert (row["vcluster"], row["scheduler"]) == ("0.35.3 -> 0.36.1", "kai v0.12.0 -> v0.16.8")
     assert row["checks"] == "not verified"
@@ -284,7 +275,7 @@ def test_a_cluster_that_failed_before_there_was_one_is_not_reached(seen):
 
 def test_a_run_ends_with_what_was_noted_whatever_part_of_it_was_asked_for():
     """Without the tag summary nothing is handed over, and nobody knows who has which GPUs; that is no failure."""
-    part = Inventory().cluster([ML, WEB], _kubegpu_shared_failure="y").worked("web", _kubegpu_failure="x")
+    part = Inventory().cluster([ML, WEB], _kubegpu_shared_failure="y").worked("web", failure="x")
     part.without("gpu1", "_kubegpu_ledger", "_kubegpu_tenants")
     assert part.reports()[0]["noted"] == ["gpu1: y", "gpu1/web: x"]
     failed = Inventory().cluster(_kubegpu_failure="Make the cluster: no GPU").without("gpu1", "_kubegpu_ledger")
@@ -311,16 +302,8 @@ def test_a_host_that_dropped_out_of_the_run(variables):
 
 def test_failures_of_a_cluster_and_of_its_tenants_are_its_own():
     inventory = Inventory().cluster().cluster(name="gpu2")
-    inventory.worked(_kubegpu_failure="a").worked("left", "gpu2", "kubegpu_leaving", _kubegpu_failure="b")
+    inventory.worked(failure="a").worked("left", "gpu2", REMOVED, failure="b")
     assert [report["failures"] for report in inventory.reports()] == [["gpu1/ml: a"], ["gpu2/left: b"]]
-
-
-@pytest.mark.parametrize("variables", [{}, {"_kubegpu_taken_up": "1 kubegpu_due"}, {"_kubegpu_taken_up": "2 kubegpu_leaving"}])
-def test_a_tenant_that_another_pass_took_up(variables):
-    inventory = Inventory().cluster()
-    inventory.groups["kubegpu_due"] = ["gpu1/other"]
-    inventory.hostvars["gpu1/other"] = {"kubegpu_cluster": "gpu1", "kubegpu_tenant": {"name": "other"}} | variables
-    assert inventory.reports() == Inventory().cluster().reports()
 
 
 # --- several clusters, and what is not listed --------------------------------------------------------------------
@@ -437,7 +420,7 @@ def test_a_tenant_that_shares_a_scheduler_has_a_first_job_too():
         Inventory().cluster(nodes=[]),
         Inventory().cluster(found=[live(state="crashing")]),
         Inventory().cluster([ML | {"state": "absent"}], [live(due=["change"], reasons=["still there: its namespace"])]),
-        Inventory().cluster().worked(_kubegpu_failure="Install or upgrade KAI Scheduler: timed out"),
+        Inventory().cluster().worked(failure="Install or upgrade KAI Scheduler: timed out"),
         Inventory().cluster(_kubegpu_failure="Make the cluster: no GPU").without("gpu1", "_kubegpu_ledger"),
     ],
     ids=["none-with-kai", "no-queues", "no-gpus", "crashing", "leaving", "failed", "not-reached"],
@@ -502,9 +485,9 @@ def test_when_the_checks_were_made_that_this_run_did_not_make():
     found = [live(name, verified_at=f"2026-11-2{day}T10:00:00Z") for day, name in enumerate(("ml", "b", "c", "d"))]
     found[3]["results"] = []
     inventory = Inventory().cluster([ML, *(ML | {"name": name} for name in "bcd")], found)
-    inventory.worked(_kai_scheduler_probe={"results": PASSED})
+    inventory.worked(parts={"checks": {"results": PASSED}})
     assert inventory.notes() == ["checks of b, c are from before this run: 2026-11-21T10:00:00Z to 2026-11-22T10:00:00Z"]
-    inventory.worked("b", _kai_scheduler_probe={"results": PASSED})
+    inventory.worked("b", parts={"checks": {"results": PASSED}})
     assert inventory.notes() == ["checks of c are from before this run: 2026-11-22T10:00:00Z"]
 
 
@@ -550,7 +533,7 @@ def test_a_shared_scheduler_that_fails_its_checks_hides_no_tenant():
 def test_a_failure_of_what_the_shared_scheduler_gives_a_tenant_stands_beside_its_page():
     page = {"results": [check("page", queue="")]}
     given = {"failed": True, "results": [check("gpu", "failed", "pod gpu-1 sees 8 GPUs", queue="a")]}
-    inventory = shared_by().worked(_kubegpu_failure="x", _vcluster_tenant_probe=page, _vcluster_tenant_shared=given)
+    inventory = shared_by().worked(failure="x", parts={"checks": page, "checks of what is shared": given})
     assert only(inventory)["checks"] == "1 of 2, 1 failed"
     assert "ml: check gpu in queue a failed: pod gpu-1 sees 8 GPUs" in inventory.notes()
 
@@ -560,7 +543,7 @@ def test_a_service_that_the_network_of_a_tenant_does_not_let_through():
         {"results": [check("page", queue="")]},
         {"failed": True, "results": [check("egress registry", "failed", "x", "")]},
     )
-    inventory = Inventory().cluster().worked(_kubegpu_failure="x", _vcluster_tenant_probe=page, _vcluster_tenant_network=network)
+    inventory = Inventory().cluster().worked(failure="x", parts={"checks": page, "checks of the network": network})
     assert only(inventory)["checks"] == "1 of 2, 1 failed"
     assert "ml: check egress registry failed: x" in inventory.notes()
 

@@ -496,7 +496,7 @@ def test_a_variable_of_the_host_of_a_tenant_is_a_slip_on_that_of_a_cluster():
     (problem,) = refused(kubegpu_cluster="existing", kubegpu_info={})
     assert problem.startswith("kubegpu_cluster: unknown variable. Did you mean ")
     # As add_host and the inventory plugin give them.
-    assert desired_state({"kubegpu_tenant": WEB, "kubegpu_cluster": "gpu1"}, "gpu1/web", TODAY).tenants == ()
+    assert desired_state({"kubegpu_observed": {}, "kubegpu_cluster": "gpu1"}, "gpu1/web", TODAY).tenants == ()
 
 
 def test_a_provider_that_does_not_exist_is_refused():

@@ -194,7 +194,9 @@ def test_what_fails_ends_the_work_on_that_tenant_and_says_at_what(parts):
 
 def test_a_defect_is_one_tenants_failure(parts):
     parts.answers["vcluster"] = KeyError("spec")
-    assert parts.bring(ML).failure.startswith("KeyError: 'spec'\nThis is a defect of the collection")
+    report = parts.bring(ML)
+    assert report.failure.startswith("Create or change the virtual cluster: KeyError: 'spec'\nThis is a defect of the collection")
+    assert "Traceback" in report.parts["virtual cluster"]["traceback"]
 
 
 def test_values_of_charts_are_shown_by_their_digests(parts):
@@ -300,7 +302,7 @@ def test_all_are_worked_on_and_a_failure_stops_no_other(parts, monkeypatch):
 
 
 def test_of_one_that_goes_the_name_is_enough(parts):
-    result = module.reconcile(Whole(parts, tenants=[{"name": "old"}], state="absent"))
+    result = module.reconcile(Whole(parts, names=["old"], state="absent"))
     assert [one["name"] for one in result["tenants"]] == ["old"]
     assert parts.options("vcluster")["state"] == "absent"
 
