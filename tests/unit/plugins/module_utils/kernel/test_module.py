@@ -12,6 +12,7 @@ from ansible.module_utils.ansible_release import __version__
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.compat.version import LooseVersion
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, CommandFailed, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.secrets import digest
@@ -322,3 +323,48 @@ def test_programs_are_found_on_the_host(outcome):
     found = outcome(reconcile, run_module=run_host_module)[1]["found"]
     assert found[0].endswith("/sh")
     assert found[1] is None
+
+
+# --- parts of the work -------------------------------------------------------------------------------------------
+
+
+def test_parts_share_the_connection_and_have_options_time_and_results_of_their_own(outcome, monkeypatch, shown):
+    connected = []
+
+    def connect(module=None, deadline=None, **auth):
+        connected.append(auth)
+        return Kube(None, deadline)
+
+    monkeypatch.setattr(Kube, "connect", connect)
+
+    def reconcile(run):
+        ours, theirs = run.part({"timeout": 30}), run.part({"timeout": 40}, "/k/ml.yml")
+        for one in (run, ours, theirs, ours):
+            assert one.kube._deadline is one.deadline
+        ours.change("n", None, 1)
+        theirs.warn("look")
+        return {
+            "seconds": [ours.deadline.seconds, theirs.deadline.seconds],
+            "changed": bool(run.changes),
+            "check": ours.check_mode,
+        }
+
+    code, result = outcome(reconcile, check_mode=True)
+    assert (code, result["seconds"], result["changed"], result["check"]) == (0, [30, 40], False, True), result
+    assert connected == [{}, {"kubeconfig": "/k/ml.yml"}]
+    assert shown == ["look"]
+
+
+def test_helm_of_a_part_reads_the_kubeconfig_of_that_part(outcome, monkeypatch):
+    monkeypatch.setattr(Helm, "connect", lambda _run, params, _deadline: params)
+
+    def reconcile(run):
+        return {"changed": False, "ways": [run.part({}, path).helm for path in (None, "/k/ml.yml")]}
+
+    options = {"kubeconfig": "/host.yml", "context": "c", "helm_binary": "/h"}
+    monkeypatch.setitem(SPEC, "helm_binary", {"type": "str"})
+    code, result = outcome(reconcile, options=options)
+    assert (code, result["ways"]) == (
+        0,
+        [options, {"kubeconfig": "/k/ml.yml", "context": None, "helm_binary": "/h"}],
+    ), result
