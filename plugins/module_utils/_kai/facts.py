@@ -424,7 +424,9 @@ WORK_HAZARDS: tuple[WorkHazard, ...] = (
     WorkHazard("#1556", (0, 13, 0), (0, 14, 6), _SIDECARS, "#1556: pkg/scheduler/api/pod_info; seen here with v0.13.1"),
     WorkHazard("#1556", (0, 15, 0), (0, 15, 3), _SIDECARS, "#1556: pkg/scheduler/api/pod_info"),
     WorkHazard("#1120", _EVER, (0, 9, 16), _NO_SLICES_LEFT, "#1120: pkg/scheduler/api/resource_info, node_info"),
-    WorkHazard("#1120", (0, 10, 0), (0, 12, 19), _NO_SLICES_LEFT, "#1120: pkg/scheduler/api/resource_info, node_info"),
+    WorkHazard(
+        "#1120", (0, 10, 0), (0, 12, 19), _NO_SLICES_LEFT, "#1120: pkg/scheduler/api/resource_info; seen here with v0.12.0"
+    ),
     WorkHazard("#1120", (0, 13, 0), (0, 13, 1), _NO_SLICES_LEFT, "#1120: pkg/scheduler/api/resource_info, node_info"),
     # Of 0.12.24, 0.14.8 and 0.14.9, no tag was read: the branches that they come from have the correction.
     WorkHazard("#1729", _EVER, (0, 12, 24), _DOTS, "#1729: pkg/binder/common/volumes.go, branch v0.12; seen here with v0.12.0"),
