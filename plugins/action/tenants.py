@@ -18,8 +18,8 @@ from ..plugin_utils._quiet import QuietAction
 
 # Seconds between two looks.
 EVERY = 15
-# Tenants that are named at once.
-MOST = 20
+# Tenants that are named at once, and characters of what one of them waits for.
+MOST, LONGEST = 20, 160
 
 
 def lines(host: str, text: str) -> list[str]:
@@ -30,7 +30,7 @@ def lines(host: str, text: str) -> list[str]:
     progress, now = map(parse_json, text.splitlines())
     found = []
     for name, one in list(progress.items())[:MOST]:
-        seen = f", {shown(one['seen'])}" if one["seen"] else ""
+        seen = f", {shown(one['seen'], LONGEST)}" if one["seen"] else ""
         found.append(f"{host}: {shown(name)}: {shown(one['what'])}, {now - one['since']:.0f} s{seen}")
     more = len(progress) - MOST
     return [*found, f"{host}: and {more} more"] if more > 0 else found
