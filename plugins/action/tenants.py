@@ -12,12 +12,13 @@ import typing as t
 
 from ansible.utils.display import Display
 
+from ..module_utils._adapters.progress_file import LOOKED
 from ..module_utils._common.documents import parse_json
 from ..module_utils._common.text import shown
 from ..plugin_utils._quiet import QuietAction
 
-# Seconds between two looks.
-EVERY = 15
+# Seconds until the first look, and between two of them.
+FIRST, EVERY = 3, 15
 # Tenants that are named at once, and characters of what one of them waits for.
 MOST, LONGEST = 20, 160
 
@@ -56,10 +57,16 @@ class ActionModule(QuietAction):
             over.set()
 
     def _watch(self, path: str, host: str, over: threading.Event) -> None:
-        """Show every few seconds what the module is at, until that is over. What cannot be read is nobody's failure."""
-        while not over.wait(EVERY):
+        """Show every few seconds what the module is at, until that is over, and leave a sign that somebody looks.
+
+        What cannot be read is nobody's failure.
+        """
+        look = f"touch {shlex.quote(path + LOOKED)} && cat {shlex.quote(path)} && date +%s"
+        looks = 0
+        while not over.wait(EVERY if looks else FIRST):
+            looks += 1
             with contextlib.suppress(Exception):
-                done = self._low_level_execute_command(f"cat {shlex.quote(path)} && date +%s", executable="/bin/sh")
-                if done["rc"] == 0 and not over.is_set():
+                done = self._low_level_execute_command(look, executable="/bin/sh")
+                if done["rc"] == 0 and looks > 1 and not over.is_set():
                     for line in lines(host, done["stdout"]):
                         Display().display(line)

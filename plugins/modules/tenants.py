@@ -16,6 +16,8 @@ description:
   - A tenant that is wanted as V(present) gets its virtual cluster, its kubeconfig, its scheduler and its queues, in this order. Each of these
     is a module of its own, too, with the options and results that are documented there.
   - Nodes are given to tenants by M(kubegpu.tenancy.tenant_nodes) before.
+  - Another run on the same host that works on tenants of the same cluster is waited for, for O(timeout).
+  - The module ends two minutes after the controller has gone, such as one that was killed, before it begins another part of the work.
   - Tenants are verified by pods, within their virtual clusters and on the host cluster, and what was seen is recorded there.
 options:
   tenants:
@@ -212,12 +214,15 @@ tenants:
       returned: always
 """
 
+import contextlib
 import typing as t
 
 from ..module_utils._adapters.progress_file import ProgressFile
+from ..module_utils._adapters.run_lock import locked
 from ..module_utils._common.errors import TenancyError
 from ..module_utils._common.parallel import concurrently
 from ..module_utils._common.run import Result
+from ..module_utils._common.wait import LISTENER
 from ..module_utils._desired.model import Tenant
 from ..module_utils._desired.validation import tenants_from
 from ..module_utils._engine.tenant import change
@@ -259,21 +264,21 @@ def reconcile(run: ClusterRun) -> Result:
     params, state = run.params, "absent" if run.params["state"] == "absent" else ""
     # One that is to go may be listed nowhere any more.
     tenants = [Tenant(name, "") for name in params["names"]] if state else tenants_from(params["tenants"])
-
     progress = ProgressFile(params["progress"] or "")
 
     def work_on(tenant: Tenant) -> TenantReport:
-        work, due = (
-            Work(run.part, tenant, params, run.check_mode, progress=progress),
-            {*params["work"]} & {*params["due"].get(tenant.name, params["work"])},
-        )
+        work = Work(run.part, tenant, params, run.check_mode, progress=progress)
+        due = {*params["work"]} & {*params["due"].get(tenant.name, params["work"])}
         if "change" in due:
             change(work, state)
         if "verify" in due and not work.report.failure and (state or tenant.state) == "present":
             verify(work)
         return work.report
 
-    reports = concurrently(work_on, tenants)
+    LISTENER.set(lambda what, seen: progress.doing("all of them", f"Wait for {what}", seen))
+    with contextlib.nullcontext() if run.check_mode else locked(str(params["kubeconfig"] or ""), run.deadline):
+        progress.done("all of them")
+        reports = concurrently(work_on, tenants)
     result = {
         "changed": any(report.changed for report in reports),
         "diff": [diff for report in reports for diff in _diffs(report)],

@@ -72,7 +72,7 @@ def _early(variables: Mapping) -> list[str]:
     """Return why nothing could be read of a cluster; where its tenants were, what of them could not be."""
     if "vclusters" in _reports.registered(variables, "_kubegpu_vclusters"):
         read = (_reports.registered(variables, name) for name in ("_kubegpu_vclusters", "_kubegpu_tenants"))
-        later = [str(variables["_kubegpu_failure"])] if variables.get("_kubegpu_failure") else []
+        later = [str(variables[name]) for name in ("_kubegpu_failure", "_kubegpu_work_failure") if variables.get(name)]
         return [*later, *(sentence for found in read for sentence in found.get("unread") or [])]
     refused = None if variables.get("_kubegpu") else _reports.registered(variables, "_kubegpu_plan").get("msg")
     return [str(variables.get("_kubegpu_failure") or refused or _NOT_READ)]

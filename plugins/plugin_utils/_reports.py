@@ -30,7 +30,14 @@ NOT_REACHED, NO_CLUSTER = "not reached", "no cluster yet"
 CHANGE = "change"
 
 # Facts in which the playbooks note failures of a cluster, of all of the work on it first.
-_FAILURES = ("_kubegpu_failure", "_kubegpu_shared_failure", "_kubegpu_host_failure", "_kubegpu_cluster_failure")
+_FAILURES = (
+    "_kubegpu_failure",
+    "_kubegpu_removal_failure",
+    "_kubegpu_work_failure",
+    "_kubegpu_shared_failure",
+    "_kubegpu_host_failure",
+    "_kubegpu_cluster_failure",
+)
 # Evidence that could not be written, by folder, which one host writes and every host notes.
 _UNWRITTEN = "_kubegpu_unwritten"
 _NOT_REACHED = "it was not reached, see the output above"

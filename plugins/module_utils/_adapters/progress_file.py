@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The file in which a module keeps what it is at while it works, for whoever shows that."""
+"""The file in which a module keeps what it is at while it works, for the controller, which shows that; and whether it still does."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ import threading
 import time
 import typing as t
 
+from .._common.errors import TenancyError
+
+# What the name of the file ends with that the controller touches whenever it looks, and the seconds after which it has gone.
+LOOKED = ".looked"
+GONE = 120.0
+
 
 class ProgressFile:
-    """What several tenants are at. Threads may share it.
+    """What is done for each of several tenants. Threads may share it.
 
     :arg path: of the file; empty for none. One that cannot be written is nobody's failure.
+    :arg clock: returns seconds of Unix time.
     """
 
     def __init__(self, path: str, clock: t.Callable[[], float] = time.time) -> None:
@@ -41,6 +48,18 @@ class ProgressFile:
         with self._lock:
             if self._doing.pop(tenant, None):
                 self._write()
+
+    def check(self) -> None:
+        """Refuse to go on for a controller that has gone, such as one that was killed: the next run may want something else.
+
+        :raises TenancyError: where it looked before, and does not any more.
+        """
+        try:
+            looked = os.stat(f"{self._path}{LOOKED}").st_mtime
+        except OSError:
+            return
+        if self._clock() - looked > GONE:
+            raise TenancyError(f"The controller has not looked for {GONE:.0f} s: the run that this is for has ended.")
 
     def _write(self) -> None:
         if not self._path:

@@ -98,11 +98,15 @@ class Work:
         """
         defaults = {name: option.get("default") for name, option in part.ARGUMENT_SPEC.items()}
         given = {name: value for name, value in options.items() if value is not None}
+
+        def wait(what: str, seen: str) -> None:
+            self._progress.doing(self.tenant.name, title, f"waiting for {shown(what)}: {shown(seen)}")
+            self._progress.check()
+
         self._progress.doing(self.tenant.name, title)
-        LISTENER.set(
-            lambda what, seen: self._progress.doing(self.tenant.name, title, f"waiting for {shown(what)}: {shown(seen)}")
-        )
+        LISTENER.set(wait)
         try:
+            self._progress.check()
             run = self._start(defaults | given | self._left(), self.kubeconfig if inside else None)
             result = without_values(part.reconcile(run))
         except Exception as exc:

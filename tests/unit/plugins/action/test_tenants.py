@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.action.tenants import MOST, lines
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.progress_file import ProgressFile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.progress_file import GONE, LOOKED, ProgressFile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 
 def read(path, now):
@@ -44,6 +46,19 @@ def test_a_file_that_cannot_be_written_is_nobodys_failure(path):
     progress = ProgressFile(path)
     progress.doing("ml", "x")
     progress.done("ml")
+
+
+def test_nothing_goes_on_for_a_controller_that_has_gone(tmp_path):
+    progress = ProgressFile(str(tmp_path / "p.json"), lambda: 1000.0)
+    progress.check()
+    looked = tmp_path / f"p.json{LOOKED}"
+    looked.touch()
+    os.utime(looked, (1000 - GONE, 1000 - GONE))
+    progress.check()
+    os.utime(looked, (999 - GONE, 999 - GONE))
+    with pytest.raises(TenancyError, match="the run that this is for has ended"):
+        progress.check()
+    ProgressFile("").check()
 
 
 def test_what_is_read_while_it_is_written_is_whole(tmp_path):

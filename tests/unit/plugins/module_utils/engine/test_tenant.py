@@ -43,7 +43,10 @@ PARTS = (
     "tenant_nodes",
 )
 PROBES = ("kai_probe", "kai_policy_probe", "web_probe", "shared_scheduler_probe", "tenant_network_probe", "tenant_record")
-DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | {"kubeconfigs": "/k"}
+DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | {
+    "kubeconfigs": "/k",
+    "kubeconfig": None,
+}
 
 
 class Parts:
