@@ -15,9 +15,10 @@ description:
   - Brings tenants of a host cluster to what is wanted of them, several at once. A tenant that fails does not stop the others.
   - A tenant that is wanted as V(present) gets its virtual cluster, its kubeconfig, its scheduler and its queues, in this order. Each of these
     is a module of its own, too, with the options and results that are documented there.
-  - Nodes are given to tenants by M(kubegpu.tenancy.tenant_nodes) before.
+  - Run M(kubegpu.tenancy.tenant_nodes) first, which gives tenants their nodes.
   - Another run on the same host that works on tenants of the same cluster is waited for, for O(timeout).
-  - The module ends two minutes after the controller has gone, such as one that was killed, before it begins another part of the work.
+  - The module ends two minutes after the controller has gone, such as one that was killed, at its next step or the next look of a wait.
+    With O(progress), nobody is known to look, and it goes on to its end.
   - Tenants are verified by pods, within their virtual clusters and on the host cluster, and what was seen is recorded there.
 options:
   tenants:
@@ -142,7 +143,8 @@ options:
     default: helm
   timeout:
     description:
-      - Seconds for each part of the work on a tenant, waits included.
+      - Seconds for each change of a virtual cluster, its kubeconfig and a scheduler that is not KAI Scheduler, and for the wait for another
+        run. Probes have times of their own.
     type: int
     default: 300
   scheduler_timeout:
@@ -180,7 +182,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 tenants:
-  description: What was done for each tenant, in their order. Also where the module fails.
+  description:
+    - What was done for each tenant, in their order. Where the module fails, tenants that failed come first, and there are 500 at most.
   returned: always
   type: list
   elements: dict
@@ -229,6 +232,8 @@ from ..module_utils._engine.tenant import change
 from ..module_utils._engine.verification import verify
 from ..module_utils._engine.work import TenantReport, Work
 from ..module_utils._kernel.module import ClusterRun, run_module
+from ..module_utils._tenant.facts import CHANGE, VERIFY
+from ..module_utils._vcluster.validation import check_name
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "tenants": {"type": "list", "elements": "dict"},
@@ -262,17 +267,20 @@ LEAST = {"scheduler_timeout": 1, "probe_timeout": 1, "probe_max_age": 0}
 def reconcile(run: ClusterRun) -> Result:
     """Work on all tenants, several at once."""
     params, state = run.params, "absent" if run.params["state"] == "absent" else ""
-    # One that is to go may be listed nowhere any more.
-    tenants = [Tenant(name, "") for name in params["names"]] if state else tenants_from(params["tenants"])
+    # Tenants that go may be in no inventory: their names suffice.
+    tenants = _named(params["names"]) if state else tenants_from(params["tenants"])
     progress = ProgressFile(params["progress"] or "")
 
     def work_on(tenant: Tenant) -> TenantReport:
         work = Work(run.part, tenant, params, run.check_mode, progress=progress)
-        due = {*params["work"]} & {*params["due"].get(tenant.name, params["work"])}
-        if "change" in due:
+        due = params["due"].get(tenant.name, params["work"])
+        changes = CHANGE in due and CHANGE in params["work"]
+        if changes:
             change(work, state)
-        if "verify" in due and not work.report.failure and (state or tenant.state) == "present":
-            verify(work)
+        stays = (state or tenant.state) == "present" and not work.report.failure and (not changes or work.can_answer)
+        if VERIFY in due and VERIFY in params["work"] and stays:
+            # What is due and was not done, as with --tags verify, is not there, whatever is seen.
+            verify(work, params["wanted"].get(tenant.name, "") if changes or CHANGE not in due else "")
         return work.report
 
     LISTENER.set(lambda what, seen: progress.doing("all of them", f"Wait for {what}", seen))
@@ -285,8 +293,20 @@ def reconcile(run: ClusterRun) -> Result:
         "tenants": [report.data() for report in reports],
     }
     if failures := [f"{report.name}: {report.failure}" for report in reports if report.failure]:
-        raise TenancyError("\n".join(failures), **result)
+        # Of an error, Ansible gets five hundred entries of a list: those that failed first.
+        failed_first = sorted(reports, key=lambda report: not report.failure)
+        raise TenancyError("\n".join(failures), **result | {"tenants": [report.data() for report in failed_first]})
     return result
+
+
+def _named(names: t.Iterable[str]) -> list[Tenant]:
+    """Return tenants of which nothing is known but their names, each once.
+
+    :raises TenancyError: for what is no name of a tenant.
+    """
+    for name in names:
+        check_name(name)
+    return [Tenant(name, "") for name in dict.fromkeys(names)]
 
 
 def _diffs(report: TenantReport) -> t.Iterator[Result]:

@@ -49,7 +49,15 @@ _NO_GPUS: JsonObject = {"nodes": [], "gpus": 0, "in_use": 0, "ledger": None}
 _REGISTERED = ("_kai_scheduler_gate", "_kai_scheduler_release", "_kai_scheduler_queues")
 # A tenant's own KAI Scheduler stops nobody else's pods.
 OF_TENANT = "every pod of this tenant's cluster"
-_PARTS = ("virtual cluster", "rehearsal", "KAI Scheduler", "queues")
+_PARTS = (
+    "virtual cluster",
+    "KAI Scheduler that is not wanted",
+    "schedulers that are not wanted",
+    "rehearsal",
+    "KAI Scheduler",
+    "queues",
+    "scheduler",
+)
 
 
 def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[JsonObject]:

@@ -23,8 +23,9 @@ def work(found: t.Mapping[str, t.Any], purpose: str = "site", removes_unlisted: 
     :arg found: what module tenants_info returned; empty where no tenants were read.
     :arg purpose: name of the playbook.
     :arg removes_unlisted: whether tenants that are not listed are to go.
-    :returns: ``removed``, names of tenants that go; ``tenants``, the desired state of those that are changed or verified; ``due``, which
-        of both, and ``wanted``, the digest of what is then verified, by their names; and ``reasons``, a sentence for each.
+    :returns: ``removed``, names of tenants that go; ``tenants``, the desired state of those that are changed or verified; ``due``, by
+        their names, which of "change" and "verify"; ``wanted``, by their names, the digest of what is recorded as verified; ``reasons``, a
+        sentence for each tenant with something to do.
     """
     of_all = _OF_ALL.get(purpose)
     records = [one for one in found.get("tenants") or [] if (of_all or one["due"]) and not _is_idle(one)]

@@ -13,27 +13,27 @@ from .work import Work
 
 
 def read(work: Work) -> None:
-    """Read what the options ask for; what fails, stops nothing else."""
+    """Read the parts that option ``read`` names; what fails stops nothing else."""
     work.work_through("read", *((READERS[what],) for what in work.params["read"]))
 
 
 def _scheduler(work: Work) -> None:
-    if not _shares(work):
+    if not _shares_scheduler(work):
         work.do("scheduler", "Read its KAI Scheduler", kai_scheduler_info, inside=True)
 
 
 def _queues(work: Work) -> None:
-    if not _shares(work):
+    if not _shares_scheduler(work):
         work.do("queues", "Read its queues", kai_queues_info, inside=True)
 
 
 def _pods(work: Work) -> None:
-    """Why a pod waits for a scheduler of the host cluster, that cluster tells; what never came there, the tenant's."""
+    """Ask both clusters: the host cluster knows why a pod waits for its scheduler, the virtual one of pods that were never synced."""
     host = {"host_kubeconfig": work.params["kubeconfig"], "host_namespace": namespace_of(work.tenant.name)}
     work.do("pods", "Read why its pods wait", kai_pending_info, inside=True, **host)
 
 
-def _shares(work: Work) -> bool:
+def _shares_scheduler(work: Work) -> bool:
     return work.tenant.name in work.params["sharing"]
 
 

@@ -30,7 +30,7 @@ from .work import Work
 def change(work: Work, state: str = "") -> None:
     """Bring a tenant to the state that is wanted, as far as that goes.
 
-    :arg state: other than the tenant's own one.
+    :arg state: present, paused or absent; empty for the tenant's own one.
     """
     state = state or work.tenant.state
     work.work_through("remove" if state == "absent" else "change", STEPS[state])
@@ -67,7 +67,7 @@ def _virtual_cluster(work: Work) -> None:
 
 
 def _metrics(work: Work) -> None:
-    """Let the Prometheus read the KAI Scheduler; where that is yet to be installed, its pods are kept from others from the start."""
+    """Let the Prometheus read KAI Scheduler's metrics, before that is installed, so that its pods are never open to others."""
     own, reader = work.tenant.own_scheduler, work.params["metrics"]
     read = bool(reader) and own is not None and own.own_kai
     if read or not work.is_new("namespace"):
@@ -88,7 +88,7 @@ def _kubeconfig(work: Work) -> None:
 
 def _former_schedulers(work: Work) -> None:
     own, timeout = work.tenant.own_scheduler, work.params["timeout"]
-    if work.is_new("namespace") or not _is_asked(work):
+    if work.is_new("namespace") or not work.can_answer:
         return
     if own is None or not own.own_kai:
         title = "Remove a KAI Scheduler of its own"
@@ -101,7 +101,7 @@ def _former_schedulers(work: Work) -> None:
 
 def _scheduler(work: Work) -> None:
     own = work.tenant.own_scheduler
-    if own is None or not _is_asked(work):
+    if own is None or not work.can_answer:
         return
     if own.own_kai:
         _own_kai(work, own)
@@ -123,12 +123,6 @@ def _own_kai(work: Work, own: Scheduler) -> None:
     title = "Bring the queues to what the tree says"
     options = {"state": "exact", "kai_version": own.version, "timeout": timeout, "scheduler_name": KAI_SCHEDULER_NAME}
     work.do("queues", title, kai_queues, inside=True, queues=queues, **options)
-
-
-def _is_asked(work: Work) -> bool:
-    """Tell whether the virtual cluster is asked: in check mode, one that does not run yet, or has another kubeconfig, cannot be."""
-    written = work.report.parts.get("kubeconfig")
-    return not work.check_mode or (written is not None and not written["changed"])
 
 
 # --- paused, absent ----------------------------------------------------------------------------------------------

@@ -40,7 +40,8 @@ class Part(t.Protocol):
 class TenantReport:
     """What was done for one tenant.
 
-    :ivar parts: results of the parts of the work, in order, by what each is about; that of a part that failed is its error.
+    :ivar parts: results of the parts of the work, in order, by what each is about, as RETURN of module tenants lists it. Of a part that
+        failed, ``failed``, ``msg``, the error's details, and what was done before.
     :ivar failure: what could not be done, and why; empty where all was done.
     :ivar spans: the ``work``, when it ``began``, in seconds of Unix time, and its ``seconds``, in order.
     """
@@ -61,8 +62,9 @@ class TenantReport:
 
 
 class Work:
-    """The work on one tenant.
+    """The work on one tenant, part by part.
 
+    :ivar report: what was done so far; ``kubeconfig``, path of the tenant's kubeconfig on the host.
     :arg start: makes the run of each part.
     :arg params: options of module tenants.
     :arg deadline: of all parts together; None where each has its own.
@@ -90,7 +92,7 @@ class Work:
     def do(self, subject: str, title: str, part: Part, inside: bool = False, **options: t.Any) -> Result:
         """Do one part of the work, and keep its result.
 
-        :arg subject: what it is about.
+        :arg subject: key of its result in the report's ``parts``.
         :arg title: what is done, for a failure.
         :arg inside: whether it is done in the virtual cluster.
         :arg options: of the part; None for its default.
@@ -105,19 +107,21 @@ class Work:
 
         self._progress.doing(self.tenant.name, title)
         LISTENER.set(wait)
+        run = None
         try:
             self._progress.check()
             run = self._start(defaults | given | self._left(), self.kubeconfig if inside else None)
             result = without_values(part.reconcile(run))
         except Exception as exc:
             details = exc.details if isinstance(exc, TenancyError) else {"traceback": traceback.format_exc()}
-            self.report.parts[subject] = {"failed": True, "msg": explained(exc)} | details
+            done = without_values(run.result()) if run else {}
+            self.report.parts[subject] = done | {"failed": True, "msg": explained(exc)} | details
             raise TenancyError(f"{title}: {explained(exc)}", **details) from exc
         self.report.parts[subject] = result
         return result
 
     def _left(self) -> Result:
-        """Return the seconds that a part of the work may take, as its option, where all parts have one deadline.
+        """Return the option ``timeout`` of the next part, in seconds; empty where each part has its own.
 
         :raises WaitTimeout: where that is over.
         """
@@ -130,16 +134,22 @@ class Work:
         return {"timeout": left}
 
     def is_new(self, what: str) -> bool:
-        """Tell whether the virtual cluster has something, such as its namespace, from this run on only."""
+        """Tell whether this run made something of the virtual cluster, ``namespace`` or ``state``, or in check mode would."""
         return what in self.report.parts["virtual cluster"]["diff"]["after"]
 
-    def work_through(self, what: str, *stages: t.Iterable[t.Callable[[Work], None]]) -> None:
-        """Take steps one after the other, in each stage up to the first that fails, whatever it fails of, which the report then says.
+    @property
+    def can_answer(self) -> bool:
+        """Whether the virtual cluster is asked: in check mode, one that does not run yet, or has another kubeconfig, cannot be."""
+        written = self.report.parts.get("kubeconfig")
+        return not self.check_mode or (written is not None and not written["changed"])
 
-        :arg what: what is done, for the time line.
+    def work_through(self, what: str, *stages: t.Iterable[t.Callable[[Work], None]]) -> None:
+        """Take steps one after the other. A stage ends at its first step that raises; the next stage begins all the same.
+
+        :arg what: change, remove, verify or read, for the time line.
         """
         began = utc_now().timestamp()
-        failures = []
+        failures = [self.report.failure] if self.report.failure else []
         for steps in stages:
             try:
                 for step in steps:

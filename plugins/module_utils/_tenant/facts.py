@@ -22,6 +22,10 @@ KUBECONFIG_SECRETS = f"app=vcluster,vcluster-name,{NOT_SYNCED}"
 # State of a tenant of which the host cluster could not be read; no virtual cluster is in it.
 NOT_READ = "not read"
 
-# Parts of the work on a tenant that return results of checks; all but those of policies are recorded.
-CHECKS, POLICIES, SHARED, NETWORK = "checks", "checks of policies", "checks of what is shared", "checks of the network"
-RECORDED = (CHECKS, SHARED, NETWORK)
+# Parts of the work on a tenant that return results of checks, which are recorded.
+RECORDED = CHECKS, POLICIES, SHARED, NETWORK = (
+    "checks",
+    "checks of policies",
+    "checks of what is shared",
+    "checks of the network",
+)

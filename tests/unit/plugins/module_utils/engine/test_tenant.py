@@ -87,7 +87,7 @@ class Parts:
     def verify(self, tenant, check_mode=False, **params):
         (wanted,) = tenants_from([tenant])
         work = Work(self.start, wanted, DEFAULTS | params, check_mode)
-        verification.verify(work)
+        verification.verify(work, "digest")
         return work.report
 
     @property
@@ -191,7 +191,10 @@ def test_what_fails_ends_the_work_on_that_tenant_and_says_at_what(parts):
     parts.answers["kai_scheduler"] = WaitTimeout("Timed out after 300 s.", last_seen="binder 0/1")
     report = parts.bring(ML)
     assert report.failure == "Install or upgrade KAI Scheduler: Timed out after 300 s."
-    assert report.parts["KAI Scheduler"] == {"failed": True, "msg": "Timed out after 300 s.", "last_seen": "binder 0/1"}
+    told = {"failed": True, "msg": "Timed out after 300 s.", "last_seen": "binder 0/1"}
+    assert {key: report.parts["KAI Scheduler"][key] for key in told} == told
+    # What was done before it failed was done.
+    assert report.parts["KAI Scheduler"]["changed"] is False
     assert "queues" not in report.parts
 
 
@@ -216,11 +219,11 @@ PASSED = {"results": [{"name": "gpu", "verdict": "passed"}]}
 
 def test_its_own_kai_scheduler_is_checked_and_what_was_seen_is_recorded(parts):
     parts.answers["kai_probe"] = PASSED
-    assert parts.verify(ML, wanted={"ml": "d1"}).failure == ""
+    assert parts.verify(ML).failure == ""
     assert parts.names == ["kai_probe", "tenant_record"]
     assert parts.options("kai_probe")["checks"] == ["cpu", "gpu", "gang", "gang_too_large", "over_limit", "fraction", "burst"]
     record = parts.options("tenant_record")
-    assert (record["wanted"], record["results"], record["scheduler_version"]) == ("d1", PASSED["results"], "v0.16.8")
+    assert (record["wanted"], record["results"], record["scheduler_version"]) == ("digest", PASSED["results"], "v0.16.8")
 
 
 def test_what_was_accepted_need_not_be_found_out(parts):
@@ -244,7 +247,7 @@ def test_a_tenant_without_its_own_kai_scheduler_is_checked_by_a_page_and_by_what
     parts, tenant, shared, scheduler_name, checks
 ):
     parts.answers |= {"web_probe": PASSED, "shared_scheduler_probe": PASSED}
-    parts.verify(tenant, shared_scheduler=shared, wanted={tenant["name"]: "d"})
+    parts.verify(tenant, shared_scheduler=shared)
     assert parts.names == ["web_probe", *(["shared_scheduler_probe"] if checks else []), "tenant_record"]
     assert parts.options("web_probe")["scheduler_name"] == scheduler_name
     if checks:
@@ -261,7 +264,7 @@ def test_services_that_its_network_lets_through_are_reached(parts):
 def test_a_check_that_failed_ends_the_verification_and_is_recorded(parts):
     failed = {"results": [{"name": "page", "verdict": "failed"}]}
     parts.answers["web_probe"] = TenancyError("1 of 1 checks failed.", **failed)
-    report = parts.verify(SHARING, wanted={"vision": "d"})
+    report = parts.verify(SHARING)
     assert report.failure == (
         "Verify that a web page is served, by pods that the tenant's scheduler places: 1 of 1 checks failed."
     )
@@ -269,9 +272,21 @@ def test_a_check_that_failed_ends_the_verification_and_is_recorded(parts):
     assert parts.options("tenant_record")["results"] == failed["results"]
 
 
+def test_a_later_probe_that_died_is_recorded_as_failed(parts):
+    parts.answers |= {"web_probe": PASSED, "shared_scheduler_probe": TenancyError("The API server cannot be reached.")}
+    parts.verify(SHARING)
+    died = {
+        "name": "checks of what is shared",
+        "verdict": "failed",
+        "reason": "The API server cannot be reached.",
+        "seconds": 0.0,
+    }
+    assert parts.options("tenant_record")["results"] == [*PASSED["results"], died]
+
+
 def test_a_probe_that_died_leaves_the_record_before(parts):
     parts.answers["web_probe"] = TenancyError("The API server cannot be reached.")
-    parts.verify(WEB, wanted={"web": "d"})
+    parts.verify(WEB)
     assert parts.names == ["web_probe"]
 
 
@@ -296,8 +311,8 @@ def test_all_are_worked_on_and_a_failure_stops_no_other(parts, monkeypatch):
     assert caught.value.message == "web: Create or change the virtual cluster: No."
     found = caught.value.details
     assert [(one["name"], one["failure"] == "", one["changed"]) for one in found["tenants"]] == [
-        ("ml", True, True),
         ("web", False, False),
+        ("ml", True, True),
         ("batch", True, True),
     ]
     assert found["changed"] is True
@@ -314,6 +329,39 @@ def test_each_tenant_gets_what_is_due_for_it(parts):
     due = {"ml": ["verify"], "web": ["change"]}
     module.reconcile(Whole(parts, tenants=[ML, WEB, OTHER], due=due, work=["verify"]))
     assert sorted(parts.names) == ["kai_probe", "web_probe"]
+
+
+def test_what_was_not_changed_as_wanted_is_not_recorded_as_that(parts):
+    parts.answers["kai_probe"] = PASSED
+    wanted = {"ml": "digest"}
+    for due, work, recorded in (
+        (["change", "verify"], ["verify"], False),
+        (["verify"], ["change", "verify"], True),
+        (["change", "verify"], ["change", "verify"], True),
+    ):
+        parts.calls.clear()
+        module.reconcile(Whole(parts, tenants=[ML], due={"ml": due}, work=work, wanted=wanted))
+        assert ("tenant_record" in parts.names) is recorded
+
+
+def test_check_mode_verifies_no_tenant_that_is_yet_to_be_made(parts):
+    parts.answers["vcluster"] = diff(namespace="tenant-ml", state="running")
+    run = Whole(parts, tenants=[ML])
+    run.check_mode = True
+    module.reconcile(run)
+    assert parts.names == ["vcluster"]
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a b", "ML"])
+def test_what_is_no_name_of_a_tenant_is_refused(parts, name):
+    with pytest.raises(TenancyError, match="name: "):
+        module.reconcile(Whole(parts, names=["old", name], state="absent"))
+    assert parts.calls == []
+
+
+def test_one_that_is_named_twice_is_removed_once(parts):
+    module.reconcile(Whole(parts, names=["old", "old"], state="absent"))
+    assert parts.names.count("vcluster") == 1
 
 
 def test_one_that_is_paused_or_failed_is_not_verified(parts):
