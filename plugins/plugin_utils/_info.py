@@ -12,6 +12,7 @@ import typing as t
 from ..module_utils._common.text import legible
 from ..module_utils._common.values import JsonObject
 from ..module_utils._kai.facts import EVERY_POD
+from ..module_utils._tenant.facts import KAI_SCHEDULER
 from . import _reports, _summary, _work
 from ._differences import worked
 
@@ -192,7 +193,7 @@ def _preview(done: Mapping, wanted: Mapping, compared: Mapping, desired: Mapping
 
     :arg done: as module tenants returned it in check mode.
     """
-    accepted = (done["parts"].get("KAI Scheduler") or {}).get("accepted_hazards") or []
+    accepted = (done["parts"].get(KAI_SCHEDULER) or {}).get("accepted_hazards") or []
     found = _reports.changes_of(done)
     return {
         "scheduler": _shown_versions(wanted, compared, desired)["scheduler"],

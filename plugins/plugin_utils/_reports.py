@@ -13,6 +13,15 @@ from ..module_utils._common.text import legible
 from ..module_utils._common.values import JsonObject
 from ..module_utils._common.variables import SHARED_SCHEDULER
 from ..module_utils._kai.facts import EVERY_POD
+from ..module_utils._tenant.facts import (
+    FORMER_KAI,
+    FORMER_SCHEDULERS,
+    KAI_SCHEDULER,
+    QUEUES,
+    REHEARSAL,
+    SCHEDULER,
+    VIRTUAL_CLUSTER,
+)
 from ..module_utils._tenant.status import results
 from ._differences import repairs, worked
 from ._differences import results as registrations
@@ -49,15 +58,7 @@ _NO_GPUS: JsonObject = {"nodes": [], "gpus": 0, "in_use": 0, "ledger": None}
 _REGISTERED = ("_kai_scheduler_gate", "_kai_scheduler_release", "_kai_scheduler_queues")
 # A tenant's own KAI Scheduler stops nobody else's pods.
 OF_TENANT = "every pod of this tenant's cluster"
-_PARTS = (
-    "virtual cluster",
-    "KAI Scheduler that is not wanted",
-    "schedulers that are not wanted",
-    "rehearsal",
-    "KAI Scheduler",
-    "queues",
-    "scheduler",
-)
+_PARTS = (VIRTUAL_CLUSTER, FORMER_KAI, FORMER_SCHEDULERS, REHEARSAL, KAI_SCHEDULER, QUEUES, SCHEDULER)
 
 
 def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[JsonObject]:

@@ -13,6 +13,18 @@ from .._common.names import KAI_SCHEDULER_NAME
 from .._common.variables import KAI
 from .._desired.model import Scheduler
 from .._nodes.status import node_selector
+from .._tenant.facts import (
+    FORMER_KAI,
+    FORMER_SCHEDULERS,
+    KAI_SCHEDULER,
+    KUBECONFIG,
+    METRICS,
+    NODES,
+    QUEUES,
+    REHEARSAL,
+    SCHEDULER,
+    VIRTUAL_CLUSTER,
+)
 from . import (
     chart_scheduler,
     former_schedulers,
@@ -42,7 +54,7 @@ def change(work: Work, state: str = "") -> None:
 def _virtual_cluster(work: Work) -> None:
     tenant, params = work.tenant, work.params
     work.do(
-        "virtual cluster",
+        VIRTUAL_CLUSTER,
         "Create or change the virtual cluster",
         vcluster,
         name=tenant.name,
@@ -73,7 +85,7 @@ def _metrics(work: Work) -> None:
     if read or not work.is_new("namespace"):
         title = "Let the Prometheus read the metrics of the tenant's KAI Scheduler, or nobody"
         options = {key: reader.get(key) for key in ("provider", "namespace", "labels")} if read else {"state": "absent"}
-        work.do("metrics", title, kai_metrics, name=work.tenant.name, **options)
+        work.do(METRICS, title, kai_metrics, name=work.tenant.name, **options)
 
 
 def _kubeconfig(work: Work) -> None:
@@ -83,7 +95,7 @@ def _kubeconfig(work: Work) -> None:
     name = work.tenant.name
     server = work.params["server"].replace("{tenant}", name) or None
     options = {"name": name, "path": work.kubeconfig, "server": server, "timeout": work.params["timeout"]}
-    work.do("kubeconfig", "Write the tenant's kubeconfig", vcluster_kubeconfig, **options)
+    work.do(KUBECONFIG, "Write the tenant's kubeconfig", vcluster_kubeconfig, **options)
 
 
 def _former_schedulers(work: Work) -> None:
@@ -93,10 +105,10 @@ def _former_schedulers(work: Work) -> None:
     if own is None or not own.own_kai:
         title = "Remove a KAI Scheduler of its own"
         options = {"state": "absent", "purge": True, "timeout": timeout}
-        work.do("KAI Scheduler that is not wanted", title, kai_scheduler, inside=True, **options)
+        work.do(FORMER_KAI, title, kai_scheduler, inside=True, **options)
     title = "Remove schedulers that were installed by their charts and are not wanted"
     keep = [own.name] if own and not own.own_kai else []
-    work.do("schedulers that are not wanted", title, former_schedulers, inside=True, keep=keep, timeout=timeout)
+    work.do(FORMER_SCHEDULERS, title, former_schedulers, inside=True, keep=keep, timeout=timeout)
 
 
 def _scheduler(work: Work) -> None:
@@ -108,7 +120,7 @@ def _scheduler(work: Work) -> None:
         return
     options = {key: getattr(own, key) for key in ("name", "chart", "repository", "version", "values")}
     title = "Install another scheduler by its chart"
-    work.do("scheduler", title, chart_scheduler, inside=True, timeout=work.params["timeout"], **options)
+    work.do(SCHEDULER, title, chart_scheduler, inside=True, timeout=work.params["timeout"], **options)
 
 
 def _own_kai(work: Work, own: Scheduler) -> None:
@@ -116,13 +128,13 @@ def _own_kai(work: Work, own: Scheduler) -> None:
     asked = {"version": own.version, "gpu_sharing": own.gpu_sharing, "values": own.values}
     if gate := params["rehearsal"]:
         title = "Refuse a change that no rehearsal promoted"
-        work.do("rehearsal", title, rehearsal_gate, inside=True, queues=queues, **asked, **gate)
+        work.do(REHEARSAL, title, rehearsal_gate, inside=True, queues=queues, **asked, **gate)
     timeout = params["scheduler_timeout"]
     more = {"accept_hazards": own.accept_hazards, "chart_source": params["chart_source"], "timeout": timeout}
-    work.do("KAI Scheduler", "Install or upgrade KAI Scheduler", kai_scheduler, inside=True, **asked, **more)
+    work.do(KAI_SCHEDULER, "Install or upgrade KAI Scheduler", kai_scheduler, inside=True, **asked, **more)
     title = "Bring the queues to what the tree says"
     options = {"state": "exact", "kai_version": own.version, "timeout": timeout, "scheduler_name": KAI_SCHEDULER_NAME}
-    work.do("queues", title, kai_queues, inside=True, queues=queues, **options)
+    work.do(QUEUES, title, kai_queues, inside=True, queues=queues, **options)
 
 
 # --- paused, absent ----------------------------------------------------------------------------------------------
@@ -130,22 +142,22 @@ def _own_kai(work: Work, own: Scheduler) -> None:
 
 def _pause(work: Work) -> None:
     options = {"accept_lost_pods": work.params["accept_lost_pods"], "timeout": work.params["timeout"]}
-    work.do("virtual cluster", "Pause the virtual cluster", vcluster, name=work.tenant.name, state="paused", **options)
+    work.do(VIRTUAL_CLUSTER, "Pause the virtual cluster", vcluster, name=work.tenant.name, state="paused", **options)
 
 
 def _no_virtual_cluster(work: Work) -> None:
     """Remove the virtual cluster, and with it all that runs in it, its scheduler included."""
     options = {"name": work.tenant.name, "state": "absent", "timeout": work.params["timeout"]}
-    work.do("virtual cluster", "Remove the virtual cluster", vcluster, **options)
+    work.do(VIRTUAL_CLUSTER, "Remove the virtual cluster", vcluster, **options)
 
 
 def _no_kubeconfig(work: Work) -> None:
     title = "Remove the tenant's kubeconfig"
-    work.do("kubeconfig", title, vcluster_kubeconfig, name=work.tenant.name, path=work.kubeconfig, state="absent")
+    work.do(KUBECONFIG, title, vcluster_kubeconfig, name=work.tenant.name, path=work.kubeconfig, state="absent")
 
 
 def _no_nodes(work: Work) -> None:
-    work.do("nodes", "Give up the tenant's nodes", tenant_nodes, tenants=[{"name": work.tenant.name}], state="absent")
+    work.do(NODES, "Give up the tenant's nodes", tenant_nodes, tenants=[{"name": work.tenant.name}], state="absent")
 
 
 # What there is to do for each state, in order.

@@ -19,6 +19,7 @@ from .._common.text import shown
 from .._common.values import utc_now
 from .._common.wait import LISTENER, Deadline
 from .._desired.model import Tenant
+from .._tenant.facts import KUBECONFIG, VIRTUAL_CLUSTER
 
 # Returns the run of a part of the work: its options, and the kubeconfig of the API server that it is about; None for the host cluster's.
 Start = t.Callable[[Params, t.Optional[str]], Run]
@@ -135,12 +136,12 @@ class Work:
 
     def is_new(self, what: str) -> bool:
         """Tell whether this run made something of the virtual cluster, ``namespace`` or ``state``, or in check mode would."""
-        return what in self.report.parts["virtual cluster"]["diff"]["after"]
+        return what in self.report.parts[VIRTUAL_CLUSTER]["diff"]["after"]
 
     @property
     def can_answer(self) -> bool:
         """Whether the virtual cluster is asked: in check mode, one that does not run yet, or has another kubeconfig, cannot be."""
-        written = self.report.parts.get("kubeconfig")
+        written = self.report.parts.get(KUBECONFIG)
         return not self.check_mode or (written is not None and not written["changed"])
 
     def work_through(self, what: str, *stages: t.Iterable[t.Callable[[Work], None]]) -> None:

@@ -22,6 +22,10 @@ KUBECONFIG_SECRETS = f"app=vcluster,vcluster-name,{NOT_SYNCED}"
 # State of a tenant of which the host cluster could not be read; no virtual cluster is in it.
 NOT_READ = "not read"
 
+# Parts of the work on a tenant, as its report and everything that shows it name them.
+VIRTUAL_CLUSTER, METRICS, KUBECONFIG, NODES = "virtual cluster", "metrics", "kubeconfig", "nodes"
+FORMER_KAI, FORMER_SCHEDULERS = "KAI Scheduler that is not wanted", "schedulers that are not wanted"
+REHEARSAL, KAI_SCHEDULER, QUEUES, SCHEDULER = "rehearsal", "KAI Scheduler", "queues", "scheduler"
 # Parts of the work on a tenant that return results of checks, which are recorded.
 RECORDED = CHECKS, POLICIES, SHARED, NETWORK = (
     "checks",
