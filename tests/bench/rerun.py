@@ -22,10 +22,10 @@ from typing import Any
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_FROM_LABEL
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
 from report import now, today, write_section
 from switch import OLD, tenant
@@ -51,7 +51,7 @@ def seconds(lab: Lab, book: str, *args: str, changes: bool = False) -> float:
 
 
 def reset(lab: Lab) -> tuple[float, list[tuple[str, float]]]:
-    """The seconds of a reset of one tenant, and those of its tasks that take a second or more."""
+    """The seconds of a reset of one tenant, and those of its tasks and steps that take a second or more."""
     profile = {"ANSIBLE_CALLBACKS_ENABLED": "ansible.posix.profile_tasks", "PROFILE_TASKS_TASK_OUTPUT_LIMIT": "all"}
     began = time.monotonic()
     os.environ.update(profile)
@@ -61,10 +61,11 @@ def reset(lab: Lab) -> tuple[float, list[tuple[str, float]]]:
     if lab.code:
         raise SystemExit(said[-6000:])
     took = time.monotonic() - began
-    print(*re.findall(r"^ *(?:\S+: )?step: .*$", said.rpartition("PLAY RECAP")[0], re.MULTILINE), sep="\n", flush=True)
-    print(said.rpartition("TASKS RECAP")[2], flush=True)
-    recap = re.findall(r"^(?:.* : )?(.+?) -+ ([\d.]+)s$", said.rpartition("TASKS RECAP")[2], re.MULTILINE)
-    return took, [(name, float(spent)) for name, spent in recap if float(spent) >= 1]
+    told, _recap, tasks = said.rpartition("TASKS RECAP")
+    print(tasks, flush=True)
+    spent = re.findall(r"^(?:.* : )?(.+?) -+ ([\d.]+)s$", tasks, re.MULTILINE)
+    spent += re.findall(r"^ *(?:\S+: )?(step: .*) \(.*, ([\d.]+) s\)$", told, re.MULTILINE)
+    return took, [(name, float(seconds)) for name, seconds in spent if float(seconds) >= 1]
 
 
 def starts(cluster: Cluster) -> list[tuple[str, float]]:

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.util
 import re
 import sys
 from collections.abc import Iterator
@@ -250,3 +252,20 @@ def test_documents_are_read_within_a_size_and_a_depth(name):
         and not (call.args and isinstance(call.args[0], ast.Name) and call.args[0].id == "shape")
     ]
     assert not found, f"use parse_json, load_document or load_documents of _common/documents.py: {found}"
+
+
+UNTESTED = [*(PLUGINS.parent / "tests/bench").glob("*.py"), *(PLUGINS.parent / "tools").glob("*.py")]
+
+
+@pytest.mark.parametrize("path", UNTESTED, ids=lambda path: path.name)
+def test_programs_that_no_test_runs_find_what_they_import(path):
+    tree = ast.parse(path.read_text())
+    ours = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ansible_collections.kubegpu")
+    ]
+    for node in ours:
+        module = importlib.import_module(node.module)
+        for name in (alias.name for alias in node.names):
+            assert hasattr(module, name) or importlib.util.find_spec(f"{node.module}.{name}"), f"{node.module} has no {name}"
