@@ -85,7 +85,7 @@ seconds:
 
 from ..module_utils._common.run import Result, Run
 from ..module_utils._kernel.module import run_module
-from ..module_utils._rehearsal.lifecycle import have_cluster, remove_cluster
+from ..module_utils._rehearsal.lifecycle import ensure_cluster, remove_cluster
 from ..module_utils._rehearsal.plan import IMAGE
 from ..module_utils._rehearsal.validation import parse
 
@@ -99,7 +99,7 @@ ARGUMENT_SPEC = {
 
 def reconcile(run: Run) -> Result:
     if run.params["state"] == "present":
-        have_cluster(run, parse(run.params["trace"]), run.params["image"])
+        ensure_cluster(run, parse(run.params["trace"]), run.params["image"])
     else:
         remove_cluster(run)
     return run.result(notes=())

@@ -220,7 +220,7 @@ from ..module_utils._desired.validation import tenants_from
 from ..module_utils._kernel.module import run_module
 from ..module_utils._queues.status import counted, overview
 from ..module_utils._tenant.facts import CHANGE, NOT_READ, VERIFY
-from ..module_utils._tenant.lifecycle import compare_queues, leads_there, queues_of, read_all, shared_scheduler
+from ..module_utils._tenant.lifecycle import compare_queues, holds_credentials, queues_of, read_all, shared_scheduler
 from ..module_utils._tenant.status import Live, due, temporary
 from ..module_utils._tenant.values import wanted
 from ..module_utils._vcluster import facts as vc
@@ -300,7 +300,7 @@ def compare(
     """
     path = os.path.join(params["kubeconfigs"], f"{tenant.name}.yml")
     config = read_kubeconfig(path)
-    has_kubeconfig = kubeconfig_exists(path) if tenant.state == "absent" else leads_there(config, live.secret)
+    has_kubeconfig = kubeconfig_exists(path) if tenant.state == "absent" else holds_credentials(config, live.secret)
     digest, last = wanted(tenant, params["settings"]), live.verified
     found = due(tenant, digest, live, has_kubeconfig, params["max_age"], now, host)
     own, queues = tenant.own_scheduler, None

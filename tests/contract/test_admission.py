@@ -18,7 +18,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import (
-    have_policies,
+    ensure_policies,
     remove_policies,
     remove_record_policies,
 )
@@ -116,7 +116,7 @@ class Host:
     namespace: str
 
     def allow(self, queues: list[str], gpu_sharing: bool) -> None:
-        have_policies(Run({"timeout": 30}, kube=self.kube), TENANT, queue_policies(TENANT, queues, gpu_sharing))
+        ensure_policies(Run({"timeout": 30}, kube=self.kube), TENANT, queue_policies(TENANT, queues, gpu_sharing))
 
     def wait_for_policies(self, said: str, **asked: Any) -> None:
         """Wait until the API server refuses a pod so: it learns of policies after they are written."""
@@ -213,7 +213,7 @@ def _bound(host: Host) -> Host:
 def test_applied_again_they_are_as_wanted_and_a_change_of_somebody_else_is_mended(bound: Host) -> None:
     def changes() -> list[str]:
         run = Run({"timeout": 30}, kube=bound.kube)
-        have_policies(run, TENANT, queue_policies(TENANT, ["vision"], True))
+        ensure_policies(run, TENANT, queue_policies(TENANT, ["vision"], True))
         return [what for what, _before, _after in run.changes]
 
     assert changes() == []
@@ -297,7 +297,7 @@ ITS_OWN["devices by a ConfigMap of KAI Scheduler"] = NAMED
 @pytest.fixture(name="sharing_nodes")
 def _sharing_nodes(host: Host) -> Host:
     """The tenant with a scheduler of its own, on nodes of others."""
-    have_policies(Run({"timeout": 30}, kube=host.kube), TENANT, device_policies(TENANT))
+    ensure_policies(Run({"timeout": 30}, kube=host.kube), TENANT, device_policies(TENANT))
     host.wait_for_policies(OPEN, scheduler="another", runtime=TENANT)
     return host
 

@@ -28,7 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger.devices im
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import last_error
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status import judge_logs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.metrics import Meter
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import leads_there
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import holds_credentials
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import failure_lines
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import junit, page
@@ -111,7 +111,7 @@ def check_kubeconfig(given: Object) -> None:
     outcome(lambda: plan.read(content, "/x/config"))
     file = Path(_folder().name, "config")
     file.write_bytes(content)
-    leads_there(read_kubeconfig(str(file)), SECRET)
+    holds_credentials(read_kubeconfig(str(file)), SECRET)
     new = values.kubeconfig(SECRET, context, "https://10.0.0.3:31001")
     merged = plan.merge(existing, new, given["current"])
     text = verbatim.dump(merged)

@@ -168,7 +168,7 @@ class Access:
         secret = plane.secret()
         # With the virtual cluster, the service account is gone anyway.
         if secret:
-            self._have_account(self._enter(self._administrator(plane, secret, verify=True)), False)
+            self._ensure_account(self._enter(self._administrator(plane, secret, verify=True)), False)
 
     # --- the administrator's kubeconfig ---
 
@@ -240,7 +240,7 @@ class Access:
         role = account["cluster_role"]
         if role and virtual.get(values.RBAC, "ClusterRole", role) is None:
             raise TenancyError(f"service_account.cluster_role: virtual cluster {self.name} has no cluster role {role}.")
-        self._have_account(virtual, True)
+        self._ensure_account(virtual, True)
         config = values.with_token(administrator, old_token)
         who = (account["name"], account["namespace"], account["expiration"])
         if values.serves(old_token, *who, utc_now()) and self._is_accepted(config):
@@ -261,7 +261,7 @@ class Access:
         # The context is named lest one of the environment's is taken.
         return self.connect(kubeconfig=administrator, context=self.context)
 
-    def _have_account(self, virtual: Kube, needed: bool) -> None:
+    def _ensure_account(self, virtual: Kube, needed: bool) -> None:
         """Have the service account with its role, or neither of them."""
         account = t.cast(JsonObject, self.account)
         objects = values.account_objects(account["name"], account["namespace"], account["cluster_role"])

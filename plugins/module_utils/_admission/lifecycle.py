@@ -23,7 +23,7 @@ if t.TYPE_CHECKING:
     from .._common.run import Run
 
 
-def have_policies(run: Run, tenant: str, wanted: t.Sequence[JsonObject]) -> None:
+def ensure_policies(run: Run, tenant: str, wanted: t.Sequence[JsonObject]) -> None:
     """Have a tenant's policy and its binding as they are wanted.
 
     :raises TenancyError: where the cluster is too old for them, or an object of the name is not this collection's.
@@ -33,14 +33,14 @@ def have_policies(run: Run, tenant: str, wanted: t.Sequence[JsonObject]) -> None
             f"tenant: {tenant} would share nodes, and Kubernetes {run.kube.version()} cannot keep its pods from the GPUs of others there: "
             f"{POLICY} needs {SINCE[0]}.{SINCE[1]} or later. Give the tenant nodes and a scheduler of its own."
         )
-    _have(run, wanted, f"it keeps the pods of {tenant} from GPUs of others")
+    _ensure(run, wanted, f"it keeps the pods of {tenant} from GPUs of others")
 
 
-def have_record_policies(run: Run, tenant: str) -> bool:
+def ensure_record_policies(run: Run, tenant: str) -> bool:
     """Have the policy that keeps a tenant from records of Helm, where the cluster enforces such policies; tell whether it does."""
     if not enforces(run.kube):
         return False
-    _have(run, record_policies(tenant), f"it keeps {tenant} from what Helm does with the operator's rights")
+    _ensure(run, record_policies(tenant), f"it keeps {tenant} from what Helm does with the operator's rights")
     return True
 
 
@@ -50,7 +50,7 @@ def enforces(kube: Kube) -> bool:
     return not found or (whole(found[1]), whole(found[2])) >= SINCE
 
 
-def _have(run: Run, wanted: t.Iterable[JsonObject], why: str) -> None:
+def _ensure(run: Run, wanted: t.Iterable[JsonObject], why: str) -> None:
     for item in wanted:
         kind, name = item["kind"], item["metadata"]["name"]
         live = _own(run, kind, name)

@@ -30,7 +30,7 @@ from .._nodes.validation import Claim, conflict
 # Names that a refusal lists.
 _MOST_TOLD = 50
 
-WAY_OUT = "`ansible-playbook kubegpu.tenancy.cleanup -e kubegpu_only={}` removes it, or list it again."
+HOW_TO_FREE = "`ansible-playbook kubegpu.tenancy.cleanup -e kubegpu_only={}` removes it, or list it again."
 
 
 REMOVAL = "a run that acts on it removes it, or says why it cannot."
@@ -106,8 +106,8 @@ def assign(
     known = dict(unlisted or {}) | {tenant.name: _claim(tenant) for tenant in present.values()}
     for name, claimants in claims.items():
         if why := _refusal([known.get(claimant, Claim(claimant, own_scheduler=True)) for claimant in claimants], by_name[name]):
-            way_out = _way_out(set(claimants) - listed, absent)
-            problems.add(TENANTS, f"node {name} would belong to {' and '.join(claimants)}: {why}.{way_out}")
+            how_to_free = _how_to_free(set(claimants) - listed, absent)
+            problems.add(TENANTS, f"node {name} would belong to {' and '.join(claimants)}: {why}.{how_to_free}")
     assigned = _assigned(present, by_name, claims, problems)
     problems.raise_if_any("the assignment of nodes")
     return assigned
@@ -148,7 +148,7 @@ def _refusal(claims: list[Claim], node: JsonObject) -> str:
     return conflict(node["gpus"], claims)
 
 
-def _way_out(names: t.Iterable[str], absent: t.Container[str]) -> str:
+def _how_to_free(names: t.Iterable[str], absent: t.Container[str]) -> str:
     """Return what to do about tenants that are on the cluster and not to be there; empty without any.
 
     :arg absent: names of those that are listed as absent.
@@ -156,7 +156,7 @@ def _way_out(names: t.Iterable[str], absent: t.Container[str]) -> str:
     return "".join(
         f" {name} is to be absent and still there: {REMOVAL}"
         if name in absent
-        else f" {name} is not listed: {WAY_OUT.format(name)}"
+        else f" {name} is not listed: {HOW_TO_FREE.format(name)}"
         for name in sorted(names)
     )
 
@@ -193,7 +193,7 @@ def _count(
             claims[name].append(tenant.name)
         given += min(missing, left)
         if missing > left:
-            held_by = f" Nodes are held by {_some(others)}.{_way_out(others[:_MOST_TOLD], absent)}" if others else ""
+            held_by = f" Nodes are held by {_some(others)}.{_how_to_free(others[:_MOST_TOLD], absent)}" if others else ""
             problems.add(
                 f"{path}.gpu_nodes.count",
                 f"{tenant.name} needs {tenant.gpu_nodes.count} nodes with GPUs; {kept[path]} are its own, "
@@ -228,16 +228,16 @@ def _fixed(
         first, *more = sorted((by_label.get(label, {}) for label in chosen.labels.items()), key=len)
         live = [name for name in first if all(name in others for others in more)]
         if not live:
-            problems.add(f"{path}.labels", f"no node with GPUs has them all. {_have(with_gpus)}")
+            problems.add(f"{path}.labels", f"no node with GPUs has them all. {_gpu_nodes(with_gpus)}")
         return live
     for index, name in enumerate(chosen.names):
         if name not in with_gpus:
             what = "has no GPUs" if name in nodes else "is not a node of the cluster"
-            problems.add(f"{path}.names[{index}]", f"{name} {what}. {_have(with_gpus)}")
+            problems.add(f"{path}.names[{index}]", f"{name} {what}. {_gpu_nodes(with_gpus)}")
     return [name for name in chosen.names if name in with_gpus]
 
 
-def _have(with_gpus: t.Collection[str]) -> str:
+def _gpu_nodes(with_gpus: t.Collection[str]) -> str:
     return f"The cluster's nodes with GPUs: {_some(with_gpus) or 'none'}."
 
 

@@ -18,7 +18,7 @@ from .._common.values import JsonObject
 from .._common.wait import wait_for
 from .._helm.lifecycle import HelmRelease
 from .._metrics.facts import DCGM
-from .._metrics.lifecycle import check_reader, have
+from .._metrics.lifecycle import check_reader, ensure_objects
 from .._metrics.plan import dcgm_objects
 from .._nodes.status import offered
 from .facts import DRA_KIND, NODE_API, PROVIDERS, RUNTIME_CLASS
@@ -163,7 +163,7 @@ class DevicePlugin:
     def _fence(self, metrics: t.Mapping[str, t.Any]) -> None:
         """Keep DCGM exporter, which only the operator brings, from everybody but who reads its metrics."""
         if self.provider.name == "gpu_operator":
-            have(self.run, self.namespace, DCGM, dcgm_objects(self.namespace, metrics))
+            ensure_objects(self.run, self.namespace, DCGM, dcgm_objects(self.namespace, metrics))
 
     def _why(self) -> str:
         if self.release.found is None:

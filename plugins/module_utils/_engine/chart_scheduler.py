@@ -11,7 +11,7 @@ import typing as t
 
 from .._adapters.helm import Chart, exact_chart
 from .._common.run import Result, Run
-from .._schedulers.lifecycle import have_scheduler
+from .._schedulers.lifecycle import ensure_scheduler
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "name": {"type": "str", "required": True},
@@ -28,4 +28,4 @@ def reconcile(run: Run) -> Result:
     """Have the scheduler that the options describe."""
     params = run.params
     chart = exact_chart(Chart(params["chart"], params["version"], params["repository"]))
-    return have_scheduler(run, params["name"], chart, params["values"])
+    return ensure_scheduler(run, params["name"], chart, params["values"])

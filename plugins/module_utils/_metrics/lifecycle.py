@@ -35,7 +35,7 @@ def serve_kai(run: Run, tenant: str, metrics: Metrics) -> None:
     if metrics:
         check_reader(run, metrics)
         _check_tenant(run, tenant, namespace)
-    have(run, namespace, KAI, kai_objects(tenant, namespace, metrics) if metrics else [])
+    ensure_objects(run, namespace, KAI, kai_objects(tenant, namespace, metrics) if metrics else [])
 
 
 def fence_shared(run: Run, metrics: Metrics) -> None:
@@ -51,7 +51,7 @@ def fence_shared(run: Run, metrics: Metrics) -> None:
             raise TenancyError(
                 f"There is no namespace {KAI_NAMESPACE} on this cluster. Install its KAI Scheduler first, or name a tenant."
             )
-    have(run, KAI_NAMESPACE, SHARED, shared_objects(metrics) if metrics else [])
+    ensure_objects(run, KAI_NAMESPACE, SHARED, shared_objects(metrics) if metrics else [])
 
 
 def check_reader(run: Run, metrics: Metrics) -> None:
@@ -96,14 +96,14 @@ def _find(kube: Kube, kinds: t.Iterable[tuple[str, str]], subject: str, namespac
     return [item for kind in kinds for item in kube.list(*kind, namespace, f"{OWNED_SELECTOR},{LABEL}={subject}")]
 
 
-def have(run: Run, namespace: str, subject: str, wanted: t.Sequence[JsonObject]) -> None:
+def ensure_objects(run: Run, namespace: str, subject: str, wanted: t.Sequence[JsonObject]) -> None:
     """Have exactly these objects of this collection in a namespace; without any, none.
 
     :arg subject: what they are about, ``kai`` or ``dcgm``.
     """
     live = {_key(item): item for item in _find(run.kube, KINDS, subject, namespace)}
     for item in wanted:
-        _have_one(run, live.pop(_key(item), None), item)
+        _ensure_object(run, live.pop(_key(item), None), item)
     # First what announces, then what fences.
     for item in reversed(live.values()):
         kind, name = item["kind"], item["metadata"]["name"]
@@ -112,7 +112,7 @@ def have(run: Run, namespace: str, subject: str, wanted: t.Sequence[JsonObject])
         run.take(f"remove {_title(item)}", "it is not wanted any more", delete)
 
 
-def _have_one(run: Run, live: JsonObject | None, item: JsonObject) -> None:
+def _ensure_object(run: Run, live: JsonObject | None, item: JsonObject) -> None:
     title, after = _title(item), shown(item, item)
     if live is None:
         run.change(title, None, after)

@@ -70,7 +70,7 @@ class PolicyProbe:
             return result(name, "", NOT_TRIED, found)
         began = deadline.clock()
         try:
-            self._have_queues(found, deadline)
+            self._ensure_queues(found, deadline)
             for step in found.steps:
                 self._take(step, deadline)
             verdict, reason = PASSED, found.outcome
@@ -97,7 +97,7 @@ class PolicyProbe:
             # A build of one's own.
             return False
 
-    def _have_queues(self, wanted: Scenario, deadline: Deadline) -> None:
+    def _ensure_queues(self, wanted: Scenario, deadline: Deadline) -> None:
         for queue in parse(wanted.tree()).values():
             create = functools.partial(self.kube.create, manifest(queue))
             when_webhook_answers(f"the webhook of queue {queue.name}", create, deadline)

@@ -137,7 +137,8 @@ class Gate:
         if not self.verdicts:
             return text
         nearest, paths = min(
-            ((item["change"]["name"], _apart(item["change"], change)) for item in self.verdicts), key=lambda one: len(one[1])
+            ((item["change"]["name"], _differences_from(item["change"], change)) for item in self.verdicts),
+            key=lambda one: len(one[1]),
         )
         more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""
         return shown(f"{text} The nearest, {nearest}, differs in {', '.join(map(shown, paths[:5]))}{more}.", LONGEST_LINE)
@@ -205,7 +206,7 @@ def moment(verdict: JsonObject) -> datetime.datetime:
     return at
 
 
-def _apart(rehearsed: JsonObject, change: Change) -> list[str]:
+def _differences_from(rehearsed: JsonObject, change: Change) -> list[str]:
     """Return the paths in which a change differs from one that was rehearsed."""
     tried = Change.of(rehearsed)
     sides = ((tried.before, change.before, "from"), (tried.after, change.after, "to"))

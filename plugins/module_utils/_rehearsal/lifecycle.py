@@ -99,7 +99,7 @@ def record(
     return trace
 
 
-def have_cluster(run: Run, trace: Trace, image: str) -> None:
+def ensure_cluster(run: Run, trace: Trace, image: str) -> None:
     """Have KWOK and the nodes of a trace, and no other simulated nodes.
 
     :raises TenancyError: where the namespace is somebody else's, or the queues are; or KWOK does not start in time.
@@ -109,7 +109,7 @@ def have_cluster(run: Run, trace: Trace, image: str) -> None:
     _check_namespaces(run)
     _check_queues(run)
     for item in plan.simulator(image):
-        _have(run, item)
+        _ensure(run, item)
     other = [name for name, node in live.items() if name not in wanted or _shape(node) != _shape(wanted[name])]
     missing = [node for name, node in wanted.items() if name not in live or name in other]
     _remove_nodes(run, other)
@@ -121,7 +121,7 @@ def have_cluster(run: Run, trace: Trace, image: str) -> None:
 
 
 def remove_cluster(run: Run) -> None:
-    """Remove what have_cluster made, and the pods of a round that was killed."""
+    """Remove what ensure_cluster made, and the pods of a round that was killed."""
     _check_namespaces(run)
     nodes = [node["metadata"]["name"] for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")]
     if run.kube.get("v1", "Namespace", NAMESPACE):
@@ -150,7 +150,7 @@ def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float) -> l
     live = {node["metadata"]["name"] for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")}
     if live != {node["metadata"]["name"] for node in nodes}:
         raise TenancyError("The cluster does not have the trace's simulated nodes. Module rehearsal_cluster makes them.")
-    _have_shared_objects(run, trace)
+    _ensure_shared_objects(run, trace)
     with _playing(run) as plays:
         return [_Play(run, trace, scheduler, speed, nodes, plays).result() for _number in range(rounds)]
 
@@ -179,7 +179,7 @@ def _playing(run: Run) -> t.Iterator[t.Callable[[], bool]]:
             write(None)
 
 
-def _have_shared_objects(run: Run, trace: Trace) -> None:
+def _ensure_shared_objects(run: Run, trace: Trace) -> None:
     """Have what the trace's workloads refer to, and nothing of that kind from another trace.
 
     :raises TenancyError: where the release of KAI Scheduler has no Topologies, or somebody else's object is in the way.
@@ -287,13 +287,13 @@ class _Play:
         while self._due and self._due[0].arrives / self._speed <= at:
             arrived.append(self._due.popleft())
         # Workloads of a group arrive together.
-        first = {workload.starts_with: workload for workload in reversed(arrived)}
+        first = {workload.group_name: workload for workload in reversed(arrived)}
         groups = [plan.group(workload, self._together[name]) for name, workload in first.items()]
         concurrently(self._run.kube.create, filter(None, groups))
         pods = [
             pod
             for workload in arrived
-            for pod in plan.pods(workload, self._together[workload.starts_with], self._scheduler, self._speed)
+            for pod in plan.pods(workload, self._together[workload.group_name], self._scheduler, self._speed)
         ]
         concurrently(self._run.kube.create, pods)
         self._submitted |= {pod["metadata"]["name"]: pod for pod in pods}
@@ -358,7 +358,7 @@ def _check_queues(run: Run) -> None:
             )
 
 
-def _have(run: Run, item: JsonObject) -> None:
+def _ensure(run: Run, item: JsonObject) -> None:
     name, namespace = item["metadata"]["name"], item["metadata"].get("namespace")
     live = run.kube.get(item["apiVersion"], item["kind"], name, namespace)
     if live is not None and _is_as(item, live):

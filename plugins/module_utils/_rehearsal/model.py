@@ -56,7 +56,7 @@ class Workload:
         return [f"{self.name}-{number}" for number in range(self.pods)]
 
     @property
-    def starts_with(self) -> str:
+    def group_name(self) -> str:
         """The name of its group."""
         return self.group or self.name
 
@@ -89,7 +89,7 @@ class Trace:
         """How many pods of each group start together, or none, by the name of the group."""
         least: collections.Counter[str] = collections.Counter()
         for workload in self.workloads:
-            least[workload.starts_with] += workload.together
+            least[workload.group_name] += workload.together
         return dict(least)
 
     def data(self) -> JsonObject:

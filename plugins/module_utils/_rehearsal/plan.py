@@ -264,7 +264,7 @@ def group(workload: Workload, together: int) -> JsonObject | None:
     return {
         "apiVersion": api_version,
         "kind": kind,
-        "metadata": {"name": workload.starts_with, "namespace": NAMESPACE},
+        "metadata": {"name": workload.group_name, "namespace": NAMESPACE},
         "spec": spec,
     }
 
@@ -279,7 +279,7 @@ def pods(workload: Workload, together: int, scheduler: str, speed: float = 1) ->
     labels = {WORKLOAD_LABEL: workload.name, QUEUE_LABEL: workload.queue}
     # As a label, KAI Scheduler honours the class of a pod without owner.
     labels |= {"priorityClassName": workload.priority_class} if workload.priority_class else {}
-    notes = {POD_GROUP_NOTE: workload.starts_with} if together > 1 else {}
+    notes = {POD_GROUP_NOTE: workload.group_name} if together > 1 else {}
     if workload.runs:
         notes[RUNS_NOTE] = f"{max(1, round(workload.runs / speed * 1000))}ms"
     requests = {"cpu": workload.cpu, "memory": workload.memory}

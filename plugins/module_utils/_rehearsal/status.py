@@ -129,7 +129,7 @@ class Watch:
                 self._lose(at, known, before[name])
         placed = [pod for pod in mine if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ENDED]
         wrong = {*self._owners(placed, reservations), *self._unreserved(placed, reservations), *self._split(mine)}
-        wrong |= {*self._above_limits(placed), *self._misplaced(placed), *self._apart(placed)}
+        wrong |= {*self._above_limits(placed), *self._misplaced(placed), *self._spread_groups(placed)}
         self._note(at, wrong)
         self._measure(at, mine, placed)
 
@@ -260,7 +260,7 @@ class Watch:
         placed: collections.Counter[str] = collections.Counter()
         ended: set[str] = set()
         for pod in mine:
-            name = self._workloads[labels_of(pod)[WORKLOAD_LABEL]].starts_with
+            name = self._workloads[labels_of(pod)[WORKLOAD_LABEL]].group_name
             placed[name] += bool(pod["spec"].get("nodeName"))
             if pod["status"].get("phase") in ENDED:
                 ended.add(name)
@@ -292,13 +292,13 @@ class Watch:
             for taint in untolerated(node, pod["spec"].get("tolerations") or []):
                 yield PLACEMENT, f"{name} is on {node['metadata']['name']}, whose taint {taint} it does not tolerate"
 
-    def _apart(self, placed: list[JsonObject]) -> t.Iterator[tuple[str, str]]:
+    def _spread_groups(self, placed: list[JsonObject]) -> t.Iterator[tuple[str, str]]:
         """Yield groups that have to be within one part of a topology, and are in several."""
         parts: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
         for pod in placed:
             workload = self._workloads[labels_of(pod)[WORKLOAD_LABEL]]
             if level := workload.topology_required:
-                parts[workload.starts_with, level].add(labels_of(self._nodes.get(pod["spec"]["nodeName"])).get(level, "none"))
+                parts[workload.group_name, level].add(labels_of(self._nodes.get(pod["spec"]["nodeName"])).get(level, "none"))
         for (name, level), values in sorted(parts.items()):
             if len(values) > 1:
                 yield PLACEMENT, f"{name} has to be within one {level}, and is in {', '.join(sorted(values))}"

@@ -134,7 +134,7 @@ def _check_groups(workloads: t.Iterable[model.Workload | None], problems: Proble
     """Refuse a group whose workloads are not submitted together, or in several queues."""
     firsts: dict[str, model.Workload] = {}
     for workload in filter(None, workloads):
-        first = firsts.setdefault(workload.starts_with, workload)
+        first = firsts.setdefault(workload.group_name, workload)
         for key in ("arrives", "queue", "priority_class", *_TOPOLOGY):
             if getattr(workload, key) != getattr(first, key):
                 problems.add("trace.workloads", f"{first.name} and {workload.name} are one group, and differ in {key}.")

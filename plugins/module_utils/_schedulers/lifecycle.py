@@ -30,7 +30,7 @@ if t.TYPE_CHECKING:
 _WHY = "its virtual cluster is to have another scheduler, or none"
 
 
-def have_scheduler(run: Run, name: str, chart: Chart, values: Values) -> Result:
+def ensure_scheduler(run: Run, name: str, chart: Chart, values: Values) -> Result:
     """Have a scheduler in a virtual cluster by its chart, and after a change wait until its pods run.
 
     :arg name: of the scheduler, its namespace and its release.

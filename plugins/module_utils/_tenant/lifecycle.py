@@ -68,7 +68,7 @@ def read_one(kube: Kube, name: str) -> Live:
     return read_all(kube).get(name, Live())
 
 
-def leads_there(config: JsonObject | None, secret: JsonObject | None) -> bool:
+def holds_credentials(config: JsonObject | None, secret: JsonObject | None) -> bool:
     """Tell whether a kubeconfig, by its current context, presents the credentials in a virtual cluster's Secret to the server they are for."""
     data = (secret or {}).get("data") or {}
     try:

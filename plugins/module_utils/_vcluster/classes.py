@@ -28,7 +28,7 @@ class ListedClasses:
     def __init__(self, run: Run) -> None:
         self.run = run
 
-    def have_listed(self) -> None:
+    def ensure_listed(self) -> None:
         """List the classes that every tenant of trust zero needs, once its namespace exists."""
         missing = classes_to_list([item for kind in CLASSES for item in own(self.run.kube.list(*kind))])
         for item in missing:

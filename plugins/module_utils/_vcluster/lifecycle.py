@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from .._admission.lifecycle import have_policies, have_record_policies, remove_policies, remove_record_policies
+from .._admission.lifecycle import ensure_policies, ensure_record_policies, remove_policies, remove_record_policies
 from .._admission.plan import policies
 from .._common.errors import ApiError, Refused, TenancyError, WaitTimeout, check_all
 from .._common.names import TENANT_LABEL, namespace_of
@@ -136,13 +136,13 @@ class VirtualCluster:
         ended = expired(self.plane.secret()) if release else None
         # That was the last check; everything below writes.
         if not usable:
-            have_record_policies(self.run, self.name)
+            ensure_record_policies(self.run, self.name)
         bounds = self._policies(asked)
         if bounds:
-            have_policies(self.run, self.name, bounds)
-        self._have_namespace(live, asked, network)
+            ensure_policies(self.run, self.name, bounds)
+        self._ensure_namespace(live, asked, network)
         if asked.trust == "zero":
-            self.classes.have_listed()
+            self.classes.ensure_listed()
         if chart:
             self._apply(chart, asked, changes)
         if has_network_policies(asked.values):
@@ -262,7 +262,7 @@ class VirtualCluster:
             )
         return ENFORCED if enforced else UNENFORCED
 
-    def _have_namespace(self, live: JsonObject | None, asked: Wanted, network: str | None) -> None:
+    def _ensure_namespace(self, live: JsonObject | None, asked: Wanted, network: str | None) -> None:
         """Have the namespace, and on it what others know the tenant by."""
         metadata = namespace_metadata(asked, network)
         if live is None or _is_terminating(live):

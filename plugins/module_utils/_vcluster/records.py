@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._admission.lifecycle import enforces, have_record_policies
+from .._admission.lifecycle import enforces, ensure_record_policies
 from .._common.errors import ApiError, TenancyError
 from .._common.ownership import MARKER_LABEL
 from .._common.text import shown
@@ -51,7 +51,7 @@ class Records:
         :raises TenancyError: where the cluster has no such policies, and the tenant forged a record.
         """
         before = len(self._run.changes)
-        enforced = have_record_policies(self._run, self._name)
+        enforced = ensure_record_policies(self._run, self._name)
         if enforced and len(self._run.changes) > before and not self._run.check_mode:
             what = "the API server to take up the policy for records of Helm"
             wait_for(what, self._refused, self._run.deadline.share(_SHARE), interval=_INTERVAL)

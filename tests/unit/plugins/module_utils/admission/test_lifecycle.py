@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import API_VERSION, BINDING, POLICY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import have_policies, remove_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecycle import ensure_policies, remove_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
@@ -19,7 +19,7 @@ NAME = "kubegpu-tenancy-ml"
 def have(api, queues=("vision",), gpu_sharing=True, check_mode=False):
     """Have the policies of tenant ml, and return what changed."""
     run = make_run({"timeout": 30}, api, check_mode=check_mode)
-    have_policies(run, "ml", queue_policies("ml", list(queues), gpu_sharing))
+    ensure_policies(run, "ml", queue_policies("ml", list(queues), gpu_sharing))
     return {what: (before, after) for what, before, after in run.changes}
 
 
@@ -57,7 +57,7 @@ def test_who_changed_a_policy_is_said():
     live = api.get(API_VERSION, BINDING, NAME) | {"spec": {"validationActions": ["Warn"]}}
     api.put(written_by(live, "kubectl-edit", "2026-11-24T10:02:00Z", ("spec", "validationActions")))
     run = make_run({"timeout": 30}, api, check_mode=True)
-    have_policies(run, "ml", queue_policies("ml", ["vision"], True))
+    ensure_policies(run, "ml", queue_policies("ml", ["vision"], True))
     assert run.result()["diff"]["written"] == {f"{BINDING} {NAME}": {"since": "2026-11-24T10:02:00Z", "by": "kubectl-edit"}}
 
 

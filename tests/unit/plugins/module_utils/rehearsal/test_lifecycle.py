@@ -18,7 +18,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts i
     PLAYER_NOTE,
     SIMULATED,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import have_cluster, play, remove_cluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import ensure_cluster, play, remove_cluster
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.plan import PRIORITY_CLASS
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
@@ -77,7 +77,7 @@ def run(cluster, **params):
 
 def made(cluster, check_mode=False, trace=TRACE):
     here = make_run({"timeout": 600}, cluster, check_mode=check_mode)
-    have_cluster(here, trace, plan.IMAGE)
+    ensure_cluster(here, trace, plan.IMAGE)
     return here.result()
 
 

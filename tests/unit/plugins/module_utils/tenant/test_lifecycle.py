@@ -18,7 +18,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle 
     POD_GROUPS_PATH,
     QUEUES_PATH,
     compare_queues,
-    leads_there,
+    holds_credentials,
     queues_of,
     read_all,
     read_one,
@@ -87,14 +87,14 @@ SECRET = next(one for one in on_host() if one["kind"] == "Secret")
 
 
 def test_a_kubeconfig_with_the_credentials_of_the_secret_leads_there():
-    assert leads_there(kubeconfig(), SECRET)
+    assert holds_credentials(kubeconfig(), SECRET)
 
 
 def test_the_context_that_counts_is_the_current_one():
     # kubectl sorts what people add by name.
     both = {key: [*kubeconfig("a")[key], *kubeconfig()[key]] for key in ("clusters", "users", "contexts")}
-    assert leads_there(kubeconfig() | both, SECRET)
-    assert not leads_there(kubeconfig() | both | {"current-context": "a"}, SECRET)
+    assert holds_credentials(kubeconfig() | both, SECRET)
+    assert not holds_credentials(kubeconfig() | both | {"current-context": "a"}, SECRET)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_context_that_counts_is_the_current_one():
     ],
 )
 def test_any_other_does_not(config):
-    assert not leads_there(config, SECRET)
+    assert not holds_credentials(config, SECRET)
 
 
 @pytest.mark.parametrize("where", ["server", "certificate-authority-data", "client-certificate-data", "client-key-data"])
@@ -122,12 +122,12 @@ def test_one_in_which_something_is_missing_does_not(where, value):
     for part in parts:
         if where in part:
             part[where] = value
-    assert not leads_there(config, SECRET)
+    assert not holds_credentials(config, SECRET)
 
 
 @pytest.mark.parametrize("secret", [None, {}, {"data": None}, {"data": {"certificate-authority": "ca-ml"}}])
 def test_without_a_secret_none_leads_anywhere(secret):
-    assert not leads_there(kubeconfig(), secret)
+    assert not holds_credentials(kubeconfig(), secret)
 
 
 # --- queues ------------------------------------------------------------------------------------------------------
