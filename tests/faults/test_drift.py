@@ -241,7 +241,7 @@ def _said_before() -> list[str]:
 def drift(lab: Lab) -> str:
     """Return what drift.yml said; it changes nothing."""
     said = lab.play("drift", "--check")
-    return said.partition("TASK [Show it]")[2].partition("PLAY ")[0] or said[-6000:]
+    return said.partition("TASK [Print the drift report]")[2].partition("PLAY ")[0] or said[-6000:]
 
 
 def test_nothing_differs_after_a_run(drifting: Lab) -> None:

@@ -44,9 +44,9 @@ def _rehearsal_lab() -> Iterator[Lab]:
 @pytest.mark.parametrize(
     ("task", "seconds"),
     [
-        ("Have the nodes of the trace", 3),
-        ("Have KAI Scheduler as it says", 15),
-        ("Have its queues", 1),
+        ("Create the nodes of the trace", 3),
+        ("Install KAI Scheduler as the side of the rehearsal says", 15),
+        ("Create the queues of the side", 1),
         ("Play the rounds", 10),
         ("Remove KAI Scheduler", 5),
         ("Remove the simulated nodes", 1),

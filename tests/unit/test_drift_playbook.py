@@ -89,7 +89,7 @@ def test_where_something_could_not_be_told_it_ends_with_4_and_names_what_differs
         DIFFERENCE,
         STEP,
         "COULD NOT TELL gpu3: it was not reached",
-        "COULD NOT TELL gpu2: Have the folder: ",
+        "COULD NOT TELL gpu2: Create the evidence folder: ",
     ):
         assert sentence in said
     evidence = json.loads((folder / "tenancy.json").read_text())
