@@ -12,7 +12,7 @@ short_description: Create, change, pause, remove and verify tenants
 version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
-  - Brings tenants of a host cluster to what is wanted of them, several at once. A tenant that fails does not stop the others.
+  - Brings tenants of a host cluster to the state that their entries describe, several at once. A tenant that fails does not stop the others.
   - A tenant that is wanted as V(present) gets its virtual cluster, its kubeconfig, its scheduler and its queues, in this order. Each of these
     is a module of its own, too, with the options and results that are documented there.
   - Run M(kubegpu.tenancy.tenant_nodes) first, which gives tenants their nodes.
@@ -293,7 +293,7 @@ def reconcile(run: ClusterRun) -> Result:
         "tenants": [report.data() for report in reports],
     }
     if failures := [f"{report.name}: {report.failure}" for report in reports if report.failure]:
-        # Of an error, Ansible gets five hundred entries of a list: those that failed first.
+        # An error has five hundred entries of a list at most (see _kernel). Tenants that failed come first, and are kept.
         failed_first = sorted(reports, key=lambda report: not report.failure)
         raise TenancyError("\n".join(failures), **result | {"tenants": [report.data() for report in failed_first]})
     return result

@@ -23,7 +23,7 @@ def work(found: t.Mapping[str, t.Any], purpose: str = "site", removes_unlisted: 
     :arg found: what module tenants_info returned; empty where no tenants were read.
     :arg purpose: name of the playbook.
     :arg removes_unlisted: whether tenants that are not listed are to go.
-    :returns: ``removed``, names of tenants that go; ``tenants``, the desired state of those that are changed or verified; ``due``, by
+    :returns: ``removed``, names of tenants that go; ``tenants``, entries of tenants that are changed or verified; ``due``, by
         their names, which of "change" and "verify"; ``wanted``, by their names, the digest of what is recorded as verified; ``reasons``, a
         sentence for each tenant with something to do.
     """

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The file in which a module keeps what it is at while it works, for the controller, which shows that; and whether it still does."""
+"""The file in which a module keeps what it does while it works. The controller shows that, and leaves a sign that it is still there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typing as t
 
 from .._common.errors import TenancyError
 
-# What the name of the file ends with that the controller touches whenever it looks, and the seconds after which it has gone.
+# The controller touches a file with this ending at each look. After so many seconds without one, the controller has gone.
 LOOKED = ".looked"
 GONE = 120.0
 
@@ -67,7 +67,7 @@ class ProgressFile:
         partial = f"{self._path}.new"
         try:
             with open(partial, "w", encoding="utf-8") as file:
-                # Ends in a line break, behind which whoever reads it may have the time of the host.
+                # The line break separates it from the host's time, which the controller reads in the same command.
                 file.write(f"{json.dumps(self._doing)}\n")
             os.replace(partial, self._path)
         except OSError:

@@ -32,8 +32,8 @@ from .model import MOST_TOLD, Group, Offer, Owners, offer_of, pod_name
 class Assigned:
     """What kubelet knows of a node's devices of NVIDIA.
 
-    :ivar devices: IDs of those that there are: UUIDs, unless the device plugin is told otherwise.
-    :ivar pods: IDs of those that each pod got, by the pod's UID; pods that have gone may be among them.
+    :ivar devices: IDs of all devices of the node. They are UUIDs, unless the device plugin is told otherwise.
+    :ivar pods: IDs of each pod's devices, by the pod's UID. Pods that have gone may be among them.
     """
 
     devices: frozenset[str]

@@ -159,7 +159,7 @@ def _tenant_rows(
             nodes_of[owner].append(row)
     holdings_of: dict[str, list[Holding]] = collections.defaultdict(list)
     for holding in holdings:
-        # Slices are of the pod's own tenant, whoever shares a GPU with it.
+        # Slices are of the pod's own tenant alone, also where other tenants share a GPU with it.
         for tenant in {*holding.parts, *([holding.tenant] if holding.others else [])}:
             holdings_of[tenant].append(holding)
     claims = collections.Counter(tenant for tenants in claimed.values() for tenant in tenants)
@@ -199,7 +199,7 @@ def drawn(gpus: t.Iterable[t.Mapping[str, float]]) -> str:
 
 
 def shown_holders(parts: t.Mapping[str, float]) -> str:
-    """Return who has a GPU, such as ``team-a 0.5, team-b 0.25``; the part of whoever has all of it is not named."""
+    """Return which tenants have a GPU, such as ``team-a 0.5, team-b 0.25``. A tenant that has all of it is named without a part."""
     whole = list(parts.values()) == [1.0]
     return (
         ", ".join(f"{tenant or 'no tenant'}{'' if whole else f' {part:g}'}" for tenant, part in sorted(parts.items())) or "free"
