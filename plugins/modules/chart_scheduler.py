@@ -44,11 +44,6 @@ options:
       - Values for the chart. Digests of them are shown, also in diffs.
     type: dict
     default: {}
-  helm_binary:
-    description:
-      - The helm program, of Helm 3 or Helm 4.
-    type: str
-    default: helm
   timeout:
     description:
       - Seconds for the whole change, waits included.
@@ -59,6 +54,7 @@ requirements:
 notes:
   - Helm uses O(kubeconfig) and O(context) of the authentication options only.
 extends_documentation_fragment:
+  - kubegpu.tenancy._helm_binary
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 seealso:

@@ -27,11 +27,6 @@ options:
     type: list
     elements: str
     default: []
-  helm_binary:
-    description:
-      - The helm program, of Helm 3 or Helm 4.
-    type: str
-    default: helm
   timeout:
     description:
       - Seconds for the whole change, however many schedulers are removed, waits included.
@@ -42,6 +37,7 @@ requirements:
 notes:
   - Helm uses O(kubeconfig) and O(context) of the authentication options only.
 extends_documentation_fragment:
+  - kubegpu.tenancy._helm_binary
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 seealso:

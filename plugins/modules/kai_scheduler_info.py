@@ -14,13 +14,8 @@ description:
   - Reports which release of KAI Scheduler a cluster has, whether all of its parts are available, what is known of that release,
     and the last results of M(kubegpu.tenancy.kai_probe).
 author: kubegpu.tenancy contributors (@kubegpu)
-options:
-  helm_binary:
-    description:
-      - Name or path of the C(helm) program.
-    type: str
-    default: helm
 extends_documentation_fragment:
+  - kubegpu.tenancy._helm_binary
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 attributes:

@@ -56,12 +56,8 @@ options:
     type: list
     elements: str
     default: []
-  helm_binary:
-    description:
-      - Name or path of the C(helm) program.
-    type: str
-    default: helm
 extends_documentation_fragment:
+  - kubegpu.tenancy._helm_binary
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 attributes:

@@ -45,12 +45,8 @@ options:
       - Name by which pods ask for KAI Scheduler. Other pods are left out.
     type: str
     default: kai-scheduler
-  helm_binary:
-    description:
-      - Name or path of the C(helm) program.
-    type: str
-    default: helm
 extends_documentation_fragment:
+  - kubegpu.tenancy._helm_binary
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 attributes:

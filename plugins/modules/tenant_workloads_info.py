@@ -44,12 +44,8 @@ options:
       - Seconds for what is read of each tenant, in all. The tenant decides how slowly its virtual cluster answers.
     type: int
     default: 60
-  helm_binary:
-    description:
-      - Name or path of the C(helm) program.
-    type: str
-    default: helm
 extends_documentation_fragment:
+  - kubegpu.tenancy._helm_binary
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 attributes:

@@ -136,11 +136,6 @@ options:
       - Path of a file on the host in which the module keeps what it is at, as JSON. By itself, it is one that is gone afterwards, and
         from which the controller shows every 15 seconds which tenant waits for what.
     type: path
-  helm_binary:
-    description:
-      - Name or path of the C(helm) program.
-    type: str
-    default: helm
   timeout:
     description:
       - Seconds for each change of a virtual cluster, its kubeconfig and a scheduler that is not KAI Scheduler, and for the wait for another
@@ -153,6 +148,7 @@ options:
     type: int
     default: 300
 extends_documentation_fragment:
+  - kubegpu.tenancy._helm_binary
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 notes:
