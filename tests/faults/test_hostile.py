@@ -487,7 +487,7 @@ def gateway(lab: Lab) -> str:
 
 
 def try_all(field: Field, attack: Attack, own: bool) -> list[str]:
-    """Let all attackers try an attack; return what is not true after it.
+    """Let all attackers try an attack, and run all of the operator's programs with it in place; return what is not true then.
 
     :arg own: whether something else may be said of the attackers themselves by now.
     """
@@ -501,12 +501,25 @@ def try_all(field: Field, attack: Attack, own: bool) -> list[str]:
     wrong = untrue(field.before, after, names, READS if own else 0)
     for name in names:
         wrong += miscounted(field.host, after, name) + ([] if own else forged(field.before, after, name))
+    return wrong + run_all(field)
+
+
+def run_all(field: Field) -> list[str]:
+    """Run what the operator's pipeline runs; return what is not true then."""
+    kubeconfig = field.lab.kubeconfigs / "tenants" / f"{VICTIM}.yml"
+    kubeconfig.unlink(missing_ok=True)
+    wrong = untrue(field.run_before, field.lab.run_all(), PROFILES, WORKS)
+    # Kubeconfigs are handed over all the same.
+    if not kubeconfig.exists():
+        wrong.append("site: the victim's kubeconfig was not handed over")
+    if field.host.get("v1", "ConfigMap", "precious", f"tenant-{VICTIM}") is None:
+        wrong.append("site: it removed what is no business of the attackers'")
     return wrong
 
 
 @pytest.mark.parametrize("group", [SYNCED, SERVED])
 def test_what_is_said_of_others_stays_true(field: Field, group: str) -> None:
-    """Attempts of one group stay, and the whole run follows with all of them."""
+    """Attempts of one group stay, each beside the ones before it."""
     wrong: dict[str, list[str]] = {}
     own = False
     for attack in groups()[group]:
@@ -515,18 +528,9 @@ def test_what_is_said_of_others_stays_true(field: Field, group: str) -> None:
         if found := [line for line in try_all(field, attack, own) if line not in known]:
             wrong[attack.attempt.__name__] = found
             print(json.dumps(found, indent=1), flush=True)
-    # Kubeconfigs are handed over all the same.
-    kubeconfig = field.lab.kubeconfigs / "tenants" / f"{VICTIM}.yml"
-    kubeconfig.unlink()
-    found = untrue(field.run_before, field.lab.run_all(), PROFILES, WORKS)
-    if not kubeconfig.exists():
-        found.append("site: the victim's kubeconfig was not handed over")
-    if field.host.get("v1", "ConfigMap", "precious", f"tenant-{VICTIM}") is None:
-        found.append("site: it removed what is no business of the attackers'")
-    print(json.dumps(found, indent=1), flush=True)
     for attacker in field.attackers:
         attacker.undo()
-    assert not wrong | ({"the run": found} if found else {}), json.dumps(wrong | {"the run": found}, indent=1)
+    assert not wrong, json.dumps(wrong, indent=1)
 
 
 def test_all_is_as_before_once_they_are_gone(field: Field) -> None:
@@ -544,9 +548,9 @@ def page(seen: dict[str, tuple[str, ...]]) -> str:
         # What a tenant can do to the operator's run
 
         Tried in the lab by the administrators of five tenants at once, with nothing but their kubeconfigs, beside one who does nothing. After each
-        attempt, `kubegpu.tenancy.info`, the inventory plugin and the GPU ledger, and with all of a group in place `site`, `drift` and `verify`,
-        say of everybody else what they said before, with the same exit status, and take at most {SLOWER} times as long and {GRACE} s, and where
-        tenants broke themselves {READS} s more to read them, and {WORKS} s to work on them.
+        attempt, `kubegpu.tenancy.info`, the inventory plugin, the GPU ledger, `site`, `drift` and `verify` say of everybody else what they said
+        before, with the same exit status. They take at most {SLOWER} times as long and {GRACE} s, and where tenants broke themselves {READS} s more
+        to read them and {WORKS} s more to work on them.
 
         `held`: it came where these programs read, and they told the truth. `stopped`: it did not come there. Made by
         `tests/faults/test_hostile.py`; what tenants can do to each other is in [attacks.md](attacks.md).
