@@ -14,8 +14,7 @@ from .._common.ownership import OWNED_LABELS, annotations_of, is_owned, labels_o
 from .._common.pods import is_ready
 from .._common.values import JsonObject
 from .._kai.status import is_kai_webhook
-from .._nodes.status import offered
-from .._probe.status import untolerated
+from .._nodes.status import offered, untolerated
 from . import facts
 
 # A tenant that nobody has named in a selector.

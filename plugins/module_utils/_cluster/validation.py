@@ -13,7 +13,7 @@ import typing as t
 from .._common.values import JsonObject, value_at
 from .._desired.facts import LOAD_BALANCER
 from .._desired.values import vcluster_values
-from .._probe.status import tolerates
+from .._nodes.status import tolerates
 from .._vcluster.values import backing_store, has_network_policies
 from . import facts
 

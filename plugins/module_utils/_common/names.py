@@ -43,6 +43,7 @@ QUEUE_KIND = "Queue"
 QUEUE_LABEL = "kai.scheduler/queue"
 # Where KAI puts the work of pods without that label.
 DEFAULT_QUEUE = "default-queue"
+TOPOLOGY = ("kai.scheduler/v1alpha1", "Topology")
 POD_GROUP = ("scheduling.run.ai/v2alpha2", "PodGroup")
 # Annotation of pods, written by the pod grouper (pkg/common/constants).
 POD_GROUP_NOTE = "pod-group-name"

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Judge pods of any workload: whether they are ready or have ended, what they hold, and why they do not run."""
+"""Judge pods of any workload: whether they are ready or have ended, what they hold, and why they do not run. Make those that run anywhere."""
 
 from __future__ import annotations
 
@@ -124,3 +124,29 @@ def pods_gone(kube: Kube, namespace: str, selector: str | None = None) -> tuple[
     """Probe for ``wait_for``: True once a namespace has no pod that matches the label selector, else their names."""
     names = [pod["metadata"]["name"] for pod in kube.list("v1", "Pod", namespace, selector)]
     return (None, f"{', '.join(names)} still there") if names else (True, "")
+
+
+def pod_spec(image: str, script: str, **container: t.Any) -> JsonObject:
+    """Return the spec of a pod with one container that runs a shell script; ``container`` overrides the container's fields."""
+    # Satisfies the pod security standard `restricted` and a quota, so that one probe serves every trust profile.
+    return {
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65534,
+            "runAsGroup": 65534,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "probe",
+                "image": image,
+                "command": ["/bin/sh", "-c", script],
+                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}},
+            }
+            | container
+        ],
+    }

@@ -26,6 +26,8 @@ Version = tuple[int, int, int]
 
 CHART = RELEASE_NAME = "kai-scheduler"
 CONFIG = ("kai.scheduler/v1", "Config", "kai-config")
+# Reason of a pod group that has to wait (pkg/apis/scheduling/v2alpha2/podgroup_types.go).
+OVER_LIMIT = "OverLimit"
 # The image that the operator takes for a part where the Config names none (pkg/apis/kai/v1), and the variables of its own environment with
 # the repository and the tag for images that have none (pkg/apis/kai/v1/common/image.go), from 0.9 on.
 PART_IMAGES = {

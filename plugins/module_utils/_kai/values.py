@@ -13,8 +13,8 @@ from .._common.documents import load_documents
 from .._common.errors import TenancyError
 from .._common.names import HELM_HOOK, KAI_NAMESPACE, RUNTIME_CLASS
 from .._common.ownership import OWNED_LABELS, annotations_of
+from .._common.pods import pod_spec
 from .._common.values import JsonObject, Values, deep_merge, value_at
-from .._probe.plan import pod_spec
 from .facts import CONFIG, CONFIG_PARTS, OPERATOR, PART_IMAGES, RENAMED, REPOSITORY_VARIABLE, TAG_VARIABLE, Release
 
 _TOPOLOGY_MIGRATION = "topologyMigration.enabled"

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Judge nodes and pods of a cluster: whose a node is, which GPUs it offers, and which GPUs a pod asks for and keeps from others. Pure."""
+"""Judge nodes and pods of a cluster: whose a node is, which GPUs it offers, which pods its taints keep away, and which GPUs a pod asks for and keeps from others. Pure."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from .._common.values import JsonObject
 
 # What names of NVIDIA's extended resources begin with.
 VENDOR = "nvidia.com/"
+# Of taints that keep pods away; PreferNoSchedule does not.
+_REPELLING = ("NoSchedule", "NoExecute")
 NONE, WHOLE = decimal.Decimal(0), decimal.Decimal(1)
 
 
@@ -119,3 +121,24 @@ def _memory_part(text: str, size: str) -> decimal.Decimal:
         return min(WHOLE * whole(text) / memory, WHOLE) if memory and text == text.strip() else NONE
     except ValueError:
         return NONE
+
+
+def untolerated(node: JsonObject, tolerations: t.Iterable[JsonObject]) -> list[str]:
+    """Return the taints of a node that keep pods with these tolerations away, as KEY=VALUE:EFFECT."""
+    tolerations = list(tolerations)
+    taints = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["effect"] in _REPELLING]
+    return [
+        f"{taint['key']}{'=' + taint['value'] if taint.get('value') else ''}:{taint['effect']}"
+        for taint in taints
+        if not any(tolerates(toleration, taint) for toleration in tolerations)
+    ]
+
+
+def tolerates(toleration: JsonObject, taint: JsonObject) -> bool:
+    """Tell whether a toleration matches a taint, as k8s.io/api core/v1 Toleration.ToleratesTaint does."""
+    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
+        return False
+    if toleration.get("key") and toleration["key"] != taint["key"]:
+        return False
+    operator = toleration.get("operator") or "Equal"
+    return operator == "Exists" or (operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or ""))

@@ -34,10 +34,9 @@ from .._common.pods import container_statuses, event_time, is_ready, pod_state
 from .._common.quantity import quantity
 from .._common.text import LONGEST_LINE, shown
 from .._common.values import JsonObject, moment
-from .._kai.facts import dotted, facts_of
+from .._kai.facts import OVER_LIMIT, dotted, facts_of
 from .._kai.status import is_error, log_cause, plain_lines
 from .._nodes.status import gpus_of, held, is_reservation
-from .._probe_kai.facts import OVER_LIMIT
 from .._queues.values import ancestors
 from . import asked, facts, node, workloads
 from .cluster import Answer, Cluster, Told, conditions_of, group_key, key_name, key_of, line, scheduler_of

@@ -7,38 +7,11 @@
 
 from __future__ import annotations
 
-import typing as t
-
+from .._common.pods import pod_spec
 from .._common.values import JsonObject
 
 # Of pods that need a shell, a web server and its client, but no GPU.
 IMAGE = "docker.io/library/busybox:1.37.0"
-
-
-def pod_spec(image: str, script: str, **container: t.Any) -> JsonObject:
-    """Return the spec of a pod with one container that runs a shell script; ``container`` overrides the container's fields."""
-    # Satisfies the pod security standard `restricted` and a quota, so that one probe serves every trust profile.
-    return {
-        "terminationGracePeriodSeconds": 1,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65534,
-            "runAsGroup": 65534,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [
-            {
-                "name": "probe",
-                "image": image,
-                "command": ["/bin/sh", "-c", script],
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"}},
-            }
-            | container
-        ],
-    }
 
 
 def page_spec(image: str, page: str, port: int) -> JsonObject:

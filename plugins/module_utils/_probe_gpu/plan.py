@@ -11,8 +11,8 @@ import dataclasses
 import typing as t
 
 from .._common.names import GPU_RESOURCE
+from .._common.pods import pod_spec
 from .._common.values import JsonObject
-from .._probe.plan import pod_spec
 
 NAME = "kubegpu-gpu-probe"
 IMAGE = "docker.io/library/debian:12.12-slim"

@@ -12,8 +12,8 @@ import re
 from .._common.names import GPU_RESOURCE, GPU_UUID
 from .._common.pods import pod_state, unscheduled
 from .._common.values import JsonObject
-from .._nodes.status import held, offered
-from .._probe.status import termination_message, untolerated
+from .._nodes.status import held, offered, untolerated
+from .._probe.status import termination_message
 
 _UUID = re.compile(GPU_UUID)
 

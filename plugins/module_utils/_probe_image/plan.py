@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from .._common.pods import pod_spec
 from .._common.values import JsonObject
-from .._probe.plan import pod_spec
 
 NAME = "kubegpu-image-probe"
 # The image that a pod is for.

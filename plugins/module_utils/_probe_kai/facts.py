@@ -25,8 +25,6 @@ FINGERPRINT_KEY, REPORT_KEY = "fingerprint", "report"
 
 # What KAI rounds the memory of a GPU down to, in MiB (pkg/scheduler/api/node_info/node_info.go).
 MEMORY_STEP = 100
-# Reason of a pod group that has to wait (pkg/apis/scheduling/v2alpha2/podgroup_types.go).
-OVER_LIMIT = "OverLimit"
 # The lowest class of KAI's chart, and a preemptible one.
 LOWEST_PRIORITY = "train"
 

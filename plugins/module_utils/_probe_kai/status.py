@@ -20,6 +20,7 @@ from .._common.ownership import annotations_of
 from .._common.pods import IMAGE_REASONS, container_statuses, event_time, is_ended, is_ready
 from .._common.quantity import quantity
 from .._common.values import JsonObject, stamped
+from .._kai.facts import OVER_LIMIT
 from .._kai.status import is_error, log_cause, plain_lines
 from .._nodes.status import gpu_groups, held
 from .facts import (
@@ -33,7 +34,6 @@ from .facts import (
     LOST_RESERVATION,
     NOT_TRIED,
     OOM_KILLED,
-    OVER_LIMIT,
     PASSED,
     REPORT_KEY,
 )

@@ -14,10 +14,10 @@ import dataclasses
 import typing as t
 
 from .._common.errors import TenancyError
-from .._common.pods import is_ready
+from .._common.pods import is_ready, pod_spec
 from .._common.values import JsonObject
-from .._probe.plan import IMAGE, page_spec, pod_spec
-from .._probe.status import untolerated
+from .._nodes.status import untolerated
+from .._probe.plan import IMAGE, page_spec
 
 NAME = "kubegpu-network-probe"
 # Seconds for the whole probe, and those of them that a policy gets to take effect.

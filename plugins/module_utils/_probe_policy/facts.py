@@ -22,7 +22,6 @@ LOW, HIGH = "train", "build-preemptible"
 # Annotation of a Job with how many of its pods have to start together (pkg/podgrouper/podgrouper/plugins/constants).
 LEAST_NOTE = "kai.scheduler/batch-min-member"
 
-TOPOLOGY = ("kai.scheduler/v1alpha1", "Topology")
 TOPOLOGY_NAME = "kubegpu-probe"
 HOSTNAME = "kubernetes.io/hostname"
 SHARD = ("kai.scheduler/v1", "SchedulingShard")

@@ -12,7 +12,7 @@ import functools
 import typing as t
 
 from .._common.errors import TenancyError
-from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
+from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, TOPOLOGY
 from .._common.ownership import is_owned
 from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for, when_webhook_answers
@@ -25,7 +25,7 @@ from .._probe_kai.facts import FAILED, NOT_TRIED, PASSED
 from .._probe_kai.plan import Settings, result
 from .._queues.validation import parse
 from .._queues.values import manifest
-from .facts import CHECKS, FIRST, HOLD, PARENT, SECOND, SHARD, TOPOLOGY, TOPOLOGY_NAME
+from .facts import CHECKS, FIRST, HOLD, PARENT, SECOND, SHARD, TOPOLOGY_NAME
 from .plan import Room, Scenario, Step, room, scenario
 from .status import difference
 

@@ -15,8 +15,9 @@ import dataclasses
 import typing as t
 
 from .._common.ownership import OWNED_LABELS
+from .._common.pods import pod_spec
 from .._common.values import JsonObject
-from .._probe.plan import IMAGE, pod_spec
+from .._probe.plan import IMAGE
 
 NAME = "kubegpu-services-probe"
 EGRESS, INGRESS = "egress", "ingress"

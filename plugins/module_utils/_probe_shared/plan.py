@@ -12,9 +12,9 @@ import typing as t
 
 from .._admission.facts import VISIBLE_DEVICES
 from .._common.names import FRACTION_NOTE, QUEUE_LABEL
+from .._common.pods import pod_spec
 from .._common.quantity import quantity
 from .._common.values import JsonObject
-from .._probe.plan import pod_spec
 from .._probe_kai.plan import STAY, Capacity, Settings, allocated, free_gpus, make_pod
 from .._queues.values import from_live
 from .._vcluster.facts import GPU_QUOTA

@@ -10,8 +10,9 @@ from __future__ import annotations
 import dataclasses
 
 from .._common.names import QUEUE_LABEL
+from .._common.pods import pod_spec
 from .._common.values import JsonObject
-from .._probe.plan import IMAGE, page_spec, pod_spec
+from .._probe.plan import IMAGE, page_spec
 
 NAME = "kubegpu-web-probe"
 SCHEDULER = "default-scheduler"

@@ -25,6 +25,7 @@ from .._common.names import (
     QUEUE_API_VERSION,
     QUEUE_KIND,
     RESERVATION_APP,
+    TOPOLOGY,
 )
 from .._common.ownership import MANAGER, annotations_of, is_owned, labels_of
 from .._common.parallel import concurrently
@@ -34,7 +35,6 @@ from .._common.values import JsonObject, utc_now
 from .._common.wait import wait_for
 from .._kai.status import is_error, plain_lines, without_names
 from .._probe.lifecycle import empty_namespace
-from .._probe_policy.facts import TOPOLOGY
 from .._queues.facts import DEFAULT_QUEUES
 from .._queues.validation import parse as parse_queues
 from . import plan

@@ -27,10 +27,10 @@ from .._common.names import (
     QUEUE_LABEL,
     RESERVATION_APP,
     RESERVED_GPU_NOTE,
+    TOPOLOGY,
 )
 from .._common.ownership import OWNED_LABELS
 from .._common.values import JsonObject
-from .._probe_policy.facts import TOPOLOGY
 from .facts import KWOK_NAMESPACE, NAMESPACE, POD_LABEL, RUNS_NOTE, SIMULATED, WORKLOAD_LABEL
 from .model import Trace, Workload
 

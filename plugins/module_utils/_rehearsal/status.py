@@ -22,8 +22,7 @@ from .._common.pods import ENDED, unscheduled
 from .._common.quantity import plain
 from .._common.values import JsonObject
 from .._kai.status import scheduling_reasons
-from .._nodes.status import gpu_groups, gpus_of, offered, part_of_gpu
-from .._probe.status import untolerated
+from .._nodes.status import gpu_groups, gpus_of, offered, part_of_gpu, untolerated
 from .._queues.values import Queue, ancestors, leaves
 from .facts import EXPLAINED, GRACE, KEPT, ONE_OWNER, PLACEMENT, POD_LABEL, RESERVED, WHOLE_GROUPS, WITHIN_LIMITS, WORKLOAD_LABEL
 from .model import Trace

@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of why a pod does not run."""
+"""Tests of why a pod does not run, and of those that run anywhere."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods impor
     is_ready,
     pod_problem,
     pod_problems,
+    pod_spec,
     pod_state,
     pods_gone,
 )
@@ -102,3 +103,10 @@ def test_what_a_pod_holds_is_no_more_than_kubernetes_counts():
     assert held_by(spec, "cpu") == 7 * 2**60
     with pytest.raises(ValueError, match="2\\^63"):
         held_by({"containers": spec["containers"] * 2}, "cpu")
+
+
+def test_pods_are_restricted():
+    spec = pod_spec("busybox", "true", name="other")
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["containers"][0]["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert spec["containers"][0]["name"] == "other"

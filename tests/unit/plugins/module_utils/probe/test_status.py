@@ -10,30 +10,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.status impo
     concluded,
     record,
     termination_message,
-    untolerated,
 )
-
-DEDICATED = {"key": "team", "value": "ml", "effect": "NoSchedule"}
-EVICTING = {"key": "broken", "effect": "NoExecute"}
-
-
-@pytest.mark.parametrize(
-    ("tolerations", "left"),
-    [
-        ([], ["team=ml:NoSchedule", "broken:NoExecute"]),
-        ([{"operator": "Exists"}], []),
-        ([{"operator": "Exists", "effect": "NoSchedule"}], ["broken:NoExecute"]),
-        ([{"key": "team", "operator": "Exists"}], ["broken:NoExecute"]),
-        ([{"key": "team", "value": "ml"}, {"key": "broken"}], []),
-        ([{"key": "team", "operator": "Equal", "value": "web"}, {"key": "broken", "value": ""}], ["team=ml:NoSchedule"]),
-        ([{"key": "team", "operator": "Gt", "value": "ml"}, {"key": "broken"}], ["team=ml:NoSchedule"]),
-        ([{"key": "team", "value": "ml", "effect": "NoExecute"}, {"key": "broken"}], ["team=ml:NoSchedule"]),
-    ],
-)
-def test_taints_that_keep_pods_away(tolerations, left):
-    taints = [DEDICATED, EVICTING, {"key": "busy", "effect": "PreferNoSchedule"}]
-    assert untolerated({"spec": {"taints": taints}}, tolerations) == left
-    assert untolerated({"spec": {}}, tolerations) == []
 
 
 def test_the_message_of_a_container_that_ended():

@@ -10,7 +10,7 @@ import json
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import TOPOLOGY
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import TOPOLOGY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
     KWOK_NAMESPACE,
