@@ -72,6 +72,13 @@ class Run:
         self.steps: list[Result] = []
         self.warnings: list[str] = []
 
+    def fill_in(self, defaults: Params) -> None:
+        """Give options that are None their defaults; with that of ``timeout``, the run gets its deadline, counted from now."""
+        missing = {name: value for name, value in defaults.items() if self.params.get(name) is None}
+        self.params = {**self.params, **missing}
+        if "timeout" in missing:
+            self.deadline = Deadline(missing["timeout"], self.deadline.clock, self.deadline.sleep)
+
     @property
     def kube(self) -> Kube:
         return _given(self._kube, "the API server")

@@ -12,7 +12,7 @@ from .._common.variables import KAI
 from .._probe.status import record
 from .._tenant.facts import CHECKS, NETWORK, POLICIES, RECORDED, SHARED
 from .._tenant.status import results
-from . import kai_policy_probe, kai_probe, shared_scheduler_probe, tenant_network_probe, tenant_record, web_probe
+from . import kai_policy_probe, kai_probe, probe, shared_scheduler_probe, tenant_network_probe, tenant_record
 from .work import Work
 
 # What every KAI Scheduler of a tenant is checked for.
@@ -37,7 +37,7 @@ def _checks(work: Work) -> None:
         placed_by = "" if scheduler is None else scheduler.name
         name = KAI_SCHEDULER_NAME if placed_by == KAI else placed_by
         title = "Verify that a web page is served, by pods that the tenant's scheduler places"
-        work.do(CHECKS, title, web_probe, inside=True, image=image, queues=queues, scheduler_name=name or None)
+        work.do(CHECKS, title, probe, inside=True, kind="web", image=image, queues=queues, scheduler_name=name or None)
         return
     checks = [*_KAI_CHECKS, *(["fraction"] if own.gpu_sharing else [])]
     checks += ["burst"] if own.gpu_sharing and _RACE not in own.accept_hazards else []

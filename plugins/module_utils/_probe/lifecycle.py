@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Have a namespace of its own for a probe, and remove it."""
+"""The life of a probe: the namespace of its own, and the wait for its verdicts."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from .._common.errors import TenancyError
 from .._common.ownership import MANAGER, OWNED_LABELS, is_owned
 from .._common.parallel import concurrently
 from .._common.wait import Deadline, wait_for
+from .status import Verdict
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
 
 PODS = (("v1", "Pod"),)
 
+# Seconds between two looks at what a probe waits for.
+INTERVAL = 0.5
 # Seconds that the clean-up has at least, when a probe's own time is over.
 CLEAN_UP = 30
 
@@ -88,3 +91,17 @@ def _remove(kube: Kube, name: str, deadline: Deadline, kinds: t.Iterable[tuple[s
 
 def _gone(kube: Kube, name: str) -> tuple[bool | None, str]:
     return (None, "it still exists") if kube.get("v1", "Namespace", name) else (True, "")
+
+
+def await_verdict(what: str, judge: t.Callable[[], Verdict], deadline: Deadline) -> tuple[str, str]:
+    """Return the verdict on one check and its reason, once there is one.
+
+    :arg what: what is awaited, as in ``wait_for``.
+    :raises WaitTimeout: when time is up.
+    """
+
+    def judged() -> tuple[tuple[str, str] | None, str]:
+        verdict, reason = judge()
+        return ((verdict, reason) if verdict else None), reason
+
+    return wait_for(what, judged, deadline, INTERVAL)

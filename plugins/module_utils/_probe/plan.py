@@ -3,15 +3,49 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Pods that every trust profile accepts."""
+"""Pods of probes, which every trust profile accepts."""
 
 from __future__ import annotations
 
+import dataclasses
+import typing as t
+
+from .._common.names import GPU_RESOURCE
 from .._common.pods import pod_spec
 from .._common.values import JsonObject
 
 # Of pods that need a shell, a web server and its client, but no GPU.
 IMAGE = "docker.io/library/busybox:1.37.0"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How a probe's pods are made: the options of module probe with these names."""
+
+    namespace: str
+    image: str = IMAGE
+    tolerations: tuple[JsonObject, ...] = ()
+    scheduler_name: str = ""
+    gpu_resource: str = GPU_RESOURCE
+    runtime_class: str = ""
+    node_selector: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, params: t.Mapping[str, t.Any]) -> Settings:
+        """Make them from a module's options, some of which not every kind of probe takes."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        given = {name: params[name] for name in names if params.get(name) is not None}
+        return cls(**(given | {"tolerations": tuple(given.get("tolerations", ()))}))
+
+
+def pod(settings: Settings, spec: JsonObject, **metadata: t.Any) -> JsonObject:
+    """Return a pod of a probe; ``metadata`` has its name, and overrides its namespace."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"namespace": settings.namespace} | metadata,
+        "spec": spec | {"tolerations": list(settings.tolerations)},
+    }
 
 
 def page_spec(image: str, page: str, port: int) -> JsonObject:

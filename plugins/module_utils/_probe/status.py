@@ -7,8 +7,14 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from .._common.errors import TenancyError
 from .._common.values import JsonObject
+from .facts import FAILED, NOT_TRIED
+
+# A verdict and its reason; without a verdict, what was observed so far.
+Verdict: t.TypeAlias = "tuple[str | None, str]"
 
 
 def record(name: str, verdict: str, reason: str, seconds: float = 0.0) -> JsonObject:
@@ -19,14 +25,19 @@ def record(name: str, verdict: str, reason: str, seconds: float = 0.0) -> JsonOb
     return {"name": name, "verdict": verdict, "reason": reason, "seconds": round(seconds, 1)}
 
 
+def untried(names: t.Iterable[str], reason: str = "check mode") -> list[JsonObject]:
+    """Return the records of checks that are not tried."""
+    return [record(name, NOT_TRIED, reason) for name in names]
+
+
 def concluded(results: list[JsonObject], seconds: float) -> JsonObject:
-    """Return a probe module's result.
+    """Return a probe's result.
 
     :arg results: of the checks: name, verdict and reason.
     :arg seconds: that the probe took.
     :raises TenancyError: when a check failed, with all ``results``.
     """
-    failed = [f"{check['name']}: {check['reason']}" for check in results if check["verdict"] == "failed"]
+    failed = [f"{check['name']}: {check['reason']}" for check in results if check["verdict"] == FAILED]
     if failed:
         raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {'; '.join(failed)}", results=results)
     return {"changed": False, "results": results, "seconds": seconds}

@@ -42,7 +42,7 @@ PARTS = (
     "rehearsal_gate",
     "tenant_nodes",
 )
-PROBES = ("kai_probe", "kai_policy_probe", "web_probe", "shared_scheduler_probe", "tenant_network_probe", "tenant_record")
+PROBES = ("kai_probe", "kai_policy_probe", "shared_scheduler_probe", "tenant_network_probe", "probe", "tenant_record")
 DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | {
     "kubeconfigs": "/k",
     "kubeconfig": None,
@@ -52,7 +52,7 @@ DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC
 class Parts:
     """What takes the place of the parts, of which each is tested by itself: notes how it was called, and answers as it is told.
 
-    :ivar calls: name of the part, kubeconfig, and the options that were given.
+    :ivar calls: name of the part, or the kind of a probe, kubeconfig, and the options that were given.
     """
 
     def __init__(self, monkeypatch) -> None:
@@ -70,8 +70,9 @@ class Parts:
 
     def _part(self, name):
         def reconcile(run):
-            self.calls.append((name, self._running.kubeconfig, run.params))
-            answer = self.answers.get(name, {})
+            called = run.params.get("kind", name)
+            self.calls.append((called, self._running.kubeconfig, run.params))
+            answer = self.answers.get(called, {})
             if isinstance(answer, Exception):
                 raise answer
             return {"changed": False, "diff": {"before": {}, "after": {}}} | answer
@@ -236,20 +237,20 @@ def test_what_was_accepted_need_not_be_found_out(parts):
 @pytest.mark.parametrize(
     ("tenant", "shared", "scheduler_name", "checks"),
     [
-        (WEB, {}, "default-scheduler", None),
+        (WEB, {}, None, None),
         (OTHER, {}, "volcano", None),
         (SHARING, {"gpu_sharing": True}, "kai-scheduler", ["queue", "devices", "gpu", "fraction"]),
         (SHARING, {"gpu_sharing": False}, "kai-scheduler", ["queue", "devices", "gpu"]),
-        (WEB | {"gpu_nodes": {"names": ["n"], "shared_gpus": 1}}, {}, "default-scheduler", ["devices"]),
+        (WEB | {"gpu_nodes": {"names": ["n"], "shared_gpus": 1}}, {}, None, ["devices"]),
     ],
 )
 def test_a_tenant_without_its_own_kai_scheduler_is_checked_by_a_page_and_by_what_it_shares(
     parts, tenant, shared, scheduler_name, checks
 ):
-    parts.answers |= {"web_probe": PASSED, "shared_scheduler_probe": PASSED}
+    parts.answers |= {"web": PASSED, "shared_scheduler_probe": PASSED}
     parts.verify(tenant, shared_scheduler=shared)
-    assert parts.names == ["web_probe", *(["shared_scheduler_probe"] if checks else []), "tenant_record"]
-    assert parts.options("web_probe")["scheduler_name"] == scheduler_name
+    assert parts.names == ["web", *(["shared_scheduler_probe"] if checks else []), "tenant_record"]
+    assert parts.options("web")["scheduler_name"] == scheduler_name
     if checks:
         assert parts.options("shared_scheduler_probe")["checks"] == checks
         assert parts.options("tenant_record")["results"] == PASSED["results"] * 2
@@ -258,22 +259,22 @@ def test_a_tenant_without_its_own_kai_scheduler_is_checked_by_a_page_and_by_what
 def test_services_that_its_network_lets_through_are_reached(parts):
     service = {"name": "registry", "namespace": "r", "ports": [443]}
     parts.verify(WEB | {"network": {"egress": [service]}})
-    assert parts.names == ["web_probe", "tenant_network_probe"]
+    assert parts.names == ["web", "tenant_network_probe"]
 
 
 def test_a_check_that_failed_ends_the_verification_and_is_recorded(parts):
     failed = {"results": [{"name": "page", "verdict": "failed"}]}
-    parts.answers["web_probe"] = TenancyError("1 of 1 checks failed.", **failed)
+    parts.answers["web"] = TenancyError("1 of 1 checks failed.", **failed)
     report = parts.verify(SHARING)
     assert report.failure == (
         "Verify that a web page is served, by pods that the tenant's scheduler places: 1 of 1 checks failed."
     )
-    assert parts.names == ["web_probe", "tenant_record"]
+    assert parts.names == ["web", "tenant_record"]
     assert parts.options("tenant_record")["results"] == failed["results"]
 
 
 def test_a_later_probe_that_died_is_recorded_as_failed(parts):
-    parts.answers |= {"web_probe": PASSED, "shared_scheduler_probe": TenancyError("The API server cannot be reached.")}
+    parts.answers |= {"web": PASSED, "shared_scheduler_probe": TenancyError("The API server cannot be reached.")}
     parts.verify(SHARING)
     died = {
         "name": "checks of what is shared",
@@ -285,9 +286,9 @@ def test_a_later_probe_that_died_is_recorded_as_failed(parts):
 
 
 def test_a_probe_that_died_leaves_the_record_before(parts):
-    parts.answers["web_probe"] = TenancyError("The API server cannot be reached.")
+    parts.answers["web"] = TenancyError("The API server cannot be reached.")
     parts.verify(WEB)
-    assert parts.names == ["web_probe"]
+    assert parts.names == ["web"]
 
 
 # --- several tenants ---------------------------------------------------------------------------------------------
@@ -328,7 +329,7 @@ def test_of_one_that_goes_the_name_is_enough(parts):
 def test_each_tenant_gets_what_is_due_for_it(parts):
     due = {"ml": ["verify"], "web": ["change"]}
     module.reconcile(Whole(parts, tenants=[ML, WEB, OTHER], due=due, work=["verify"]))
-    assert sorted(parts.names) == ["kai_probe", "web_probe"]
+    assert sorted(parts.names) == ["kai_probe", "web"]
 
 
 def test_what_was_not_changed_as_wanted_is_not_recorded_as_that(parts):
@@ -370,4 +371,4 @@ def test_one_that_is_paused_or_failed_is_not_verified(parts):
     parts.answers["vcluster"] = TenancyError("No.")
     with pytest.raises(TenancyError):
         module.reconcile(Whole(parts, tenants=[WEB]))
-    assert "web_probe" not in parts.names
+    assert "web" not in parts.names

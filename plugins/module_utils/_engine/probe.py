@@ -1,0 +1,64 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Check by pods what a cluster does, or what a tenant gets of it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._common.errors import refuse
+from .._common.run import Params, Result, Run
+from .._probe import web
+from .._probe.plan import IMAGE
+
+# The probe of each kind.
+KINDS: dict[str, t.Callable[[Run], Result]] = {
+    "web": web.probe,
+}
+
+_PODS: Params = {"image": IMAGE, "tolerations": []}
+# Options of each kind, with their defaults; None where it has to be given.
+OPTIONS: dict[str, Params] = {
+    "web": {
+        **_PODS,
+        "namespace": web.NAME,
+        "timeout": 90,
+        "scheduler_name": web.DEFAULT_SCHEDULER,
+        "queues": [],
+    },
+}
+
+# The defaults are those of OPTIONS.
+ARGUMENT_SPEC: dict[str, t.Any] = {
+    "kind": {"type": "str", "choices": list(KINDS), "required": True},
+    "namespace": {"type": "str"},
+    "image": {"type": "str"},
+    "tolerations": {"type": "list", "elements": "dict"},
+    "scheduler_name": {"type": "str"},
+    "queues": {"type": "list", "elements": "dict"},
+    "timeout": {"type": "int"},
+}
+
+
+def reconcile(run: Run) -> Result:
+    """Run the probe of a kind.
+
+    :raises TenancyError: when a check failed, with all ``results``; for options that the kind does not take, or lacks.
+    """
+    kind: str = run.params["kind"]
+    refuse(_problems(kind, run.params))
+    run.fill_in(OPTIONS[kind])
+    return KINDS[kind](run)
+
+
+def _problems(kind: str, params: Params) -> t.Iterator[str]:
+    for option in ARGUMENT_SPEC.keys() - {"kind"}:
+        given, taken = params.get(option) is not None, option in OPTIONS[kind]
+        if given and not taken:
+            others = ", ".join(other for other, options in OPTIONS.items() if option in options)
+            yield f"{option}: a probe of kind {kind} does not take it, but one of kind {others} does."
+        elif taken and not given and OPTIONS[kind][option] is None:
+            yield f"{option}: a probe of kind {kind} needs it."

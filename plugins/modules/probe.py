@@ -1,0 +1,129 @@
+#!/usr/bin/python
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module kubegpu.tenancy.probe."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: probe
+short_description: Check by pods what a cluster does, or what a tenant gets of it
+version_added: 0.1.0
+author: kubegpu.tenancy contributors (@kubegpu)
+description:
+  - Runs pods in a namespace of their own, judges what happens to them, and removes them with the namespace, also after a failure. What a probe
+    that was killed left is removed by the next one.
+  - Fails when a check fails.
+options:
+  kind:
+    description:
+      - What is checked.
+      - V(web) serves a web page with a random text by a Deployment, and fetches it from another pod through its Service's DNS name. What it
+        shows to work are scheduling, image pulls, the cluster's DNS and its Services.
+      - An option that a kind does not take is refused.
+    type: str
+    choices: [web]
+    required: true
+  namespace:
+    description:
+      - Namespace of the pods. It is made for the probe, and emptied and deleted in any case.
+      - One that exists is refused, unless an earlier probe left it.
+      - By default V(kubegpu-web-probe) for the kind V(web).
+    type: str
+  image:
+    description:
+      - Image of the pods, by default V(docker.io/library/busybox:1.37.0).
+      - The kind V(web) needs C(sh), C(httpd) and C(wget) as busybox has them.
+    type: str
+  tolerations:
+    description:
+      - Tolerations of the pods, by default none.
+    type: list
+    elements: dict
+  scheduler_name:
+    description:
+      - The scheduler that has to place the pods, as pods name it. By default V(default-scheduler) for the kind V(web).
+    type: str
+  queues:
+    description:
+      - Tree of queues of KAI Scheduler, as M(kubegpu.tenancy.kai_queues) takes it.
+      - The pods of the kind V(web) are submitted to its first leaf.
+    type: list
+    elements: dict
+  timeout:
+    description:
+      - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
+      - By default 90 for the kind V(web).
+    type: int
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._attributes
+attributes:
+  check_mode:
+    details: Nothing is run in check mode. All checks are returned as not tried.
+  diff_mode:
+    support: none
+  idempotent:
+    details: Nothing that counts as a change is left in the cluster.
+"""
+
+EXAMPLES = r"""
+- name: See a web page served in the tenant's cluster
+  kubegpu.tenancy.probe:
+    kind: web
+    kubeconfig: /etc/kubegpu/dc1/web.yml
+
+- name: See one served by pods that the host cluster's KAI Scheduler places
+  kubegpu.tenancy.probe:
+    kind: web
+    kubeconfig: /etc/kubegpu/dc1/team-vision.yml
+    scheduler_name: kai-scheduler
+    queues: [{name: vision, children: [{name: training}]}]
+"""
+
+RETURN = r"""
+results:
+  description: One record for each check.
+  returned: success, and when a check failed
+  type: list
+  elements: dict
+  contains:
+    name:
+      description:
+        - The check.
+        - Of the kind V(web), V(page) is the web page through its Service, V(scheduler) the scheduler of the pods.
+      type: str
+      returned: always
+    verdict:
+      description: V(passed), V(failed) or V(not_tried).
+      type: str
+      returned: always
+    reason:
+      description: What was seen, or what the check needs.
+      type: str
+      returned: always
+    seconds:
+      description: Seconds until the verdict.
+      type: float
+      returned: always
+  sample:
+    - {name: page, verdict: passed, reason: fetched through Service kubegpu-web-probe, seconds: 3.9}
+    - {name: scheduler, verdict: passed, reason: default-scheduler, seconds: 3.9}
+seconds:
+  description: How long everything took, the removal of the pods included.
+  returned: success
+  type: float
+  sample: 7.4
+"""
+
+from ..module_utils._engine.probe import ARGUMENT_SPEC, reconcile
+from ..module_utils._kernel.module import run_module
+
+
+def main() -> None:
+    run_module(reconcile, ARGUMENT_SPEC)
+
+
+if __name__ == "__main__":
+    main()

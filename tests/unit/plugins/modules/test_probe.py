@@ -1,0 +1,32 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What all kinds of probes have in common; each is tested beside its code, in module_utils/probe."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.probe import KINDS, OPTIONS
+from ansible_collections.kubegpu.tenancy.plugins.modules import probe
+
+DOCUMENTED = yaml.safe_load(probe.DOCUMENTATION)["options"]
+
+
+def lines(option):
+    return " ".join(DOCUMENTED[option]["description"])
+
+
+def test_every_kind_is_described_and_shown():
+    assert set(KINDS) == set(OPTIONS) == set(DOCUMENTED["kind"]["choices"])
+    assert {
+        task["kubegpu.tenancy.probe"]["kind"] for task in yaml.safe_load(probe.EXAMPLES) if "kubegpu.tenancy.probe" in task
+    } == set(KINDS)
+    assert [kind for kind in KINDS if f"V({kind})" not in lines("kind")] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_defaults_are_documented(kind):
+    assert OPTIONS[kind].keys() <= probe.ARGUMENT_SPEC.keys() == DOCUMENTED.keys()
+    told = [str(OPTIONS[kind][option]) in lines(option) for option in ("namespace", "timeout")]
+    assert told == [True, True]
