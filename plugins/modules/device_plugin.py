@@ -107,7 +107,7 @@ options:
     type: int
     default: 180
 seealso:
-  - module: kubegpu.tenancy.gpu_probe
+  - module: kubegpu.tenancy.probe
 """
 
 EXAMPLES = r"""

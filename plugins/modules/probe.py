@@ -21,24 +21,29 @@ options:
       - What is checked.
       - V(web) serves a web page with a random text by a Deployment, and fetches it from another pod through its Service's DNS name. What it
         shows to work are scheduling, image pulls, the cluster's DNS and its Services.
+      - V(gpu) starts a pod on each node that offers C(nvidia.com/gpu), all at once. Each asks for one GPU, lists what it sees with
+        C(nvidia-smi -L), and ends. It has to see exactly one, and one of its node's where those are known. A node without a free GPU is not
+        tried. What runs is not disturbed, but for some seconds the probe has a GPU of each node.
       - An option that a kind does not take is refused.
     type: str
-    choices: [web]
+    choices: [web, gpu]
     required: true
   namespace:
     description:
       - Namespace of the pods. It is made for the probe, and emptied and deleted in any case.
       - One that exists is refused, unless an earlier probe left it.
-      - By default V(kubegpu-web-probe) for the kind V(web).
+      - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu).
     type: str
   image:
     description:
-      - Image of the pods, by default V(docker.io/library/busybox:1.37.0).
+      - Image of the pods, by default V(docker.io/library/busybox:1.37.0), but V(docker.io/library/debian:12.12-slim) for the kind V(gpu).
       - The kind V(web) needs C(sh), C(httpd) and C(wget) as busybox has them.
+      - The kind V(gpu) needs a shell and the GNU C library. C(nvidia-smi) comes with the node's driver.
     type: str
   tolerations:
     description:
-      - Tolerations of the pods, by default none.
+      - Tolerations of the pods, by default none. Those of the kind V(gpu) tolerate everything by default, because nodes with GPUs are
+        usually tainted. A node with a taint that they do not tolerate is not tried.
     type: list
     elements: dict
   scheduler_name:
@@ -51,10 +56,19 @@ options:
       - The pods of the kind V(web) are submitted to its first leaf.
     type: list
     elements: dict
+  expected_gpus:
+    description:
+      - For the kind V(gpu), the GPUs of a node by its name, as the list of their UUIDs. A number, as M(kubegpu.tenancy.device_plugin) takes it,
+        is not compared here. By default no node's are known.
+    type: dict
+  runtime_class:
+    description:
+      - For the kind V(gpu), RuntimeClass of the pods, by default V(nvidia). Empty for none, where NVIDIA's runtime is the nodes' default.
+    type: str
   timeout:
     description:
       - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
-      - By default 90 for the kind V(web).
+      - By default 90 for the kind V(web), 120 for V(gpu).
     type: int
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -80,6 +94,13 @@ EXAMPLES = r"""
     kubeconfig: /etc/kubegpu/dc1/team-vision.yml
     scheduler_name: kai-scheduler
     queues: [{name: vision, children: [{name: training}]}]
+
+- name: See that pods get GPUs, and those of their node
+  kubegpu.tenancy.probe:
+    kind: gpu
+    kubeconfig: /etc/kubegpu/dc1/cluster.yml
+    expected_gpus:
+      kubegpu-worker: [GPU-7a3c2d0e-6a5f-4d53-9a3e-2a4f7d6f8f10]
 """
 
 RETURN = r"""
@@ -93,6 +114,7 @@ results:
       description:
         - The check.
         - Of the kind V(web), V(page) is the web page through its Service, V(scheduler) the scheduler of the pods.
+        - Of the kind V(gpu), the node. The reason is the GPU's UUID where it passed.
       type: str
       returned: always
     verdict:
@@ -110,6 +132,7 @@ results:
   sample:
     - {name: page, verdict: passed, reason: fetched through Service kubegpu-web-probe, seconds: 3.9}
     - {name: scheduler, verdict: passed, reason: default-scheduler, seconds: 3.9}
+    - {name: kubegpu-worker2, verdict: not_tried, reason: all of its 4 GPUs are in use, seconds: 0.1}
 seconds:
   description: How long everything took, the removal of the pods included.
   returned: success

@@ -10,13 +10,15 @@ from __future__ import annotations
 import typing as t
 
 from .._common.errors import refuse
+from .._common.names import RUNTIME_CLASS
 from .._common.run import Params, Result, Run
-from .._probe import web
+from .._probe import gpu, web
 from .._probe.plan import IMAGE
 
 # The probe of each kind.
 KINDS: dict[str, t.Callable[[Run], Result]] = {
     "web": web.probe,
+    "gpu": gpu.probe,
 }
 
 _PODS: Params = {"image": IMAGE, "tolerations": []}
@@ -29,6 +31,14 @@ OPTIONS: dict[str, Params] = {
         "scheduler_name": web.DEFAULT_SCHEDULER,
         "queues": [],
     },
+    "gpu": {
+        "namespace": gpu.NAME,
+        "timeout": 120,
+        "image": gpu.IMAGE,
+        "tolerations": [{"operator": "Exists"}],
+        "expected_gpus": {},
+        "runtime_class": RUNTIME_CLASS,
+    },
 }
 
 # The defaults are those of OPTIONS.
@@ -39,6 +49,8 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "tolerations": {"type": "list", "elements": "dict"},
     "scheduler_name": {"type": "str"},
     "queues": {"type": "list", "elements": "dict"},
+    "expected_gpus": {"type": "dict"},
+    "runtime_class": {"type": "str"},
     "timeout": {"type": "int"},
 }
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import TenancyError, WaitTimeout
 from .._common.ownership import MANAGER, OWNED_LABELS, is_owned
 from .._common.parallel import concurrently
+from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
-from .status import Verdict
+from .facts import FAILED
+from .status import Verdict, record
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
@@ -105,3 +107,31 @@ def await_verdict(what: str, judge: t.Callable[[], Verdict], deadline: Deadline)
         return ((verdict, reason) if verdict else None), reason
 
     return wait_for(what, judged, deadline, INTERVAL)
+
+
+def await_verdicts(
+    what: str, names: t.Sequence[str], look: t.Callable[[], t.Callable[[str], Verdict]], deadline: Deadline, late: str = ""
+) -> list[JsonObject]:
+    """Return the records of several checks that run at once, each as soon as there is a verdict on it.
+
+    :arg what: what is awaited, as in ``wait_for``.
+    :arg look: reads the cluster, and returns what judges a check by its name.
+    :arg late: why a check without a verdict failed when time is up; empty for what was seen last.
+    """
+    records: dict[str, JsonObject] = {}
+
+    def judged() -> tuple[bool | None, str]:
+        judge, awaited = look(), []
+        for name in [name for name in names if name not in records]:
+            verdict, reason = judge(name)
+            if verdict:
+                records[name] = record(name, verdict, reason, deadline.elapsed())
+            else:
+                awaited.append(f"{name}: {reason}")
+        return (None, "; ".join(awaited)) if awaited else (True, "")
+
+    try:
+        wait_for(what, judged, deadline, INTERVAL)
+    except WaitTimeout as exc:
+        late = late or exc.message
+    return [records.get(name) or record(name, FAILED, late, deadline.elapsed()) for name in names]

@@ -48,6 +48,12 @@ def pod(settings: Settings, spec: JsonObject, **metadata: t.Any) -> JsonObject:
     }
 
 
+def on_node(name: str) -> JsonObject:
+    """Return the affinity of a pod that runs on a node. Unlike its nodeName, it leaves the pod to the scheduler, which counts what it takes."""
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
 def page_spec(image: str, page: str, port: int) -> JsonObject:
     """Return the spec of a pod that serves a page and is ready when it does."""
     return pod_spec(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Refused
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.probe import KINDS, OPTIONS
 from ansible_collections.kubegpu.tenancy.plugins.modules import probe
 
@@ -30,3 +32,12 @@ def test_defaults_are_documented(kind):
     assert OPTIONS[kind].keys() <= probe.ARGUMENT_SPEC.keys() == DOCUMENTED.keys()
     told = [str(OPTIONS[kind][option]) in lines(option) for option in ("namespace", "timeout")]
     assert told == [True, True]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_options_of_other_kinds_are_refused_and_those_that_are_needed_are_asked_for(kind):
+    every = dict.fromkeys(probe.ARGUMENT_SPEC, "x")
+    with pytest.raises(Refused) as caught:
+        probe.reconcile(Run(every | {"kind": kind}))
+    refused = {problem.partition(":")[0] for problem in caught.value.problems}
+    assert refused == probe.ARGUMENT_SPEC.keys() - OPTIONS[kind].keys() - {"kind"}

@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the module gpu_probe, against an API whose pods end at once."""
+"""Against an API whose pods end at once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import typing as t
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_gpu.plan import NAME
-from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.gpu import NAME, NODE_NOTE, manifest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import Settings
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 
 Object = dict[str, t.Any]
@@ -68,11 +69,9 @@ def cluster(status: Object | None = None, gpus: int = 2, held: int = 0, rush: bo
     return api
 
 
-def probe(api: InMemoryApi, check_mode: bool = False, **params: t.Any) -> Object:
-    defaults: Object = {"namespace": NAME, "image": "image", "expected_gpus": {}, "runtime_class": "nvidia", "timeout": 0.4}
-    defaults["tolerations"] = [{"operator": "Exists"}]
+def run(api: InMemoryApi, check_mode: bool = False, **params: t.Any) -> Object:
     try:
-        return gpu_probe.reconcile(Run(defaults | params, check_mode, kube=t.cast(t.Any, api)))
+        return probe.reconcile(Run({"kind": "gpu", "timeout": 0.4} | params, check_mode, kube=t.cast(t.Any, api)))
     finally:
         assert not api.list("v1", "Namespace"), "the probe left its namespace"
         assert not api.list("v1", "Pod", NAME), "the probe left a pod"
@@ -88,7 +87,7 @@ def verdict(result: Object) -> tuple[str, str]:
 
 @pytest.mark.parametrize("expected", [{}, {"w1": 2}, {"w1": [MINE, OTHER]}, {"w2": [OTHER]}])
 def test_one_gpu_of_the_node_passes(expected: dict[str, t.Any]) -> None:
-    result = probe(cluster(ended(listing(MINE)), held=1), expected_gpus=expected)
+    result = run(cluster(ended(listing(MINE)), held=1), expected_gpus=expected)
     assert (verdict(result), result["changed"]) == (("passed", MINE), False)
 
 
@@ -107,7 +106,7 @@ def test_one_gpu_of_the_node_passes(expected: dict[str, t.Any]) -> None:
 )
 def test_anything_else_fails(status: dict[str, t.Any], words: str) -> None:
     with pytest.raises(TenancyError) as caught:
-        probe(cluster(status), expected_gpus={"w1": [MINE]})
+        run(cluster(status), expected_gpus={"w1": [MINE]})
     assert words in caught.value.message
     assert [found["verdict"] for found in caught.value.details["results"]] == ["failed"]
 
@@ -120,7 +119,7 @@ def test_anything_else_fails(status: dict[str, t.Any], words: str) -> None:
     ],
 )
 def test_without_a_free_gpu_nothing_is_tried(api: InMemoryApi, reason: str) -> None:
-    assert verdict(probe(api)) == ("not_tried", reason)
+    assert verdict(run(api)) == ("not_tried", reason)
     assert api.writes == []
 
 
@@ -139,33 +138,50 @@ def test_a_node_whose_taint_is_not_tolerated_is_not_tried(tolerations: list[Obje
     expected = ("passed", MINE)
     if not tried:
         expected = ("not_tried", "the probe's pods do not tolerate its taint kubegpu.tenancy/tenant=ml:NoSchedule")
-    assert verdict(probe(api, tolerations=tolerations)) == expected
+    assert verdict(run(api, tolerations=tolerations)) == expected
 
 
 def test_a_gpu_taken_meanwhile_is_no_failure() -> None:
     api = cluster(unscheduled("0/1 nodes are available: 1 Insufficient nvidia.com/gpu."), rush=True)
-    assert verdict(probe(api)) == ("not_tried", "all of its 2 GPUs are in use")
+    assert verdict(run(api)) == ("not_tried", "all of its 2 GPUs are in use")
 
 
 def test_nodes_without_gpus_are_no_matter() -> None:
-    assert probe(cluster({}, gpus=0))["results"] == []
+    assert run(cluster({}, gpus=0))["results"] == []
 
 
 def test_check_mode_runs_nothing() -> None:
     api = cluster(ended(listing(MINE)))
-    assert verdict(probe(api, check_mode=True)) == ("not_tried", "check mode")
+    assert verdict(run(api, check_mode=True)) == ("not_tried", "check mode")
     assert api.writes == []
 
 
 def test_a_removed_pod_is_reported() -> None:
     with pytest.raises(TenancyError, match="w1: somebody removed the pod"):
-        probe(cluster())
+        run(cluster())
 
 
 def test_a_foreign_namespace_is_refused() -> None:
     api = cluster(ended(listing(MINE)))
     api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}})
-    params: Object = {"namespace": NAME, "image": "i", "expected_gpus": {}, "runtime_class": "", "tolerations": [], "timeout": 1}
     with pytest.raises(TenancyError, match=f"namespace: {NAME} exists"):
-        gpu_probe.reconcile(Run(params, kube=t.cast(t.Any, api)))
+        probe.reconcile(Run({"kind": "gpu", "timeout": 1}, kube=t.cast(t.Any, api)))
     assert api.writes == []
+
+
+def test_the_pod_asks_for_one_gpu_of_its_node():
+    pod = manifest(Settings("probe", tolerations=({"operator": "Exists"},), runtime_class="nvidia"), "w1")
+    spec = pod["spec"]
+    assert pod["metadata"]["annotations"] == {NODE_NOTE: "w1"}
+    assert (spec["runtimeClassName"], spec["tolerations"]) == ("nvidia", [{"operator": "Exists"}])
+    assert spec["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
+    # The scheduler has to count the GPU.
+    assert "nodeName" not in spec
+    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert terms == [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["w1"]}]}]
+
+
+def test_no_runtime_class_and_no_tolerations():
+    spec = manifest(Settings("probe"), "w1")["spec"]
+    assert "runtimeClassName" not in spec
+    assert spec["tolerations"] == []
