@@ -40,7 +40,7 @@ def with_pulls(found: JsonObject, listed: JsonObject, pulled: JsonObject) -> Jso
     """Return what was found of a cluster, with what could not be pulled among its problems, and what was not tried among its notes.
 
     :arg found: the result of module cluster_info, or of a task that was skipped.
-    :arg listed: the result of module artifacts_info, and ``pulled`` that of module image_probe; empty or skipped where they did not run.
+    :arg listed: the result of module artifacts_info, and ``pulled`` that of module probe; empty or skipped where they did not run.
     """
     results = pulled.get("results", [])
     told = {

@@ -24,15 +24,20 @@ options:
       - V(gpu) starts a pod on each node that offers C(nvidia.com/gpu), all at once. Each asks for one GPU, lists what it sees with
         C(nvidia-smi -L), and ends. It has to see exactly one, and one of its node's where those are known. A node without a free GPU is not
         tried. What runs is not disturbed, but for some seconds the probe has a GPU of each node.
+      - V(image_pull) starts a pod for each of O(images), all at once, on a node that the cluster's default scheduler chooses. An image passes once
+        it is there, whatever its container does then. One that a node has already passes without a registry being asked, unless its tag is
+        C(latest). Where a registry asks for credentials, the image is not tried. The pods have none but those of the nodes, and an installation
+        may bring its own.
       - An option that a kind does not take is refused.
     type: str
-    choices: [web, gpu]
+    choices: [web, gpu, image_pull]
     required: true
   namespace:
     description:
       - Namespace of the pods. It is made for the probe, and emptied and deleted in any case.
       - One that exists is refused, unless an earlier probe left it.
-      - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu).
+      - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for
+        V(image_pull).
     type: str
   image:
     description:
@@ -40,6 +45,11 @@ options:
       - The kind V(web) needs C(sh), C(httpd) and C(wget) as busybox has them.
       - The kind V(gpu) needs a shell and the GNU C library. C(nvidia-smi) comes with the node's driver.
     type: str
+  images:
+    description:
+      - For the kind V(image_pull), which needs them, the images by name. M(kubegpu.tenancy.artifacts_info) lists the images of the desired state.
+    type: list
+    elements: str
   tolerations:
     description:
       - Tolerations of the pods, by default none. Those of the kind V(gpu) tolerate everything by default, because nodes with GPUs are
@@ -68,7 +78,7 @@ options:
   timeout:
     description:
       - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
-      - By default 90 for the kind V(web), 120 for V(gpu).
+      - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull).
     type: int
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -101,6 +111,17 @@ EXAMPLES = r"""
     kubeconfig: /etc/kubegpu/dc1/cluster.yml
     expected_gpus:
       kubegpu-worker: [GPU-7a3c2d0e-6a5f-4d53-9a3e-2a4f7d6f8f10]
+
+- name: List what the desired state needs
+  kubegpu.tenancy.artifacts_info:
+    cluster: "{{ plan.cluster }}"
+  register: needed
+
+- name: See that the cluster can pull all of it
+  kubegpu.tenancy.probe:
+    kind: image_pull
+    kubeconfig: /etc/kubegpu/dc1/cluster.yml
+    images: "{{ needed.images | rejectattr('optional') | map(attribute='image') }}"
 """
 
 RETURN = r"""
@@ -115,6 +136,7 @@ results:
         - The check.
         - Of the kind V(web), V(page) is the web page through its Service, V(scheduler) the scheduler of the pods.
         - Of the kind V(gpu), the node. The reason is the GPU's UUID where it passed.
+        - Of the kind V(image_pull), the image. The reason is the node where it passed.
       type: str
       returned: always
     verdict:

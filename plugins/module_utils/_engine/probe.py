@@ -12,13 +12,14 @@ import typing as t
 from .._common.errors import refuse
 from .._common.names import RUNTIME_CLASS
 from .._common.run import Params, Result, Run
-from .._probe import gpu, web
+from .._probe import gpu, image_pull, web
 from .._probe.plan import IMAGE
 
 # The probe of each kind.
 KINDS: dict[str, t.Callable[[Run], Result]] = {
     "web": web.probe,
     "gpu": gpu.probe,
+    "image_pull": image_pull.probe,
 }
 
 _PODS: Params = {"image": IMAGE, "tolerations": []}
@@ -39,6 +40,12 @@ OPTIONS: dict[str, Params] = {
         "expected_gpus": {},
         "runtime_class": RUNTIME_CLASS,
     },
+    "image_pull": {
+        "namespace": image_pull.NAME,
+        "timeout": 300,
+        "tolerations": [],
+        "images": None,
+    },
 }
 
 # The defaults are those of OPTIONS.
@@ -46,6 +53,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "kind": {"type": "str", "choices": list(KINDS), "required": True},
     "namespace": {"type": "str"},
     "image": {"type": "str"},
+    "images": {"type": "list", "elements": "str"},
     "tolerations": {"type": "list", "elements": "dict"},
     "scheduler_name": {"type": "str"},
     "queues": {"type": "list", "elements": "dict"},

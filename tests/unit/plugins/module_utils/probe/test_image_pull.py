@@ -1,14 +1,14 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the module image_probe, against an API whose pods get their status at once."""
+"""Against an API whose pods get their status at once."""
 
 from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_image.plan import NAME
-from ansible_collections.kubegpu.tenancy.plugins.modules.image_probe import reconcile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.probe import reconcile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.image_pull import NAME
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
@@ -48,7 +48,7 @@ def cluster(statuses):
 
 def probe(statuses, check_mode=False, images=None):
     api = cluster(statuses)
-    params = {"namespace": NAME, "images": list(statuses) if images is None else images, "tolerations": [], "timeout": 5}
+    params = {"kind": "image_pull", "images": list(statuses) if images is None else images, "timeout": 5}
     try:
         return reconcile(make_run(params, api, check_mode=check_mode))
     except TenancyError as exc:
