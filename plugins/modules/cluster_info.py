@@ -56,7 +56,7 @@ attributes:
 seealso:
   - module: kubegpu.tenancy.tenancy_plan
   - module: kubegpu.tenancy.gpu_ledger_info
-  - module: kubegpu.tenancy.network_policy_probe
+  - module: kubegpu.tenancy.probe
 """
 
 EXAMPLES = r"""

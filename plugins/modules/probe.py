@@ -28,21 +28,26 @@ options:
         it is there, whatever its container does then. One that a node has already passes without a registry being asked, unless its tag is
         C(latest). Where a registry asks for credentials, the image is not tried. The pods have none but those of the nodes, and an installation
         may bring its own.
+      - V(network_policy) finds out whether network policies are enforced, because the API server takes them whether or not something enforces
+        them. Clients keep asking a server by its address, one on the server's node, and another one on a second node where two take the pods.
+        Without a policy they have to reach it. With one that forbids it they must stop to, and without it reach it again.
+      - That policies are not enforced is no failure. The kind V(network_policy) fails where it cannot be found out, above all when the server is
+        not reached without any policy.
       - An option that a kind does not take is refused.
     type: str
-    choices: [web, gpu, image_pull]
+    choices: [web, gpu, image_pull, network_policy]
     required: true
   namespace:
     description:
       - Namespace of the pods. It is made for the probe, and emptied and deleted in any case.
       - One that exists is refused, unless an earlier probe left it.
       - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for
-        V(image_pull).
+        V(image_pull), V(kubegpu-network-probe) for V(network_policy).
     type: str
   image:
     description:
       - Image of the pods, by default V(docker.io/library/busybox:1.37.0), but V(docker.io/library/debian:12.12-slim) for the kind V(gpu).
-      - The kind V(web) needs C(sh), C(httpd) and C(wget) as busybox has them.
+      - The kinds V(web) and V(network_policy) need C(sh), C(httpd) and C(wget) as busybox has them.
       - The kind V(gpu) needs a shell and the GNU C library. C(nvidia-smi) comes with the node's driver.
     type: str
   images:
@@ -78,14 +83,19 @@ options:
   timeout:
     description:
       - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
-      - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull).
+      - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy).
+    type: int
+  policy_timeout:
+    description:
+      - For the kind V(network_policy), seconds of O(timeout) that a policy gets to take effect, and again to lose it when it is removed. By
+        default 30. Where fewer are left when the pods run, the probe fails.
     type: int
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 attributes:
   check_mode:
-    details: Nothing is run in check mode. All checks are returned as not tried.
+    details: Nothing is run in check mode. All checks are returned as not tried, and RV(enforced) is null.
   diff_mode:
     support: none
   idempotent:
@@ -122,6 +132,16 @@ EXAMPLES = r"""
     kind: image_pull
     kubeconfig: /etc/kubegpu/dc1/cluster.yml
     images: "{{ needed.images | rejectattr('optional') | map(attribute='image') }}"
+
+- name: Find out whether tenants can be kept apart by network policies
+  kubegpu.tenancy.probe:
+    kind: network_policy
+    kubeconfig: /etc/kubegpu/dc1/cluster.yml
+  register: policies
+
+- name: Refuse to go on where they cannot
+  ansible.builtin.assert:
+    that: policies.enforced
 """
 
 RETURN = r"""
@@ -137,10 +157,11 @@ results:
         - Of the kind V(web), V(page) is the web page through its Service, V(scheduler) the scheduler of the pods.
         - Of the kind V(gpu), the node. The reason is the GPU's UUID where it passed.
         - Of the kind V(image_pull), the image. The reason is the node where it passed.
+        - Of the kind V(network_policy), the path between two pods, V(same_node) or V(across_nodes).
       type: str
       returned: always
     verdict:
-      description: V(passed), V(failed) or V(not_tried).
+      description: V(passed), V(failed) or V(not_tried). Of the kind V(network_policy), V(enforced), V(unenforced) or V(not_tried).
       type: str
       returned: always
     reason:
@@ -148,7 +169,7 @@ results:
       type: str
       returned: always
     seconds:
-      description: Seconds until the verdict.
+      description: Seconds until the verdict. Of the kind V(network_policy), since the policy was made.
       type: float
       returned: always
   sample:
@@ -160,14 +181,19 @@ seconds:
   returned: success
   type: float
   sample: 7.4
+enforced:
+  description: Whether network policies are enforced on all paths that were tried. Null in check mode.
+  returned: success of the kind V(network_policy)
+  type: bool
+  sample: true
 """
 
-from ..module_utils._engine.probe import ARGUMENT_SPEC, reconcile
+from ..module_utils._engine.probe import ARGUMENT_SPEC, LEAST, reconcile
 from ..module_utils._kernel.module import run_module
 
 
 def main() -> None:
-    run_module(reconcile, ARGUMENT_SPEC)
+    run_module(reconcile, ARGUMENT_SPEC, least=LEAST)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ description:
   - For each service in O(network.egress), a pod of the tenant connects to a ready pod of the service at all its ports.
   - For each service in O(network.ingress), a pod with the service's namespace and labels connects to a pod of the tenant. On the host cluster it
     lives for seconds. No controller adopts it and no Service sends it requests, because it is owned by its namespace and never ready.
-  - That nothing else gets through is the network policies' part, which M(kubegpu.tenancy.network_policy_probe) tries.
+  - That nothing else gets through is the network policies' part, which M(kubegpu.tenancy.probe) tries.
   - Fails when a check fails.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
@@ -47,7 +47,7 @@ extends_documentation_fragment:
   - kubegpu.tenancy._probe.image
   - kubegpu.tenancy._attributes
 seealso:
-  - module: kubegpu.tenancy.network_policy_probe
+  - module: kubegpu.tenancy.probe
   - module: kubegpu.tenancy.vcluster
 """
 

@@ -122,7 +122,7 @@ options:
   probe_image:
     description:
       - Image of that probe's pods, with busybox's C(sh), C(httpd) and C(wget). It defaults to that of
-        M(kubegpu.tenancy.network_policy_probe).
+        M(kubegpu.tenancy.probe).
     type: str
   trust:
     description:

@@ -12,7 +12,7 @@ import typing as t
 from .._common.errors import refuse
 from .._common.names import RUNTIME_CLASS
 from .._common.run import Params, Result, Run
-from .._probe import gpu, image_pull, web
+from .._probe import gpu, image_pull, network_policy, web
 from .._probe.plan import IMAGE
 
 # The probe of each kind.
@@ -20,6 +20,7 @@ KINDS: dict[str, t.Callable[[Run], Result]] = {
     "web": web.probe,
     "gpu": gpu.probe,
     "image_pull": image_pull.probe,
+    "network_policy": network_policy.probe,
 }
 
 _PODS: Params = {"image": IMAGE, "tolerations": []}
@@ -46,6 +47,12 @@ OPTIONS: dict[str, Params] = {
         "tolerations": [],
         "images": None,
     },
+    "network_policy": {
+        **_PODS,
+        "namespace": network_policy.NAME,
+        "timeout": 180,
+        "policy_timeout": network_policy.POLICY_TIMEOUT,
+    },
 }
 
 # The defaults are those of OPTIONS.
@@ -60,7 +67,9 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "expected_gpus": {"type": "dict"},
     "runtime_class": {"type": "str"},
     "timeout": {"type": "int"},
+    "policy_timeout": {"type": "int"},
 }
+LEAST = {"policy_timeout": 1}
 
 
 def reconcile(run: Run) -> Result:

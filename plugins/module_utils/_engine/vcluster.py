@@ -13,9 +13,8 @@ from .._adapters.helm import Chart, find_chart
 from .._adapters.kubernetes import ask
 from .._common.run import Result, Run
 from .._common.values import value_at
-from .._probe.plan import IMAGE
-from .._probe_network.lifecycle import probe
-from .._probe_network.plan import NAME
+from .._probe import network_policy
+from .._probe.plan import IMAGE, Settings
 from .._vcluster.control_plane import Ask
 from .._vcluster.facts import CHART, REPOSITORY
 from .._vcluster.lifecycle import VirtualCluster
@@ -57,10 +56,11 @@ def reconcile(run: Run, ask: Ask = ask) -> Result:
 
     def probe_network(tenant: str) -> tuple[bool, list[dict[str, t.Any]]]:
         # Several tenants are made at once, each with a probe of its own.
-        namespace = f"{NAME}-{tenant}"[:63].rstrip("-")
+        namespace = f"{network_policy.NAME}-{tenant}"[:63].rstrip("-")
         # Where the control plane may run, the probe's pods may, too.
         tolerations = value_at(params["values"] or {}, "controlPlane.statefulSet.scheduling.tolerations") or []
-        return probe(run.kube, namespace, params["probe_image"] or IMAGE, run.deadline, tolerations=tolerations)
+        settings = Settings(namespace, params["probe_image"] or IMAGE, tuple(tolerations))
+        return network_policy.enforcement(run.kube, settings, run.deadline)
 
     cluster = VirtualCluster(run, ask, chart, probe_network)
     return {"present": cluster.present, "paused": cluster.paused, "absent": cluster.absent}[params["state"]]()

@@ -8,9 +8,18 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network import plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_network.lifecycle import probe
-from ansible_collections.kubegpu.tenancy.plugins.modules import network_policy_probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.probe import reconcile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.network_policy import (
+    POLICY,
+    client,
+    enforcement,
+    places,
+    policy,
+    reaching,
+    server,
+    server_address,
+)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import Settings
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 
 
@@ -46,7 +55,7 @@ class Network:
         on = terms[0]["matchFields"][0]["values"][0]
         ready = True
         if pod["metadata"]["name"].startswith("client"):
-            forbidden = self.api.list(*plan.POLICY) and on in self.enforcing
+            forbidden = self.api.list(*POLICY) and on in self.enforcing
             ready = not (self.broken == "pods" or self.died or forbidden)
         else:
             self.now += self.slow
@@ -57,7 +66,7 @@ class Network:
         self.now += seconds
 
     def probe(self, seconds=90):
-        return probe(self.api, "apart", "busybox", Deadline(seconds, lambda: self.now, self._sleep), policy_timeout=10)
+        return enforcement(self.api, Settings("apart"), Deadline(seconds, lambda: self.now, self._sleep), policy_timeout=10)
 
     def leftovers(self):
         return [item["kind"] for item in self.api.objects.values() if item["kind"] != "Node"]
@@ -119,7 +128,7 @@ def test_other_errors_while_the_policy_is_there_are_no_verdict(monkeypatch):
     lost = []
 
     def lose(api_version, kind, *args, **more):
-        if kind == "Pod" and listed(*plan.POLICY) and not lost:
+        if kind == "Pod" and listed(*POLICY) and not lost:
             lost.append(kind)
             raise ApiError("Listing Pod failed", status=None)
         return listed(api_version, kind, *args, **more)
@@ -132,7 +141,7 @@ def test_other_errors_while_the_policy_is_there_are_no_verdict(monkeypatch):
 
 
 def test_check_mode_does_nothing():
-    result = network_policy_probe.reconcile(Run({"timeout": 1}, check_mode=True))
+    result = reconcile(Run({"kind": "network_policy"}, check_mode=True))
     assert (result["enforced"], result["changed"]) == (None, False)
     assert {(record["verdict"], record["reason"]) for record in result["results"]} == {("not_tried", "check mode")}
 
@@ -140,6 +149,7 @@ def test_check_mode_does_nothing():
 def test_the_module_passes_its_options_on():
     network = Network(("a",), ("a",))
     options = {
+        "kind": "network_policy",
         "namespace": "apart",
         "image": "busybox",
         "tolerations": [{"operator": "Exists"}],
@@ -148,7 +158,49 @@ def test_the_module_passes_its_options_on():
     }
     pods = []
     network.api.react("create", "Pod", pods.append)
-    result = network_policy_probe.reconcile(Run(options, kube=network.api))
+    result = reconcile(Run(options, kube=network.api))
     assert (result["enforced"], verdicts(result["results"])) == (True, [("same_node", "enforced")])
     assert {pod["metadata"]["namespace"] for pod in pods} == {"apart"}
     assert [pod["spec"]["tolerations"] for pod in pods] == [[{"operator": "Exists"}]] * 2
+
+
+SETTINGS = Settings("apart", "busybox", tolerations=({"key": "k", "operator": "Exists"},))
+
+
+def node(name, taints=(), unschedulable=False, ready=True):
+    return {
+        "metadata": {"name": name},
+        "spec": {"taints": [{"key": "k", "effect": effect} for effect in taints], "unschedulable": unschedulable},
+        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+
+
+def test_places():
+    found = [node("d"), node("a", ["NoSchedule"]), node("b", unschedulable=True), node("c", ready=False), node("e")]
+    assert places(found) == {"same_node": "d", "across_nodes": "e"}
+    assert places([node("a", ["PreferNoSchedule"])]) == {"same_node": "a"}
+    with pytest.raises(TenancyError, match="No node is ready"):
+        places(found[1:4])
+    # Tainted nodes count where the pods tolerate that.
+    assert places(found, SETTINGS.tolerations) == {"same_node": "a", "across_nodes": "d"}
+
+
+def test_pods_tolerate_what_the_nodes_were_chosen_by():
+    for pod in (server(SETTINGS, "a"), client(SETTINGS, "same_node", "a", "10.0.0.7")):
+        assert pod["spec"]["tolerations"] == [{"key": "k", "operator": "Exists"}]
+
+
+def test_the_policy_is_about_the_server_only():
+    labels = policy("apart")["spec"]["podSelector"]["matchLabels"]
+    assert labels == server(SETTINGS, "a")["metadata"]["labels"]
+    assert labels != client(SETTINGS, "same_node", "a", "10.0.0.7")["metadata"]["labels"]
+
+
+def test_an_ipv6_address_is_bracketed():
+    probe = client(SETTINGS, "same_node", "a", "fd00::7")["spec"]["containers"][0]["readinessProbe"]
+    assert probe["exec"]["command"][-1] == "http://[fd00::7]:8080/"
+
+
+def test_pods_that_are_gone_are_seen():
+    assert server_address([]) == (None, "the server's pod does not exist")
+    assert reaching([], ["same_node"]) == (set(), "pod client-same-node does not exist")
