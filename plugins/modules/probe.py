@@ -33,21 +33,37 @@ options:
         Without a policy they have to reach it. With one that forbids it they must stop to, and without it reach it again.
       - That policies are not enforced is no failure. The kind V(network_policy) fails where it cannot be found out, above all when the server is
         not reached without any policy.
+      - V(connectivity) checks that the services which a tenant's network lets through are reached. For each service in O(network.egress), a pod
+        of the tenant connects to a ready pod of the service at all its ports. For each service in O(network.ingress), a pod with the service's
+        namespace and labels connects to a pod of the tenant. On the host cluster it lives for seconds. No controller adopts it and no Service
+        sends it requests, because it is owned by its namespace and never ready. That nothing else gets through is the network policies' part.
       - An option that a kind does not take is refused.
     type: str
-    choices: [web, gpu, image_pull, network_policy]
+    choices: [web, gpu, image_pull, network_policy, connectivity]
     required: true
+  tenant:
+    description:
+      - For the kind V(connectivity), which needs it, the name of the tenant.
+    type: str
+  tenant_kubeconfig:
+    description:
+      - For the kind V(connectivity), which needs it, the kubeconfig of the tenant's administrator. O(kubeconfig) is that of its host cluster.
+    type: path
+  network:
+    description:
+      - For the kind V(connectivity), which needs it, services of the host cluster that the tenant's network policies let through.
   namespace:
     description:
       - Namespace of the pods. It is made for the probe, and emptied and deleted in any case.
       - One that exists is refused, unless an earlier probe left it.
       - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for
-        V(image_pull), V(kubegpu-network-probe) for V(network_policy).
+        V(image_pull), V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity).
     type: str
   image:
     description:
       - Image of the pods, by default V(docker.io/library/busybox:1.37.0), but V(docker.io/library/debian:12.12-slim) for the kind V(gpu).
       - The kinds V(web) and V(network_policy) need C(sh), C(httpd) and C(wget) as busybox has them.
+      - The kind V(connectivity) needs C(sh), C(httpd) and C(nc) as busybox has them.
       - The kind V(gpu) needs a shell and the GNU C library. C(nvidia-smi) comes with the node's driver.
     type: str
   images:
@@ -83,7 +99,7 @@ options:
   timeout:
     description:
       - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
-      - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy).
+      - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy), 120 for V(connectivity).
     type: int
   policy_timeout:
     description:
@@ -92,6 +108,7 @@ options:
     type: int
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - kubegpu.tenancy._network
   - kubegpu.tenancy._attributes
 attributes:
   check_mode:
@@ -142,6 +159,18 @@ EXAMPLES = r"""
 - name: Refuse to go on where they cannot
   ansible.builtin.assert:
     that: policies.enforced
+
+- name: Check that the team reaches the registry, and monitoring the team
+  kubegpu.tenancy.probe:
+    kind: connectivity
+    kubeconfig: /etc/kubegpu/dc1/cluster.yml
+    tenant: team-ml
+    tenant_kubeconfig: /etc/kubegpu/dc1/tenants/team-ml.yml
+    network:
+      egress:
+        - {name: registry, namespace: registry, labels: {app: registry}, ports: [5000]}
+      ingress:
+        - {name: monitoring, namespace: monitoring, ports: [9400]}
 """
 
 RETURN = r"""
@@ -158,6 +187,7 @@ results:
         - Of the kind V(gpu), the node. The reason is the GPU's UUID where it passed.
         - Of the kind V(image_pull), the image. The reason is the node where it passed.
         - Of the kind V(network_policy), the path between two pods, V(same_node) or V(across_nodes).
+        - Of the kind V(connectivity), direction and name of the service. One without a pod is not tried.
       type: str
       returned: always
     verdict:

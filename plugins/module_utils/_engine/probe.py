@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import typing as t
 
+from .._adapters.kubernetes import Kube
 from .._common.errors import refuse
 from .._common.names import RUNTIME_CLASS
 from .._common.run import Params, Result, Run
-from .._probe import gpu, image_pull, network_policy, web
+from .._probe import connectivity, gpu, image_pull, network_policy, web
+from .._probe.lifecycle import Connect
 from .._probe.plan import IMAGE
+from .._vcluster.values import NETWORK_ARGUMENT
 
 # The probe of each kind.
 KINDS: dict[str, t.Callable[[Run], Result]] = {
@@ -22,8 +25,13 @@ KINDS: dict[str, t.Callable[[Run], Result]] = {
     "image_pull": image_pull.probe,
     "network_policy": network_policy.probe,
 }
+# Those that ask a tenant's API server as well as its host cluster's.
+KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
+    "connectivity": connectivity.probe,
+}
 
 _PODS: Params = {"image": IMAGE, "tolerations": []}
+_TENANT: Params = {"tenant": None, "tenant_kubeconfig": None}
 # Options of each kind, with their defaults; None where it has to be given.
 OPTIONS: dict[str, Params] = {
     "web": {
@@ -53,11 +61,21 @@ OPTIONS: dict[str, Params] = {
         "timeout": 180,
         "policy_timeout": network_policy.POLICY_TIMEOUT,
     },
+    "connectivity": {
+        **_PODS,
+        **_TENANT,
+        "namespace": connectivity.NAME,
+        "timeout": 120,
+        "network": None,
+    },
 }
 
 # The defaults are those of OPTIONS.
 ARGUMENT_SPEC: dict[str, t.Any] = {
-    "kind": {"type": "str", "choices": list(KINDS), "required": True},
+    "kind": {"type": "str", "choices": [*KINDS, *KINDS_OF_TENANTS], "required": True},
+    "tenant": {"type": "str"},
+    "tenant_kubeconfig": {"type": "path"},
+    "network": NETWORK_ARGUMENT,
     "namespace": {"type": "str"},
     "image": {"type": "str"},
     "images": {"type": "list", "elements": "str"},
@@ -72,15 +90,20 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 LEAST = {"policy_timeout": 1}
 
 
-def reconcile(run: Run) -> Result:
+def reconcile(run: Run, inside: Kube | None = None) -> Result:
     """Run the probe of a kind.
 
+    :arg inside: the tenant's API server; by default the one of its kubeconfig.
     :raises TenancyError: when a check failed, with all ``results``; for options that the kind does not take, or lacks.
     """
     kind: str = run.params["kind"]
     refuse(_problems(kind, run.params))
     run.fill_in(OPTIONS[kind])
-    return KINDS[kind](run)
+    if kind in KINDS:
+        return KINDS[kind](run)
+    return KINDS_OF_TENANTS[kind](
+        run, lambda: inside or Kube.connect(deadline=run.deadline, kubeconfig=run.params["tenant_kubeconfig"])
+    )
 
 
 def _problems(kind: str, params: Params) -> t.Iterator[str]:

@@ -12,7 +12,7 @@ from .._common.variables import KAI
 from .._probe.status import record
 from .._tenant.facts import CHECKS, NETWORK, POLICIES, RECORDED, SHARED
 from .._tenant.status import results
-from . import kai_policy_probe, kai_probe, probe, shared_scheduler_probe, tenant_network_probe, tenant_record
+from . import kai_policy_probe, kai_probe, probe, shared_scheduler_probe, tenant_record
 from .work import Work
 
 # What every KAI Scheduler of a tenant is checked for.
@@ -101,7 +101,8 @@ def _network(work: Work) -> None:
         work.do(
             NETWORK,
             title,
-            tenant_network_probe,
+            probe,
+            kind="connectivity",
             tenant=tenant.name,
             tenant_kubeconfig=work.kubeconfig,
             network=tenant.network,

@@ -21,6 +21,10 @@ from .status import Verdict, record
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
 
+Check = t.TypeVar("Check")
+# Returns the adapter to a tenant's API server.
+Connect = t.Callable[[], "Kube"]
+
 PODS = (("v1", "Pod"),)
 
 # Seconds between two looks at what a probe waits for.
@@ -110,28 +114,29 @@ def await_verdict(what: str, judge: t.Callable[[], Verdict], deadline: Deadline)
 
 
 def await_verdicts(
-    what: str, names: t.Sequence[str], look: t.Callable[[], t.Callable[[str], Verdict]], deadline: Deadline, late: str = ""
+    what: str, checks: t.Sequence[Check], look: t.Callable[[], t.Callable[[Check], Verdict]], deadline: Deadline, late: str = ""
 ) -> list[JsonObject]:
     """Return the records of several checks that run at once, each as soon as there is a verdict on it.
 
     :arg what: what is awaited, as in ``wait_for``.
-    :arg look: reads the cluster, and returns what judges a check by its name.
+    :arg checks: their names, or what has such a name as its text.
+    :arg look: reads the cluster, and returns what judges a check.
     :arg late: why a check without a verdict failed when time is up; empty for what was seen last.
     """
-    records: dict[str, JsonObject] = {}
+    records: dict[Check, JsonObject] = {}
 
     def judged() -> tuple[bool | None, str]:
         judge, awaited = look(), []
-        for name in [name for name in names if name not in records]:
-            verdict, reason = judge(name)
+        for check in [check for check in checks if check not in records]:
+            verdict, reason = judge(check)
             if verdict:
-                records[name] = record(name, verdict, reason, deadline.elapsed())
+                records[check] = record(str(check), verdict, reason, deadline.elapsed())
             else:
-                awaited.append(f"{name}: {reason}")
+                awaited.append(f"{check}: {reason}")
         return (None, "; ".join(awaited)) if awaited else (True, "")
 
     try:
         wait_for(what, judged, deadline, INTERVAL)
     except WaitTimeout as exc:
         late = late or exc.message
-    return [records.get(name) or record(name, FAILED, late, deadline.elapsed()) for name in names]
+    return [records.get(check) or record(str(check), FAILED, late, deadline.elapsed()) for check in checks]

@@ -42,7 +42,7 @@ PARTS = (
     "rehearsal_gate",
     "tenant_nodes",
 )
-PROBES = ("kai_probe", "kai_policy_probe", "shared_scheduler_probe", "tenant_network_probe", "probe", "tenant_record")
+PROBES = ("kai_probe", "kai_policy_probe", "shared_scheduler_probe", "probe", "tenant_record")
 DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | {
     "kubeconfigs": "/k",
     "kubeconfig": None,
@@ -259,7 +259,7 @@ def test_a_tenant_without_its_own_kai_scheduler_is_checked_by_a_page_and_by_what
 def test_services_that_its_network_lets_through_are_reached(parts):
     service = {"name": "registry", "namespace": "r", "ports": [443]}
     parts.verify(WEB | {"network": {"egress": [service]}})
-    assert parts.names == ["web", "tenant_network_probe"]
+    assert parts.names == ["web", "connectivity"]
 
 
 def test_a_check_that_failed_ends_the_verification_and_is_recorded(parts):

@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_network_probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import probe
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
@@ -54,15 +53,13 @@ class Clusters:
 
     def probe(self, check_mode=False, egress=(REGISTRY,), ingress=(MONITORING,)):
         params = {
+            "kind": "connectivity",
             "tenant": "ml",
             "tenant_kubeconfig": "/x",
             "network": {"egress": list(egress), "ingress": list(ingress)},
-            "namespace": NAMESPACE,
-            "image": "busybox",
-            "tolerations": [],
             "timeout": 60,
         }
-        return tenant_network_probe.reconcile(make_run(params, self.host, check_mode=check_mode), self.tenant)
+        return probe.reconcile(make_run(params, self.host, check_mode=check_mode), self.tenant)
 
 
 def verdicts(result):
@@ -160,10 +157,3 @@ def test_check_mode_and_no_services():
     }
     assert clusters.probe(egress=(), ingress=())["results"] == []
     assert clusters.host.writes == clusters.tenant.writes == []
-
-
-def test_what_is_returned_is_what_is_documented():
-    returned = yaml.safe_load(tenant_network_probe.RETURN)
-    result = Clusters().probe()
-    assert result.keys() - returned.keys() == {"changed"}
-    assert result["results"][0].keys() == returned["results"]["contains"].keys()
