@@ -63,7 +63,7 @@ extends_documentation_fragment:
   - kubegpu.tenancy._kai_pods
   - kubegpu.tenancy._attributes
 seealso:
-  - module: kubegpu.tenancy.kai_probe
+  - module: kubegpu.tenancy.probe
 """
 
 EXAMPLES = r"""

@@ -78,7 +78,7 @@ extends_documentation_fragment:
   - kubegpu.tenancy._attributes
 seealso:
   - module: kubegpu.tenancy.kai_scheduler
-  - module: kubegpu.tenancy.kai_probe
+  - module: kubegpu.tenancy.probe
 """
 
 EXAMPLES = r"""

@@ -75,7 +75,7 @@ extends_documentation_fragment:
   - kubegpu.tenancy._attributes
 seealso:
   - module: kubegpu.tenancy.kai_queues
-  - module: kubegpu.tenancy.kai_probe
+  - module: kubegpu.tenancy.probe
 """
 
 EXAMPLES = r"""

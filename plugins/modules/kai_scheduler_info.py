@@ -12,7 +12,7 @@ short_description: Report the state of KAI Scheduler in a cluster
 version_added: 0.1.0
 description:
   - Reports which release of KAI Scheduler a cluster has, whether all of its parts are available, what is known of that release,
-    and the last results of M(kubegpu.tenancy.kai_probe).
+    and the last results of M(kubegpu.tenancy.probe), kind V(kai_scheduling).
 author: kubegpu.tenancy contributors (@kubegpu)
 extends_documentation_fragment:
   - kubegpu.tenancy._helm_binary
@@ -143,7 +143,7 @@ kubernetes_tested:
   returned: when installed
   type: bool
 last_probe:
-  description: What M(kubegpu.tenancy.kai_probe) returned last. Null where it was never run, or what is recorded of it cannot be read.
+  description: What M(kubegpu.tenancy.probe) returned last for the kind V(kai_scheduling). Null where it was never run, or what is recorded of it cannot be read.
   returned: when installed
   type: dict
 """

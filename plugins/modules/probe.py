@@ -37,9 +37,13 @@ options:
         of the tenant connects to a ready pod of the service at all its ports. For each service in O(network.ingress), a pod with the service's
         namespace and labels connects to a pod of the tenant. On the host cluster it lives for seconds. No controller adopts it and no Service
         sends it requests, because it is owned by its namespace and never ready. That nothing else gets through is the network policies' part.
+      - V(kai_scheduling) runs small pods in the queues of KAI Scheduler and checks where they are placed and what they see, because an available
+        scheduler is not yet one that schedules. Pods start only where GPUs are free and queues are below their limits, with the lowest priority,
+        so that no one is evicted for them. A check that lacks free capacity is reported as not tried, never as passed. A record of the results
+        stays, in the ConfigMap C(kubegpu-probe) beside KAI Scheduler.
       - An option that a kind does not take is refused.
     type: str
-    choices: [web, gpu, image_pull, network_policy, connectivity]
+    choices: [web, gpu, image_pull, network_policy, connectivity, kai_scheduling]
     required: true
   tenant:
     description:
@@ -57,14 +61,16 @@ options:
       - Namespace of the pods. It is made for the probe, and emptied and deleted in any case.
       - One that exists is refused, unless an earlier probe left it.
       - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for
-        V(image_pull), V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity).
+        V(image_pull), V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity),
+        V(kai-probe) for V(kai_scheduling).
     type: str
   image:
     description:
       - Image of the pods, by default V(docker.io/library/busybox:1.37.0), but V(docker.io/library/debian:12.12-slim) for the kind V(gpu).
       - The kinds V(web) and V(network_policy) need C(sh), C(httpd) and C(wget) as busybox has them.
       - The kind V(connectivity) needs C(sh), C(httpd) and C(nc) as busybox has them.
-      - The kind V(gpu) needs a shell and the GNU C library. C(nvidia-smi) comes with the node's driver.
+      - The kind V(gpu) needs a shell and the GNU C library, V(kai_scheduling) the latter on real GPUs only. C(nvidia-smi) comes with the node's
+        driver.
     type: str
   images:
     description:
@@ -79,32 +85,83 @@ options:
     elements: dict
   scheduler_name:
     description:
-      - The scheduler that has to place the pods, as pods name it. By default V(default-scheduler) for the kind V(web).
+      - The scheduler that has to place the pods, as pods name it. By default V(default-scheduler) for the kind V(web), V(kai-scheduler) for
+        V(kai_scheduling).
     type: str
   queues:
     description:
       - Tree of queues of KAI Scheduler, as M(kubegpu.tenancy.kai_queues) takes it.
       - The pods of the kind V(web) are submitted to its first leaf.
+      - The kind V(kai_scheduling) probes its leaves, and all leaves in the cluster where it is empty. Only names matter, limits are the cluster's.
     type: list
     elements: dict
+  checks:
+    description:
+      - What to check, by default all checks of the kind.
+      - Of the kind V(kai_scheduling), V(cpu) runs a pod without a GPU in each leaf, V(gpu) a pod with one GPU, which must see exactly one.
+      - V(gang) runs two pods in each leaf that may only start together. V(gang_too_large) does so with a second pod that can never start, so that
+        the first must not either.
+      - V(over_limit) asks in each leaf for more GPUs than its limit, which must stay pending for that reason.
+      - V(fraction), V(quarters), V(gpu_memory) and V(burst) run pods that share GPUs, in one leaf. KAI Scheduler must be installed with GPU
+        sharing. Each GPU must be reserved for the pods that share it and have no other owner, none may be given out more than
+        once, and pod groups and queue must count as allocated what the pods have.
+      - V(fraction) runs 0.5, 0.25 and 0.25 of a GPU, one pod after the other, which must share one; V(quarters) four pods with 0.25.
+      - V(gpu_memory) runs two pods that ask by annotation for half of the memory of a GPU, which must share one. Nodes must have the
+        label C(nvidia.com/gpu.memory).
+      - V(burst) runs four to ten pods with half a GPU at once, as many as fit into the free GPUs, of which there must be two. It is
+        judged when all of them have run for five seconds.
+      - Whatever is checked, what the scheduler and the operator logged meanwhile is searched for known causes of trouble, such as a
+        missing CRD, a lost authorisation, or a webhook that does not answer, and KAI Scheduler's pods for images that do not come and
+        for lack of memory. Where a log cannot be read, that check, V(logs), counts as not tried.
+    type: list
+    elements: str
+  accept_hazards:
+    description:
+      - For the kind V(kai_scheduling), hazards of the release that are accepted, by the number of upstream's issue. By default none.
+      - With V(#1103), pods that share a GPU that is not reserved any more, and so free for others, have the verdict V(accepted), which
+        names that GPU and does not fail. Other names change nothing here.
+    type: list
+    elements: str
   expected_gpus:
     description:
       - For the kind V(gpu), the GPUs of a node by its name, as the list of their UUIDs. A number, as M(kubegpu.tenancy.device_plugin) takes it,
         is not compared here. By default no node's are known.
     type: dict
+  gpu_resource:
+    description:
+      - For the kind V(kai_scheduling), name of the extended resource. By default V(nvidia.com/gpu).
+    type: str
   runtime_class:
     description:
-      - For the kind V(gpu), RuntimeClass of the pods, by default V(nvidia). Empty for none, where NVIDIA's runtime is the nodes' default.
+      - For the kinds V(gpu) and V(kai_scheduling), RuntimeClass of the pods with GPUs, by default V(nvidia). Empty for none, where NVIDIA's runtime is the nodes' default.
     type: str
+  node_selector:
+    description:
+      - For the kind V(kai_scheduling), labels of the nodes that the pods may run on, each with its value. By default all nodes.
+      - In a host cluster it keeps the pods away from nodes of tenants whose own scheduler gives their GPUs out at the same time.
+    type: dict
+  namespace_labels:
+    description:
+      - For the kind V(kai_scheduling), labels of O(namespace), for a KAI Scheduler that only serves namespaces with certain labels
+        (C(global.namespaceLabelSelector) in its values). By default none.
+    type: dict
   timeout:
     description:
       - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
-      - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy), 120 for V(connectivity).
+      - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy), 120 for V(connectivity), 240 for
+        V(kai_scheduling).
+      - Checks of the kind V(kai_scheduling) that start together may use half of what is left while others wait.
     type: int
   policy_timeout:
     description:
       - For the kind V(network_policy), seconds of O(timeout) that a policy gets to take effect, and again to lose it when it is removed. By
         default 30. Where fewer are left when the pods run, the probe fails.
+    type: int
+  max_age:
+    description:
+      - For the kind V(kai_scheduling), seconds. When the last probe is no older, all of it passed or was accepted, it had the same options, and
+        queues, nodes and KAI Scheduler's own pods are as they were then, its results are returned and nothing is run.
+      - With V(0), the default, the checks are always run.
     type: int
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -116,7 +173,7 @@ attributes:
   diff_mode:
     support: none
   idempotent:
-    details: Nothing that counts as a change is left in the cluster.
+    details: Nothing is left in the cluster but the record of the kind V(kai_scheduling), which does not count as a change.
 """
 
 EXAMPLES = r"""
@@ -136,7 +193,34 @@ EXAMPLES = r"""
   kubegpu.tenancy.probe:
     kind: gpu
     kubeconfig: /etc/kubegpu/dc1/cluster.yml
-    expected_gpus:
+    checks:
+    description:
+      - What to check, by default all checks of the kind.
+      - Of the kind V(kai_scheduling), V(cpu) runs a pod without a GPU in each leaf, V(gpu) a pod with one GPU, which must see exactly one.
+      - V(gang) runs two pods in each leaf that may only start together. V(gang_too_large) does so with a second pod that can never start, so that
+        the first must not either.
+      - V(over_limit) asks in each leaf for more GPUs than its limit, which must stay pending for that reason.
+      - V(fraction), V(quarters), V(gpu_memory) and V(burst) run pods that share GPUs, in one leaf. KAI Scheduler must be installed with GPU
+        sharing. Each GPU must be reserved for the pods that share it and have no other owner, none may be given out more than
+        once, and pod groups and queue must count as allocated what the pods have.
+      - V(fraction) runs 0.5, 0.25 and 0.25 of a GPU, one pod after the other, which must share one; V(quarters) four pods with 0.25.
+      - V(gpu_memory) runs two pods that ask by annotation for half of the memory of a GPU, which must share one. Nodes must have the
+        label C(nvidia.com/gpu.memory).
+      - V(burst) runs four to ten pods with half a GPU at once, as many as fit into the free GPUs, of which there must be two. It is
+        judged when all of them have run for five seconds.
+      - Whatever is checked, what the scheduler and the operator logged meanwhile is searched for known causes of trouble, such as a
+        missing CRD, a lost authorisation, or a webhook that does not answer, and KAI Scheduler's pods for images that do not come and
+        for lack of memory. Where a log cannot be read, that check, V(logs), counts as not tried.
+    type: list
+    elements: str
+  accept_hazards:
+    description:
+      - For the kind V(kai_scheduling), hazards of the release that are accepted, by the number of upstream's issue. By default none.
+      - With V(#1103), pods that share a GPU that is not reserved any more, and so free for others, have the verdict V(accepted), which
+        names that GPU and does not fail. Other names change nothing here.
+    type: list
+    elements: str
+  expected_gpus:
       kubegpu-worker: [GPU-7a3c2d0e-6a5f-4d53-9a3e-2a4f7d6f8f10]
 
 - name: List what the desired state needs
@@ -171,6 +255,26 @@ EXAMPLES = r"""
         - {name: registry, namespace: registry, labels: {app: registry}, ports: [5000]}
       ingress:
         - {name: monitoring, namespace: monitoring, ports: [9400]}
+
+- name: Check that the team's queues work
+  kubegpu.tenancy.probe:
+    kind: kai_scheduling
+    kubeconfig: /etc/kubegpu/dc1/team-ml.yml
+    queues: "{{ kubegpu_tenants[0].queues }}"
+
+- name: Check that every leaf gives a whole GPU, on real ones
+  kubegpu.tenancy.probe:
+    kind: kai_scheduling
+    kubeconfig: /etc/kubegpu/dc1/team-ml.yml
+    checks: [gpu]
+    image: docker.io/library/ubuntu:24.04
+
+- name: Look for the lost reservations of a release that is known for them, and go on
+  kubegpu.tenancy.probe:
+    kind: kai_scheduling
+    kubeconfig: /etc/kubegpu/dc1/team-ml.yml
+    checks: [burst]
+    accept_hazards: ["#1103"]
 """
 
 RETURN = r"""
@@ -188,10 +292,16 @@ results:
         - Of the kind V(image_pull), the image. The reason is the node where it passed.
         - Of the kind V(network_policy), the path between two pods, V(same_node) or V(across_nodes).
         - Of the kind V(connectivity), direction and name of the service. One without a pod is not tried.
+        - Of other kinds, one of O(checks), or V(logs).
       type: str
       returned: always
+    queue:
+      description: The queue. Empty for V(logs).
+      type: str
+      returned: for the kind V(kai_scheduling)
     verdict:
-      description: V(passed), V(failed) or V(not_tried). Of the kind V(network_policy), V(enforced), V(unenforced) or V(not_tried).
+      description: V(passed), V(failed) or V(not_tried). Of the kind V(network_policy), V(enforced), V(unenforced) or V(not_tried). Also
+        V(accepted), which is what O(accept_hazards) says.
       type: str
       returned: always
     reason:
@@ -208,7 +318,7 @@ results:
     - {name: kubegpu-worker2, verdict: not_tried, reason: all of its 4 GPUs are in use, seconds: 0.1}
 seconds:
   description: How long everything took, the removal of the pods included.
-  returned: success
+  returned: success, and when a check failed
   type: float
   sample: 7.4
 enforced:
@@ -216,6 +326,15 @@ enforced:
   returned: success of the kind V(network_policy)
   type: bool
   sample: true
+at:
+  description: When the checks were run, in UTC.
+  returned: for the kind V(kai_scheduling), when they were run
+  type: str
+  sample: "2026-11-21T12:30:00Z"
+recorded:
+  description: Whether the results are those of an earlier probe, as O(max_age) allows.
+  returned: success of the kind V(kai_scheduling)
+  type: bool
 """
 
 from ..module_utils._engine.probe import ARGUMENT_SPEC, LEAST, reconcile

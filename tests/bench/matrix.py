@@ -28,7 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import HAZARD_NAMES
-from ansible_collections.kubegpu.tenancy.plugins.modules import kai_probe, kai_scheduler_info
+from ansible_collections.kubegpu.tenancy.plugins.modules import kai_scheduler_info, probe
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, defaults
 from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD, QUEUES, VARIABLES, Scheduler
 from gap import Stream
@@ -153,9 +153,9 @@ class Matrix(Scheduler):
 
     def checked(self, version: str) -> list[dict[str, Any]]:
         """Run the probe; return the results, failures too. One that a hazard of the release explains is accepted."""
-        params = defaults(kai_probe, queues=QUEUES, checks=CHECKS, accept_hazards=["#1103"], timeout=240)
+        params = defaults(probe, kind="kai_scheduling", queues=QUEUES, checks=CHECKS, accept_hazards=["#1103"], timeout=240)
         try:
-            report = kai_probe.reconcile(Run(params, kube=self.kube))
+            report = probe.reconcile(Run(params, kube=self.kube))
         except TenancyError as exc:
             if "results" not in exc.details:
                 raise

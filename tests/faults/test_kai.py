@@ -30,15 +30,15 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import stand_in
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.lifecycle import Probe
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status import Observation
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.lifecycle import Probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.status import Observation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     kai_pending_info,
     kai_policy_probe,
-    kai_probe,
     kai_queues,
     kai_scheduler,
+    probe,
 )
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab, defaults
 
@@ -114,8 +114,14 @@ class Scheduler(Cluster):
         return result
 
     def probe(self, checks: Sequence[str] = ("cpu", "gpu"), accept: Sequence[str] = ()) -> list[dict[str, Any]]:
-        given = {"queues": QUEUES, "checks": list(checks), "accept_hazards": list(accept), "timeout": 90}
-        return kai_probe.reconcile(Run(defaults(kai_probe, **given), kube=self.kube))["results"]
+        given = {
+            "kind": "kai_scheduling",
+            "queues": QUEUES,
+            "checks": list(checks),
+            "accept_hazards": list(accept),
+            "timeout": 90,
+        }
+        return probe.reconcile(Run(defaults(probe, **given), kube=self.kube))["results"]
 
     def policies(self) -> list[dict[str, Any]]:
         return kai_policy_probe.reconcile(Run(defaults(kai_policy_probe), kube=self.kube))["results"]

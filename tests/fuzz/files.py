@@ -26,7 +26,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kubeconfig import plan, values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._ledger.devices import assigned
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import last_error
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status import judge_logs
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.status import judge_logs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.metrics import Meter
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import holds_credentials
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import failure_lines

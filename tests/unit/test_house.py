@@ -36,7 +36,15 @@ FURTHER_FILES = {
     # What is judged; then rules: on what a pod asks for, on pods that have a node, and on workloads without pods.
     "_pending": {"cluster", "asked", "node", "workloads"},
     # The change, the trace, where that comes from, what a scheduler costs, and what is made of the rounds.
-    "_probe": {"connectivity", "gpu", "image_pull", "network_policy", "web"},  # the kinds
+    # The kinds, those with much to judge in a folder.
+    "_probe": {
+        "connectivity",
+        "gpu",
+        "image_pull",
+        "network_policy",
+        "web",
+        *(f"kai_scheduling/{name}" for name in FILE_NAMES),
+    },
     "_rehearsal": {"change", "metrics", "model", "patterns", "recording", "verdict"},
     "_vcluster": {
         "classes",

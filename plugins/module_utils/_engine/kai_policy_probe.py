@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from .._common.run import Result, Run
 from .._probe.plan import IMAGE
-from .._probe_kai.plan import POD_ARGUMENTS
 from .._probe_policy.facts import CHECKS
 from .._probe_policy.lifecycle import probe
 
-ARGUMENT_SPEC = POD_ARGUMENTS | {
+ARGUMENT_SPEC = {
+    "gpu_resource": {"type": "str", "default": "nvidia.com/gpu"},
+    "runtime_class": {"type": "str", "default": "nvidia"},
+    "scheduler_name": {"type": "str", "default": "kai-scheduler"},
     "checks": {"type": "list", "elements": "str", "choices": list(CHECKS), "default": list(CHECKS)},
     "image": {"type": "str", "default": IMAGE},
     "tolerations": {"type": "list", "elements": "dict", "default": []},

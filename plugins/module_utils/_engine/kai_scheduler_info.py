@@ -20,7 +20,7 @@ from .._kai.facts import work_hazards_of
 from .._kai.lifecycle import asked_of, helm_release, read_parts
 from .._kai.validation import hazards_on, touching
 from .._kai.validation import release as find_release
-from .._probe_kai.facts import RECORD, REPORT_KEY
+from .._probe.kai_scheduling.facts import RECORD, REPORT_KEY
 
 ARGUMENT_SPEC = {"helm_binary": {"type": "str", "default": "helm"}}
 

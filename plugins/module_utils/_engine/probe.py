@@ -11,9 +11,11 @@ import typing as t
 
 from .._adapters.kubernetes import Kube
 from .._common.errors import refuse
-from .._common.names import RUNTIME_CLASS
+from .._common.names import GPU_RESOURCE, KAI_SCHEDULER_NAME, RUNTIME_CLASS
 from .._common.run import Params, Result, Run
 from .._probe import connectivity, gpu, image_pull, network_policy, web
+from .._probe.kai_scheduling import facts as kai_scheduling
+from .._probe.kai_scheduling.lifecycle import probe as probe_kai_scheduling
 from .._probe.lifecycle import Connect
 from .._probe.plan import IMAGE
 from .._vcluster.values import NETWORK_ARGUMENT
@@ -24,6 +26,7 @@ KINDS: dict[str, t.Callable[[Run], Result]] = {
     "gpu": gpu.probe,
     "image_pull": image_pull.probe,
     "network_policy": network_policy.probe,
+    "kai_scheduling": probe_kai_scheduling,
 }
 # Those that ask a tenant's API server as well as its host cluster's.
 KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
@@ -31,6 +34,12 @@ KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
 }
 
 _PODS: Params = {"image": IMAGE, "tolerations": []}
+_KAI: Params = {
+    **_PODS,
+    "gpu_resource": GPU_RESOURCE,
+    "runtime_class": RUNTIME_CLASS,
+    "scheduler_name": KAI_SCHEDULER_NAME,
+}
 _TENANT: Params = {"tenant": None, "tenant_kubeconfig": None}
 # Options of each kind, with their defaults; None where it has to be given.
 OPTIONS: dict[str, Params] = {
@@ -68,6 +77,17 @@ OPTIONS: dict[str, Params] = {
         "timeout": 120,
         "network": None,
     },
+    "kai_scheduling": {
+        **_KAI,
+        "namespace": "kai-probe",
+        "timeout": 240,
+        "queues": [],
+        "checks": list(kai_scheduling.CHECKS),
+        "accept_hazards": [],
+        "node_selector": {},
+        "namespace_labels": {},
+        "max_age": 0,
+    },
 }
 
 # The defaults are those of OPTIONS.
@@ -82,12 +102,18 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "tolerations": {"type": "list", "elements": "dict"},
     "scheduler_name": {"type": "str"},
     "queues": {"type": "list", "elements": "dict"},
+    "checks": {"type": "list", "elements": "str"},
+    "accept_hazards": {"type": "list", "elements": "str"},
     "expected_gpus": {"type": "dict"},
+    "gpu_resource": {"type": "str"},
     "runtime_class": {"type": "str"},
+    "node_selector": {"type": "dict"},
+    "namespace_labels": {"type": "dict"},
     "timeout": {"type": "int"},
     "policy_timeout": {"type": "int"},
+    "max_age": {"type": "int"},
 }
-LEAST = {"policy_timeout": 1}
+LEAST = {"policy_timeout": 1, "max_age": 0}
 
 
 def reconcile(run: Run, inside: Kube | None = None) -> Result:
@@ -114,3 +140,6 @@ def _problems(kind: str, params: Params) -> t.Iterator[str]:
             yield f"{option}: a probe of kind {kind} does not take it, but one of kind {others} does."
         elif taken and not given and OPTIONS[kind][option] is None:
             yield f"{option}: a probe of kind {kind} needs it."
+    known = OPTIONS[kind].get("checks", ())
+    if unknown := [check for check in params.get("checks") or () if known and check not in known]:
+        yield f"checks: a probe of kind {kind} has no {', '.join(unknown)}. It has {', '.join(known)}."

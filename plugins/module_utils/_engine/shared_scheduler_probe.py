@@ -10,11 +10,13 @@ from __future__ import annotations
 from .._adapters.kubernetes import Kube
 from .._common.run import Result, Run
 from .._probe.plan import IMAGE
-from .._probe_kai.plan import POD_ARGUMENTS
 from .._probe_shared.lifecycle import probe
 from .._probe_shared.plan import CHECKS
 
-ARGUMENT_SPEC = POD_ARGUMENTS | {
+ARGUMENT_SPEC = {
+    "gpu_resource": {"type": "str", "default": "nvidia.com/gpu"},
+    "runtime_class": {"type": "str", "default": "nvidia"},
+    "scheduler_name": {"type": "str", "default": "kai-scheduler"},
     "tenant": {"type": "str", "required": True},
     "tenant_kubeconfig": {"type": "path", "required": True},
     "queues": {"type": "list", "elements": "dict", "default": []},

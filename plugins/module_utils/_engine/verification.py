@@ -12,7 +12,7 @@ from .._common.variables import KAI
 from .._probe.status import record
 from .._tenant.facts import CHECKS, NETWORK, POLICIES, RECORDED, SHARED
 from .._tenant.status import results
-from . import kai_policy_probe, kai_probe, probe, shared_scheduler_probe, tenant_record
+from . import kai_policy_probe, probe, shared_scheduler_probe, tenant_record
 from .work import Work
 
 # What every KAI Scheduler of a tenant is checked for.
@@ -44,8 +44,9 @@ def _checks(work: Work) -> None:
     work.do(
         CHECKS,
         "Check what KAI Scheduler does",
-        kai_probe,
+        probe,
         inside=True,
+        kind="kai_scheduling",
         queues=queues,
         checks=checks,
         accept_hazards=own.accept_hazards,

@@ -25,22 +25,31 @@ def record(name: str, verdict: str, reason: str, seconds: float = 0.0) -> JsonOb
     return {"name": name, "verdict": verdict, "reason": reason, "seconds": round(seconds, 1)}
 
 
+def result(name: str, queue: str, verdict: str, reason: str, seconds: float = 0.0) -> JsonObject:
+    """Return the record of one check in a queue of KAI Scheduler; the queue is empty where its pods name none, or several."""
+    return {"name": name, "queue": queue} | record(name, verdict, reason, seconds)
+
+
 def untried(names: t.Iterable[str], reason: str = "check mode") -> list[JsonObject]:
     """Return the records of checks that are not tried."""
     return [record(name, NOT_TRIED, reason) for name in names]
 
 
-def concluded(results: list[JsonObject], seconds: float) -> JsonObject:
+def concluded(results: list[JsonObject], seconds: float, named_by: t.Iterable[str] = ("name",), **more: t.Any) -> JsonObject:
     """Return a probe's result.
 
-    :arg results: of the checks: name, verdict and reason.
+    :arg results: of the checks.
     :arg seconds: that the probe took.
-    :raises TenancyError: when a check failed, with all ``results``.
+    :arg named_by: the keys of a result by which a failure names it.
+    :arg more: what the result has besides.
+    :raises TenancyError: when a check failed, with all of that.
     """
-    failed = [f"{check['name']}: {check['reason']}" for check in results if check["verdict"] == FAILED]
+    report = {"results": results, "seconds": seconds} | more
+    failed = [check for check in results if check["verdict"] == FAILED]
     if failed:
-        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {'; '.join(failed)}", results=results)
-    return {"changed": False, "results": results, "seconds": seconds}
+        named = [f"{' in '.join(check[key] for key in named_by if check[key])}: {check['reason']}" for check in failed]
+        raise TenancyError(f"{len(failed)} of {len(results)} checks failed. {'; '.join(named)}", **report)
+    return {"changed": False} | report
 
 
 def termination_message(pod: JsonObject) -> str:

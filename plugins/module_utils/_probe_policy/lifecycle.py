@@ -19,10 +19,10 @@ from .._common.wait import Deadline, wait_for, when_webhook_answers
 from .._kai.status import scheduler_version
 from .._kai.validation import release
 from .._nodes.status import with_labels
+from .._probe.facts import FAILED, NOT_TRIED, PASSED
 from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
-from .._probe.status import concluded
-from .._probe_kai.facts import FAILED, NOT_TRIED, PASSED
-from .._probe_kai.plan import Settings, result
+from .._probe.plan import Settings
+from .._probe.status import concluded, result
 from .._queues.validation import parse
 from .._queues.values import manifest
 from .facts import CHECKS, FIRST, HOLD, PARENT, SECOND, SHARD, TOPOLOGY_NAME

@@ -19,7 +19,8 @@ from .._common.ownership import OWNED_LABELS, annotations_of
 from .._common.pods import is_ended
 from .._common.values import JsonObject
 from .._nodes.status import held, offered
-from .._probe_kai.plan import STAY, Settings, make_pod
+from .._probe.kai_scheduling.plan import STAY, make_pod
+from .._probe.plan import Settings
 from .facts import FIRST, HIGH, HOSTNAME, LEAST_NOTE, LOW, MOST, PARENT, SECOND, TOPOLOGY_NAME, WEIGHTS
 
 

@@ -15,10 +15,11 @@ from .._common.pods import pod_state
 from .._common.values import JsonObject
 from .._common.wait import Deadline, wait_for
 from .._nodes.status import node_selector, with_labels
+from .._probe.facts import ACCEPTED, FAILED, NOT_TRIED
+from .._probe.kai_scheduling.facts import LOST_RESERVATION
 from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
-from .._probe.status import concluded
-from .._probe_kai.facts import ACCEPTED, FAILED, LOST_RESERVATION, NOT_TRIED
-from .._probe_kai.plan import Settings, result
+from .._probe.plan import Settings
+from .._probe.status import concluded, result
 from .._queues.validation import parse
 from .._queues.values import leaves
 from .plan import CHECKS, NO_QUEUE, Check, make_check, shortage

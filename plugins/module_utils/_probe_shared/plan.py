@@ -15,7 +15,8 @@ from .._common.names import FRACTION_NOTE, QUEUE_LABEL
 from .._common.pods import pod_spec
 from .._common.quantity import quantity
 from .._common.values import JsonObject
-from .._probe_kai.plan import STAY, Capacity, Settings, allocated, free_gpus, make_pod
+from .._probe.kai_scheduling.plan import STAY, Capacity, allocated, free_gpus, make_pod
+from .._probe.plan import Settings
 from .._queues.values import from_live
 from .._vcluster.facts import GPU_QUOTA
 

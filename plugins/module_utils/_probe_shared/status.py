@@ -16,7 +16,7 @@ from .._common.ownership import annotations_of, labels_of
 from .._common.pods import pod_state
 from .._common.synced import synced_from, virtual_name
 from .._common.values import JsonObject
-from .._probe_kai.facts import FAILED, PASSED
+from .._probe.facts import FAILED, PASSED
 from .plan import DEVICES, FRACTION, QUEUE, Check
 
 Verdict: t.TypeAlias = "tuple[str | None, str]"

@@ -36,7 +36,7 @@ def test_defaults_are_documented(kind):
 
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_options_of_other_kinds_are_refused(kind):
-    every = dict.fromkeys(probe.ARGUMENT_SPEC, "x")
+    every = dict.fromkeys(probe.ARGUMENT_SPEC, "x") | {"checks": []}
     with pytest.raises(Refused) as caught:
         probe.reconcile(Run(every | {"kind": kind}))
     refused = {problem.partition(":")[0] for problem in caught.value.problems}
@@ -50,3 +50,8 @@ def test_options_that_a_kind_needs_are_asked_for(kind, needed):
     with pytest.raises(Refused) as caught:
         probe.reconcile(Run({"kind": kind}))
     assert sorted(caught.value.problems) == [f"{option}: a probe of kind {kind} needs it." for option in needed]
+
+
+def test_checks_of_other_kinds_are_refused():
+    with pytest.raises(Refused, match=r"checks: a probe of kind kai_scheduling has no reclaim, quota\. It has cpu, gpu"):
+        probe.reconcile(Run({"kind": "kai_scheduling", "checks": ["gpu", "reclaim", "quota"]}))

@@ -42,7 +42,7 @@ PARTS = (
     "rehearsal_gate",
     "tenant_nodes",
 )
-PROBES = ("kai_probe", "kai_policy_probe", "shared_scheduler_probe", "probe", "tenant_record")
+PROBES = ("kai_policy_probe", "shared_scheduler_probe", "probe", "tenant_record")
 DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | {
     "kubeconfigs": "/k",
     "kubeconfig": None,
@@ -219,18 +219,26 @@ PASSED = {"results": [{"name": "gpu", "verdict": "passed"}]}
 
 
 def test_its_own_kai_scheduler_is_checked_and_what_was_seen_is_recorded(parts):
-    parts.answers["kai_probe"] = PASSED
+    parts.answers["kai_scheduling"] = PASSED
     assert parts.verify(ML).failure == ""
-    assert parts.names == ["kai_probe", "tenant_record"]
-    assert parts.options("kai_probe")["checks"] == ["cpu", "gpu", "gang", "gang_too_large", "over_limit", "fraction", "burst"]
+    assert parts.names == ["kai_scheduling", "tenant_record"]
+    assert parts.options("kai_scheduling")["checks"] == [
+        "cpu",
+        "gpu",
+        "gang",
+        "gang_too_large",
+        "over_limit",
+        "fraction",
+        "burst",
+    ]
     record = parts.options("tenant_record")
     assert (record["wanted"], record["results"], record["scheduler_version"]) == ("digest", PASSED["results"], "v0.16.8")
 
 
 def test_what_was_accepted_need_not_be_found_out(parts):
     parts.verify(ML | {"scheduler": KAI | {"accept_hazards": ["#1103"]}}, policy_checks=["quota"])
-    assert parts.names == ["kai_probe", "kai_policy_probe"]
-    assert "burst" not in parts.options("kai_probe")["checks"]
+    assert parts.names == ["kai_scheduling", "kai_policy_probe"]
+    assert "burst" not in parts.options("kai_scheduling")["checks"]
     assert parts.options("kai_policy_probe")["checks"] == ["quota"]
 
 
@@ -329,11 +337,11 @@ def test_of_one_that_goes_the_name_is_enough(parts):
 def test_each_tenant_gets_what_is_due_for_it(parts):
     due = {"ml": ["verify"], "web": ["change"]}
     module.reconcile(Whole(parts, tenants=[ML, WEB, OTHER], due=due, work=["verify"]))
-    assert sorted(parts.names) == ["kai_probe", "web"]
+    assert sorted(parts.names) == ["kai_scheduling", "web"]
 
 
 def test_what_was_not_changed_as_wanted_is_not_recorded_as_that(parts):
-    parts.answers["kai_probe"] = PASSED
+    parts.answers["kai_scheduling"] = PASSED
     wanted = {"ml": "digest"}
     for due, work, recorded in (
         (["change", "verify"], ["verify"], False),

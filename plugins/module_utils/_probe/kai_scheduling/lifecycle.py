@@ -13,8 +13,8 @@ import json
 import math
 import typing as t
 
-from .._common.errors import TenancyError
-from .._common.names import (
+from ..._common.errors import TenancyError
+from ..._common.names import (
     GPU_RESOURCE,
     KAI_NAMESPACE,
     KAI_SCHEDULERS,
@@ -24,24 +24,27 @@ from .._common.names import (
     RESERVATION_NAMESPACE,
     RESERVED_GPU_NOTE,
 )
-from .._common.ownership import OWNED_LABELS, annotations_of
-from .._common.quantity import devices
-from .._common.values import JsonObject, stamp, utc_now
-from .._common.wait import Deadline, when_webhook_answers
-from .._kai.facts import OPERATOR
-from .._nodes.status import with_labels
-from .._probe.lifecycle import own_namespace
-from .._queues.validation import parse
-from .._queues.values import from_live, leaves
+from ..._common.ownership import OWNED_LABELS, annotations_of
+from ..._common.quantity import devices
+from ..._common.values import JsonObject, stamp, utc_now
+from ..._common.wait import Deadline, when_webhook_answers
+from ..._kai.facts import OPERATOR
+from ..._nodes.status import with_labels
+from ..._queues.validation import parse
+from ..._queues.values import from_live, leaves
+from ..facts import FAILED, NOT_TRIED, PASSED
+from ..lifecycle import INTERVAL, own_namespace
+from ..plan import Settings
+from ..status import Verdict, concluded, result
 from . import status
-from .facts import FAILED, FINGERPRINT_KEY, NOT_TRIED, PASSED, RECORD, REPORT_KEY, SHARING
-from .plan import NONE, Capacity, Check, Settings, allocated, free_gpus, gpu_memory, plan, result
+from .facts import FINGERPRINT_KEY, RECORD, REPORT_KEY, SHARING
+from .plan import NONE, Capacity, Check, allocated, free_gpus, gpu_memory, plan
 
 if t.TYPE_CHECKING:
-    from .._common.run import Result, Run
+    from ..._common.run import Result, Run
 
 
-# Options of kai_probe that decide what its verdicts say.
+# Options that decide what its verdicts say.
 DECISIVE = (
     "queues",
     "checks",
@@ -56,14 +59,12 @@ DECISIVE = (
     "scheduler_name",
 )
 
-# Seconds between two looks at the checks.
-INTERVAL = 0.5
 # Seconds after which a GPU that shared pods run on, and that nobody reserves, is called lost.
 SETTLE = 5.0
 
 
 def probe(run: Run) -> Result:
-    """Run the checks that the options of kai_probe ask for, or return the results of an earlier probe that still hold.
+    """Run the checks that are asked for, or return the results of an earlier probe that still hold.
 
     :raises TenancyError: when a check failed, with all results.
     """
@@ -80,11 +81,7 @@ def probe(run: Run) -> Result:
     metadata = {"name": RECORD, "namespace": KAI_NAMESPACE, "labels": OWNED_LABELS}
     data = {FINGERPRINT_KEY: attempt.fingerprint, REPORT_KEY: json.dumps(report)}
     run.kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-    failed = [found for found in attempt.results if found["verdict"] == FAILED]
-    if failed:
-        reasons = [f"{' in '.join(filter(None, (found['name'], found['queue'])))}: {found['reason']}" for found in failed]
-        raise TenancyError(f"{len(failed)} of {len(attempt.results)} checks failed. {'; '.join(reasons)}", **report)
-    return {"changed": False, "recorded": False} | report
+    return concluded(**report, named_by=("name", "queue")) | {"recorded": False}
 
 
 @dataclasses.dataclass
@@ -221,7 +218,7 @@ class Probe:
             if verdict is not None:
                 self._conclude(check, verdict, reason)
 
-    def _judge(self, check: Check, trial: Trial, seen: status.Observation) -> status.Verdict:
+    def _judge(self, check: Check, trial: Trial, seen: status.Observation) -> Verdict:
         """Return the verdict on a check, whose next pod is created when those before it run."""
         accepted = self.run.params["accept_hazards"]
         if not trial.coming:

@@ -18,22 +18,24 @@ import math
 import re
 import typing as t
 
-from .._common.names import (
+from ..._common.names import (
     FRACTION_NOTE,
     GPU_MEMORY_LABEL,
-    GPU_RESOURCE,
-    KAI_SCHEDULER_NAME,
     MEMORY_NOTE,
     POD_GROUP,
     POD_GROUP_NOTE,
     QUEUE_LABEL,
 )
-from .._common.ownership import labels_of
-from .._common.quantity import quantity, whole
-from .._common.values import JsonObject
-from .._nodes.status import held, offered
-from .._queues.values import Queue, ancestors
-from .facts import BURST, CHECKS, FAILED, GPU_MEMORY, LOWEST_PRIORITY, MEMORY_STEP, NOT_TRIED, SHARING
+from ..._common.ownership import labels_of
+from ..._common.pods import pod_spec
+from ..._common.quantity import quantity, whole
+from ..._common.values import JsonObject
+from ..._nodes.status import held, offered
+from ..._queues.values import Queue, ancestors
+from ..facts import FAILED, NOT_TRIED
+from ..plan import Settings, pod
+from ..status import result
+from .facts import BURST, CHECKS, GPU_MEMORY, LOWEST_PRIORITY, MEMORY_STEP, SHARING
 
 Amount = decimal.Decimal
 
@@ -51,34 +53,6 @@ _LIST = "nvidia-smi -L"
 STAY = "trap 'exit 0' TERM; sleep 3600 & wait"
 # More GPUs than any queue or cluster has.
 _NEVER = 100_000
-
-
-# Options of the modules whose pods KAI Scheduler places, as the documentation fragment _kai_pods describes them.
-POD_ARGUMENTS: dict[str, t.Any] = {
-    "gpu_resource": {"type": "str", "default": GPU_RESOURCE},
-    "runtime_class": {"type": "str", "default": "nvidia"},
-    "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """How pods are made: the options of kai_probe with these names."""
-
-    namespace: str
-    image: str
-    scheduler_name: str
-    gpu_resource: str
-    runtime_class: str
-    tolerations: tuple[JsonObject, ...] = ()
-    node_selector: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    @classmethod
-    def of(cls, params: t.Mapping[str, t.Any]) -> Settings:
-        """Make them from a module's options, some of which not every module has."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        given = {name: params[name] for name in names if name in params}
-        return cls(**(given | {"tolerations": tuple(given["tolerations"])}))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -107,11 +81,6 @@ class Check:
     def first(self) -> int:
         """How many of its pods are created at once; each of the others when those before it run, for the reason given at SHARING."""
         return 1 if self.portions and self.name != BURST else len(self.pods)
-
-
-def result(name: str, queue: str, verdict: str, reason: str, seconds: float = 0.0) -> JsonObject:
-    """Return the result of one check as the module returns it."""
-    return {"name": name, "queue": queue, "verdict": verdict, "reason": reason, "seconds": round(seconds, 1)}
 
 
 # --- free capacity -------------------------------------------------------------------------------------------------
@@ -255,8 +224,8 @@ def _gang(name: str, leaf: str, settings: Settings, gpus: int) -> Check:
     """Return two pods that start together or not at all, the second with as many GPUs; KAI leaves alone what has a PodGroup."""
     group = f"{name.replace('_', '-')}-{leaf}"
     pods = tuple(make_pod(settings, f"{group}-{n}", leaf, "true", gpus=of) for n, of in ((1, 0), (2, gpus)))
-    for pod in pods:
-        pod["metadata"]["annotations"][POD_GROUP_NOTE] = group
+    for member in pods:
+        member["metadata"]["annotations"][POD_GROUP_NOTE] = group
     api_version, kind = POD_GROUP
     metadata = {"name": group, "namespace": settings.namespace}
     spec = {"minMember": len(pods), "queue": leaf, "priorityClassName": LOWEST_PRIORITY}
@@ -279,33 +248,14 @@ def make_pod(
     """
     # As a label, KAI honours the class where the PriorityClass is not synced.
     labels = {QUEUE_LABEL: queue, "priorityClassName": priority}
-    metadata = {"name": name, "namespace": settings.namespace, "labels": labels, "annotations": dict(notes or {})}
-    spec = _pod_spec(settings, script, gpus)
-    if settings.runtime_class and (gpus or notes):
-        spec["runtimeClassName"] = settings.runtime_class
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def _pod_spec(settings: Settings, script: str, gpus: int) -> JsonObject:
     resources: JsonObject = {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}}
     if gpus:
         resources["limits"][settings.gpu_resource] = str(gpus)
-    return {
+    spec = pod_spec(settings.image, script, imagePullPolicy="IfNotPresent", resources=resources) | {
         "schedulerName": settings.scheduler_name,
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 1,
-        "automountServiceAccountToken": False,
-        "tolerations": list(settings.tolerations),
         "nodeSelector": dict(settings.node_selector),
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [
-            {
-                "name": "probe",
-                "image": settings.image,
-                "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", "-c", script],
-                "resources": resources,
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-            }
-        ],
     }
+    if settings.runtime_class and (gpus or notes):
+        spec["runtimeClassName"] = settings.runtime_class
+    return pod(settings, spec, name=name, labels=labels, annotations=dict(notes or {}))

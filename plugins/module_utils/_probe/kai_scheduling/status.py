@@ -14,33 +14,19 @@ import json
 import re
 import typing as t
 
-from .._common.documents import parse_json
-from .._common.names import POD_GROUP_NOTE, RESERVATION_NAMESPACE, RESERVED_GPU_NOTE
-from .._common.ownership import annotations_of
-from .._common.pods import IMAGE_REASONS, container_statuses, event_time, is_ended, is_ready
-from .._common.quantity import quantity
-from .._common.values import JsonObject, stamped
-from .._kai.facts import OVER_LIMIT
-from .._kai.status import is_error, log_cause, plain_lines
-from .._nodes.status import gpu_groups, held
-from .facts import (
-    ACCEPTED,
-    BURST,
-    CHECKS,
-    FAILED,
-    FINGERPRINT_KEY,
-    GPU_MEMORY,
-    LOGS,
-    LOST_RESERVATION,
-    NOT_TRIED,
-    OOM_KILLED,
-    PASSED,
-    REPORT_KEY,
-)
-from .plan import NONE, Amount, Check, result
-
-# A verdict and its reason; without a verdict, what was observed so far.
-Verdict: t.TypeAlias = "tuple[str | None, str]"
+from ..._common.documents import parse_json
+from ..._common.names import POD_GROUP_NOTE, RESERVATION_NAMESPACE, RESERVED_GPU_NOTE
+from ..._common.ownership import annotations_of
+from ..._common.pods import IMAGE_REASONS, container_statuses, event_time, is_ended, is_ready
+from ..._common.quantity import quantity
+from ..._common.values import JsonObject, stamped
+from ..._kai.facts import OVER_LIMIT
+from ..._kai.status import is_error, log_cause, plain_lines
+from ..._nodes.status import gpu_groups, held
+from ..facts import ACCEPTED, FAILED, NOT_TRIED, PASSED
+from ..status import Verdict, result
+from .facts import BURST, CHECKS, FINGERPRINT_KEY, GPU_MEMORY, LOGS, LOST_RESERVATION, OOM_KILLED, REPORT_KEY
+from .plan import NONE, Amount, Check
 
 # What a pod that waits is said to wait for when nobody says.
 NO_REASON = "no reason given yet"

@@ -9,10 +9,10 @@ from decimal import Decimal
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, POD_GROUP, RESERVATION_NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import CHECKS, SHARING
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.probe import reconcile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.facts import SHARING
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
-from ansible_collections.kubegpu.tenancy.plugins.modules.kai_probe import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
@@ -132,21 +132,7 @@ def run(options, kube, check_mode):
 
 
 def params(**changes):
-    return {
-        "queues": TREE,
-        "checks": list(CHECKS),
-        "accept_hazards": [],
-        "image": "busybox",
-        "gpu_resource": "nvidia.com/gpu",
-        "runtime_class": "nvidia",
-        "tolerations": [],
-        "node_selector": {},
-        "namespace_labels": {},
-        "namespace": "kai-probe",
-        "scheduler_name": "kai-scheduler",
-        "timeout": 120,
-        "max_age": 0,
-    } | changes
+    return {"kind": "kai_scheduling", "queues": TREE, "timeout": 120} | changes
 
 
 def verdicts(results):

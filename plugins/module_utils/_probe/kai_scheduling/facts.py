@@ -14,8 +14,6 @@ SHARING = ("fraction", "quarters", GPU_MEMORY, BURST)
 CHECKS = ("cpu", "gpu", "gang", "gang_too_large", "over_limit", *SHARING)
 # Name of the check that is always made: what KAI's own pods log meanwhile.
 LOGS = "logs"
-# Accepted is what went wrong as a hazard says that was accepted by name. It is no failure, and no evidence that all is well.
-PASSED, FAILED, NOT_TRIED, ACCEPTED = "passed", "failed", "not_tried", "accepted"
 # The hazard that checks of shared GPUs find: the reservation of a GPU is removed while pods use it (fixed by #1363).
 LOST_RESERVATION = "#1103"
 

@@ -10,8 +10,8 @@ import json
 from decimal import Decimal
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import Capacity, Settings, plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.plan import Capacity, plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.status import (
     Counts,
     Observation,
     broken_pods,
@@ -23,9 +23,10 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.status 
     last_error,
     still_valid,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import Settings
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 
-SETTINGS = Settings("kai-probe", "busybox", "kai-scheduler", "nvidia.com/gpu", "nvidia")
+SETTINGS = Settings("kai-probe", scheduler_name="kai-scheduler", runtime_class="nvidia")
 QUEUES = parse(
     [
         {

@@ -7,18 +7,18 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.facts import CHECKS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_kai.plan import (
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.facts import CHECKS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.plan import (
     Capacity,
-    Settings,
     allocated,
     free_gpus,
     gpu_memory,
     plan,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import Settings
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 
-SETTINGS = Settings("kai-probe", "busybox", "kai-scheduler", "nvidia.com/gpu", "nvidia")
+SETTINGS = Settings("kai-probe", scheduler_name="kai-scheduler", runtime_class="nvidia")
 QUEUES = parse(
     [
         {
