@@ -41,9 +41,12 @@ options:
         scheduler is not yet one that schedules. Pods start only where GPUs are free and queues are below their limits, with the lowest priority,
         so that no one is evicted for them. A check that lacks free capacity is reported as not tried, never as passed. A record of the results
         stays, in the ConfigMap C(kubegpu-probe) beside KAI Scheduler.
+      - V(kai_policies) runs pods in queues of its own and checks that KAI Scheduler divides GPUs as its policies say. Its pods are evicted on
+        purpose. Nobody else's may be, so a check is tried only while no other pod holds or waits for a GPU of this scheduler on these nodes, and
+        its queues are limited to GPUs that are free.
       - An option that a kind does not take is refused.
     type: str
-    choices: [web, gpu, image_pull, network_policy, connectivity, kai_scheduling]
+    choices: [web, gpu, image_pull, network_policy, connectivity, kai_scheduling, kai_policies]
     required: true
   tenant:
     description:
@@ -62,14 +65,14 @@ options:
       - One that exists is refused, unless an earlier probe left it.
       - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for
         V(image_pull), V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity),
-        V(kai-probe) for V(kai_scheduling).
+        V(kai-probe) for V(kai_scheduling), V(kai-policy-probe) for V(kai_policies).
     type: str
   image:
     description:
       - Image of the pods, by default V(docker.io/library/busybox:1.37.0), but V(docker.io/library/debian:12.12-slim) for the kind V(gpu).
       - The kinds V(web) and V(network_policy) need C(sh), C(httpd) and C(wget) as busybox has them.
       - The kind V(connectivity) needs C(sh), C(httpd) and C(nc) as busybox has them.
-      - The kind V(gpu) needs a shell and the GNU C library, V(kai_scheduling) the latter on real GPUs only. C(nvidia-smi) comes with the node's
+      - The kind V(gpu) needs a shell and the GNU C library, V(kai_scheduling) the latter on real GPUs only. V(kai_policies) needs a shell alone. C(nvidia-smi) comes with the node's
         driver.
     type: str
   images:
@@ -86,7 +89,7 @@ options:
   scheduler_name:
     description:
       - The scheduler that has to place the pods, as pods name it. By default V(default-scheduler) for the kind V(web), V(kai-scheduler) for
-        V(kai_scheduling).
+        V(kai_scheduling) and V(kai_policies).
     type: str
   queues:
     description:
@@ -113,6 +116,15 @@ options:
       - Whatever is checked, what the scheduler and the operator logged meanwhile is searched for known causes of trouble, such as a
         missing CRD, a lost authorisation, or a webhook that does not answer, and KAI Scheduler's pods for images that do not come and
         for lack of memory. Where a log cannot be read, that check, V(logs), counts as not tried.
+      - Of the kind V(kai_policies), V(reclaim) has a queue without quota use all of the check's GPUs, and one with quota take one back.
+      - V(preemption) has a pod of a higher class take the place of one of a lower class in its queue.
+      - V(fair_share) has two queues without quota ask for all GPUs, which have to be divided by their over-quota weights, 1 to 3.
+      - V(elastic) takes one pod from a group that needs fewer than it has. The others have to run on.
+      - V(roles) has two workers wait for their leader, without which their group must not start.
+      - V(job) has a Job wait whose pods have to start together and do not fit, and run where they do. It needs KAI Scheduler 0.14.1 or later.
+      - V(packing) places two pods, on one node or on two, as the scheduler's placement strategy says. It needs two nodes with two GPUs each.
+      - V(topology) has a group that has to run within one node wait where no node has room for it, and run where one has. It needs
+        KAI Scheduler 0.12 or later, and two nodes with GPUs that no other pod holds.
     type: list
     elements: str
   accept_hazards:
@@ -129,28 +141,29 @@ options:
     type: dict
   gpu_resource:
     description:
-      - For the kind V(kai_scheduling), name of the extended resource. By default V(nvidia.com/gpu).
+      - For the kinds V(kai_scheduling) and V(kai_policies), name of the extended resource. By default V(nvidia.com/gpu).
     type: str
   runtime_class:
     description:
-      - For the kinds V(gpu) and V(kai_scheduling), RuntimeClass of the pods with GPUs, by default V(nvidia). Empty for none, where NVIDIA's runtime is the nodes' default.
+      - For the kinds V(gpu), V(kai_scheduling) and V(kai_policies), RuntimeClass of the pods with GPUs, by default V(nvidia). Empty for none, where NVIDIA's runtime is the nodes' default.
     type: str
   node_selector:
     description:
-      - For the kind V(kai_scheduling), labels of the nodes that the pods may run on, each with its value. By default all nodes.
+      - For the kinds V(kai_scheduling) and V(kai_policies), labels of the nodes that the pods may run on, each with its value. By default all nodes.
       - In a host cluster it keeps the pods away from nodes of tenants whose own scheduler gives their GPUs out at the same time.
     type: dict
   namespace_labels:
     description:
-      - For the kind V(kai_scheduling), labels of O(namespace), for a KAI Scheduler that only serves namespaces with certain labels
+      - For the kinds V(kai_scheduling) and V(kai_policies), labels of O(namespace), for a KAI Scheduler that only serves namespaces with certain labels
         (C(global.namespaceLabelSelector) in its values). By default none.
     type: dict
   timeout:
     description:
       - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
       - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy), 120 for V(connectivity), 240 for
-        V(kai_scheduling).
-      - Checks of the kind V(kai_scheduling) that start together may use half of what is left while others wait.
+        V(kai_scheduling), 300 for V(kai_policies).
+      - Checks of the kind V(kai_scheduling) that start together may use half of what is left while others wait. Each check of the
+        kind V(kai_policies) has an equal part of what those before it left.
     type: int
   policy_timeout:
     description:
@@ -211,6 +224,15 @@ EXAMPLES = r"""
       - Whatever is checked, what the scheduler and the operator logged meanwhile is searched for known causes of trouble, such as a
         missing CRD, a lost authorisation, or a webhook that does not answer, and KAI Scheduler's pods for images that do not come and
         for lack of memory. Where a log cannot be read, that check, V(logs), counts as not tried.
+      - Of the kind V(kai_policies), V(reclaim) has a queue without quota use all of the check's GPUs, and one with quota take one back.
+      - V(preemption) has a pod of a higher class take the place of one of a lower class in its queue.
+      - V(fair_share) has two queues without quota ask for all GPUs, which have to be divided by their over-quota weights, 1 to 3.
+      - V(elastic) takes one pod from a group that needs fewer than it has. The others have to run on.
+      - V(roles) has two workers wait for their leader, without which their group must not start.
+      - V(job) has a Job wait whose pods have to start together and do not fit, and run where they do. It needs KAI Scheduler 0.14.1 or later.
+      - V(packing) places two pods, on one node or on two, as the scheduler's placement strategy says. It needs two nodes with two GPUs each.
+      - V(topology) has a group that has to run within one node wait where no node has room for it, and run where one has. It needs
+        KAI Scheduler 0.12 or later, and two nodes with GPUs that no other pod holds.
     type: list
     elements: str
   accept_hazards:
@@ -275,6 +297,12 @@ EXAMPLES = r"""
     kubeconfig: /etc/kubegpu/dc1/team-ml.yml
     checks: [burst]
     accept_hazards: ["#1103"]
+
+- name: See whether quotas hold before teams move in
+  kubegpu.tenancy.probe:
+    kind: kai_policies
+    kubeconfig: /etc/kubegpu/dc1/tenants/team-ml.yml
+    checks: [reclaim, fair_share]
 """
 
 RETURN = r"""
@@ -296,9 +324,9 @@ results:
       type: str
       returned: always
     queue:
-      description: The queue. Empty for V(logs).
+      description: The queue. Empty for V(logs), and for the kind V(kai_policies), whose queues are the probe's own.
       type: str
-      returned: for the kind V(kai_scheduling)
+      returned: for the kinds V(kai_scheduling) and V(kai_policies)
     verdict:
       description: V(passed), V(failed) or V(not_tried). Of the kind V(network_policy), V(enforced), V(unenforced) or V(not_tried). Also
         V(accepted), which is what O(accept_hazards) says.

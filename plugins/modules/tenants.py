@@ -111,7 +111,7 @@ options:
     default: []
   policy_checks:
     description:
-      - Checks of M(kubegpu.tenancy.kai_policy_probe) that are made of tenants' own KAI Schedulers, too.
+      - Checks of M(kubegpu.tenancy.probe), kind V(kai_policies), that are made of tenants' own KAI Schedulers, too.
     type: list
     elements: str
     default: []

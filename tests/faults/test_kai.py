@@ -30,12 +30,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import stand_in
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_policies.facts import CHECKS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.lifecycle import Probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.status import Observation
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     kai_pending_info,
-    kai_policy_probe,
     kai_queues,
     kai_scheduler,
     probe,
@@ -124,7 +123,7 @@ class Scheduler(Cluster):
         return probe.reconcile(Run(defaults(probe, **given), kube=self.kube))["results"]
 
     def policies(self) -> list[dict[str, Any]]:
-        return kai_policy_probe.reconcile(Run(defaults(kai_policy_probe), kube=self.kube))["results"]
+        return probe.reconcile(Run(defaults(probe, kind="kai_policies"), kube=self.kube))["results"]
 
     def start_work(self) -> None:
         self.kube.create(pod("work", "training"))

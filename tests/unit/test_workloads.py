@@ -23,8 +23,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names impo
     QUEUE_LABEL,
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import FACTS, dotted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_policies.facts import LEAST_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.facts import LOWEST_PRIORITY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import LEAST_NOTE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, leaves
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import recipe

@@ -14,6 +14,8 @@ from .._common.errors import refuse
 from .._common.names import GPU_RESOURCE, KAI_SCHEDULER_NAME, RUNTIME_CLASS
 from .._common.run import Params, Result, Run
 from .._probe import connectivity, gpu, image_pull, network_policy, web
+from .._probe.kai_policies import facts as kai_policies
+from .._probe.kai_policies.lifecycle import probe as probe_kai_policies
 from .._probe.kai_scheduling import facts as kai_scheduling
 from .._probe.kai_scheduling.lifecycle import probe as probe_kai_scheduling
 from .._probe.lifecycle import Connect
@@ -27,6 +29,7 @@ KINDS: dict[str, t.Callable[[Run], Result]] = {
     "image_pull": image_pull.probe,
     "network_policy": network_policy.probe,
     "kai_scheduling": probe_kai_scheduling,
+    "kai_policies": probe_kai_policies,
 }
 # Those that ask a tenant's API server as well as its host cluster's.
 KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
@@ -87,6 +90,14 @@ OPTIONS: dict[str, Params] = {
         "node_selector": {},
         "namespace_labels": {},
         "max_age": 0,
+    },
+    "kai_policies": {
+        **_KAI,
+        "namespace": "kai-policy-probe",
+        "timeout": 300,
+        "checks": list(kai_policies.CHECKS),
+        "node_selector": {},
+        "namespace_labels": {},
     },
 }
 

@@ -12,7 +12,7 @@ from .._common.variables import KAI
 from .._probe.status import record
 from .._tenant.facts import CHECKS, NETWORK, POLICIES, RECORDED, SHARED
 from .._tenant.status import results
-from . import kai_policy_probe, probe, shared_scheduler_probe, tenant_record
+from . import probe, shared_scheduler_probe, tenant_record
 from .work import Work
 
 # What every KAI Scheduler of a tenant is checked for.
@@ -63,7 +63,7 @@ def _policies(work: Work) -> None:
         return
     options = {"checks": params["policy_checks"], "image": params["probe_image"] or None}
     title = "Check that it divides GPUs as its policies say"
-    work.do(POLICIES, title, kai_policy_probe, inside=True, runtime_class=params["runtime_class"], **options)
+    work.do(POLICIES, title, probe, inside=True, kind="kai_policies", runtime_class=params["runtime_class"], **options)
 
 
 def _shared(work: Work) -> None:

@@ -42,7 +42,7 @@ PARTS = (
     "rehearsal_gate",
     "tenant_nodes",
 )
-PROBES = ("kai_policy_probe", "shared_scheduler_probe", "probe", "tenant_record")
+PROBES = ("shared_scheduler_probe", "probe", "tenant_record")
 DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | {
     "kubeconfigs": "/k",
     "kubeconfig": None,
@@ -237,9 +237,9 @@ def test_its_own_kai_scheduler_is_checked_and_what_was_seen_is_recorded(parts):
 
 def test_what_was_accepted_need_not_be_found_out(parts):
     parts.verify(ML | {"scheduler": KAI | {"accept_hazards": ["#1103"]}}, policy_checks=["quota"])
-    assert parts.names == ["kai_scheduling", "kai_policy_probe"]
+    assert parts.names == ["kai_scheduling", "kai_policies"]
     assert "burst" not in parts.options("kai_scheduling")["checks"]
-    assert parts.options("kai_policy_probe")["checks"] == ["quota"]
+    assert parts.options("kai_policies")["checks"] == ["quota"]
 
 
 @pytest.mark.parametrize(

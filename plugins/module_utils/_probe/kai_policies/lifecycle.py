@@ -11,35 +11,33 @@ import dataclasses
 import functools
 import typing as t
 
-from .._common.errors import TenancyError
-from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, TOPOLOGY
-from .._common.ownership import is_owned
-from .._common.values import JsonObject
-from .._common.wait import Deadline, wait_for, when_webhook_answers
-from .._kai.status import scheduler_version
-from .._kai.validation import release
-from .._nodes.status import with_labels
-from .._probe.facts import FAILED, NOT_TRIED, PASSED
-from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
-from .._probe.plan import Settings
-from .._probe.status import concluded, result
-from .._queues.validation import parse
-from .._queues.values import manifest
+from ..._common.errors import TenancyError
+from ..._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, TOPOLOGY
+from ..._common.ownership import is_owned
+from ..._common.values import JsonObject
+from ..._common.wait import Deadline, wait_for, when_webhook_answers
+from ..._kai.status import scheduler_version
+from ..._kai.validation import release
+from ..._nodes.status import with_labels
+from ..._queues.validation import parse
+from ..._queues.values import manifest
+from ..facts import FAILED, NOT_TRIED, PASSED
+from ..lifecycle import CLEAN_UP, INTERVAL, empty_namespace, own_namespace
+from ..plan import Settings
+from ..status import concluded, result
 from .facts import CHECKS, FIRST, HOLD, PARENT, SECOND, SHARD, TOPOLOGY_NAME
 from .plan import Room, Scenario, Step, room, scenario
 from .status import difference
 
 if t.TYPE_CHECKING:
-    from .._common.run import Result, Run
+    from ..._common.run import Result, Run
 
-
-INTERVAL = 0.5
 # What pods come from first.
 KINDS = (("batch/v1", "Job"), ("v1", "Pod"), POD_GROUP)
 
 
 def probe(run: Run) -> Result:
-    """Run the checks that the options of kai_policy_probe ask for, one after the other.
+    """Run the checks that are asked for, one after the other.
 
     :raises TenancyError: when a check failed, with all results.
     """

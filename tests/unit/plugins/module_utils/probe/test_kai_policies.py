@@ -8,8 +8,8 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import POD_GROUP, TOPOLOGY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_policy.facts import CHECKS, SHARD
-from ansible_collections.kubegpu.tenancy.plugins.modules import kai_policy_probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_policies.facts import CHECKS, SHARD
+from ansible_collections.kubegpu.tenancy.plugins.modules import probe
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import node
@@ -162,23 +162,8 @@ class Cluster(InMemoryApi):
         ]
 
 
-def params(**changes):
-    return {
-        "checks": list(CHECKS),
-        "image": "busybox",
-        "gpu_resource": "nvidia.com/gpu",
-        "runtime_class": "nvidia",
-        "tolerations": [],
-        "node_selector": {},
-        "namespace": NAMESPACE,
-        "namespace_labels": {},
-        "scheduler_name": "kai-scheduler",
-        "timeout": 300,
-    } | changes
-
-
 def run(kube, check_mode=False, **changes):
-    return kai_policy_probe.reconcile(make_run(params(**changes), kube, check_mode=check_mode))
+    return probe.reconcile(make_run({"kind": "kai_policies", "timeout": 300, **changes}, kube, check_mode=check_mode))
 
 
 def verdicts(result):
@@ -196,7 +181,7 @@ def test_all_policies_hold_and_nothing_is_left():
 
 
 def test_what_is_returned_is_what_is_documented():
-    returned = yaml.safe_load(kai_policy_probe.RETURN)
+    returned = yaml.safe_load(probe.RETURN)
     result = run(Cluster(), checks=["packing"])
     assert result.keys() - returned.keys() == {"changed"}
     assert result["results"][0].keys() == returned["results"]["contains"].keys()

@@ -14,13 +14,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .._common.names import FRACTION_NOTE, MEMORY_NOTE, POD_GROUP, POD_GROUP_NOTE, RESERVED_GPU_NOTE, SUB_GROUP_LABEL, TOPOLOGY
-from .._common.ownership import OWNED_LABELS, annotations_of
-from .._common.pods import is_ended
-from .._common.values import JsonObject
-from .._nodes.status import held, offered
-from .._probe.kai_scheduling.plan import STAY, make_pod
-from .._probe.plan import Settings
+from ..._common.names import FRACTION_NOTE, MEMORY_NOTE, POD_GROUP, POD_GROUP_NOTE, RESERVED_GPU_NOTE, SUB_GROUP_LABEL, TOPOLOGY
+from ..._common.ownership import OWNED_LABELS, annotations_of
+from ..._common.pods import is_ended
+from ..._common.values import JsonObject
+from ..._nodes.status import held, offered
+from ..kai_scheduling.plan import STAY, make_pod
+from ..plan import Settings
 from .facts import FIRST, HIGH, HOSTNAME, LEAST_NOTE, LOW, MOST, PARENT, SECOND, TOPOLOGY_NAME, WEIGHTS
 
 

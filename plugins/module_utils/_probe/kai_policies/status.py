@@ -10,8 +10,8 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from .._common.pods import pod_problem
-from .._common.values import JsonObject
+from ..._common.pods import pod_problem
+from ..._common.values import JsonObject
 from .plan import Step
 
 
