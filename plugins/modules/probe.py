@@ -44,17 +44,21 @@ options:
       - V(kai_policies) runs pods in queues of its own and checks that KAI Scheduler divides GPUs as its policies say. Its pods are evicted on
         purpose. Nobody else's may be, so a check is tried only while no other pod holds or waits for a GPU of this scheduler on these nodes, and
         its queues are limited to GPUs that are free.
+      - V(shared_scheduler) runs pods in a tenant, in its own queue of the host cluster's KAI Scheduler, and compares what the tenant sees with
+        what the host cluster does. Each pod has to see one GPU, to be placed by that scheduler, and to count in that queue. It also creates pods
+        that the host cluster's policies have to refuse, and expects an event in the tenant that says why. What needs a GPU is tried only while
+        one of the tenant's nodes, its queue and its quota have one left. Of a tenant that shares nodes alone, only V(devices) can be checked.
       - An option that a kind does not take is refused.
     type: str
-    choices: [web, gpu, image_pull, network_policy, connectivity, kai_scheduling, kai_policies]
+    choices: [web, gpu, image_pull, network_policy, connectivity, kai_scheduling, kai_policies, shared_scheduler]
     required: true
   tenant:
     description:
-      - For the kind V(connectivity), which needs it, the name of the tenant.
+      - For the kinds V(connectivity) and V(shared_scheduler), which need it, the name of the tenant.
     type: str
   tenant_kubeconfig:
     description:
-      - For the kind V(connectivity), which needs it, the kubeconfig of the tenant's administrator. O(kubeconfig) is that of its host cluster.
+      - For the kinds V(connectivity) and V(shared_scheduler), which need it, the kubeconfig of the tenant's administrator. O(kubeconfig) is that of its host cluster.
     type: path
   network:
     description:
@@ -65,14 +69,15 @@ options:
       - One that exists is refused, unless an earlier probe left it.
       - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for
         V(image_pull), V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity),
-        V(kai-probe) for V(kai_scheduling), V(kai-policy-probe) for V(kai_policies).
+        V(kai-probe) for V(kai_scheduling), V(kai-policy-probe) for V(kai_policies),
+        V(kubegpu-shared-probe) for V(shared_scheduler).
     type: str
   image:
     description:
       - Image of the pods, by default V(docker.io/library/busybox:1.37.0), but V(docker.io/library/debian:12.12-slim) for the kind V(gpu).
       - The kinds V(web) and V(network_policy) need C(sh), C(httpd) and C(wget) as busybox has them.
       - The kind V(connectivity) needs C(sh), C(httpd) and C(nc) as busybox has them.
-      - The kind V(gpu) needs a shell and the GNU C library, V(kai_scheduling) the latter on real GPUs only. V(kai_policies) needs a shell alone. C(nvidia-smi) comes with the node's
+      - The kind V(gpu) needs a shell and the GNU C library, V(kai_scheduling) and V(shared_scheduler) the latter on real GPUs only. V(kai_policies) needs a shell alone. C(nvidia-smi) comes with the node's
         driver.
     type: str
   images:
@@ -89,12 +94,13 @@ options:
   scheduler_name:
     description:
       - The scheduler that has to place the pods, as pods name it. By default V(default-scheduler) for the kind V(web), V(kai-scheduler) for
-        V(kai_scheduling) and V(kai_policies).
+        V(kai_scheduling), V(kai_policies) and V(shared_scheduler).
     type: str
   queues:
     description:
       - Tree of queues of KAI Scheduler, as M(kubegpu.tenancy.kai_queues) takes it.
       - The pods of the kind V(web) are submitted to its first leaf.
+      - The pods of the kind V(shared_scheduler) run in the first leaf, too. Without one, V(gpu) and V(fraction) are not tried.
       - The kind V(kai_scheduling) probes its leaves, and all leaves in the cluster where it is empty. Only names matter, limits are the cluster's.
     type: list
     elements: dict
@@ -125,11 +131,14 @@ options:
       - V(packing) places two pods, on one node or on two, as the scheduler's placement strategy says. It needs two nodes with two GPUs each.
       - V(topology) has a group that has to run within one node wait where no node has room for it, and run where one has. It needs
         KAI Scheduler 0.12 or later, and two nodes with GPUs that no other pod holds.
+      - Of the kind V(shared_scheduler), V(queue) has a pod name a queue that is not the tenant's, and V(devices) a pod ask to see all GPUs of its
+        node, which the host cluster has to refuse, and the tenant to be told by an event. V(gpu) runs a pod with a whole GPU. V(fraction) runs
+        two with half a GPU each, one after the other, which have to share one that is reserved for them, or be on GPUs that others share.
     type: list
     elements: str
   accept_hazards:
     description:
-      - For the kind V(kai_scheduling), hazards of the release that are accepted, by the number of upstream's issue. By default none.
+      - For the kinds V(kai_scheduling) and V(shared_scheduler), hazards of the release that are accepted, by the number of upstream's issue. By default none.
       - With V(#1103), pods that share a GPU that is not reserved any more, and so free for others, have the verdict V(accepted), which
         names that GPU and does not fail. Other names change nothing here.
     type: list
@@ -141,11 +150,11 @@ options:
     type: dict
   gpu_resource:
     description:
-      - For the kinds V(kai_scheduling) and V(kai_policies), name of the extended resource. By default V(nvidia.com/gpu).
+      - For the kinds V(kai_scheduling), V(kai_policies) and V(shared_scheduler), name of the extended resource. By default V(nvidia.com/gpu).
     type: str
   runtime_class:
     description:
-      - For the kinds V(gpu), V(kai_scheduling) and V(kai_policies), RuntimeClass of the pods with GPUs, by default V(nvidia). Empty for none, where NVIDIA's runtime is the nodes' default.
+      - For the kind V(gpu) and those of KAI Scheduler, RuntimeClass of the pods with GPUs, by default V(nvidia). Empty for none, where NVIDIA's runtime is the nodes' default.
     type: str
   node_selector:
     description:
@@ -161,9 +170,9 @@ options:
     description:
       - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
       - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy), 120 for V(connectivity), 240 for
-        V(kai_scheduling), 300 for V(kai_policies).
+        V(kai_scheduling), 300 for V(kai_policies), 120 for V(shared_scheduler).
       - Checks of the kind V(kai_scheduling) that start together may use half of what is left while others wait. Each check of the
-        kind V(kai_policies) has an equal part of what those before it left.
+        kinds V(kai_policies) and V(shared_scheduler) has an equal part of what those before it left.
     type: int
   policy_timeout:
     description:
@@ -233,11 +242,14 @@ EXAMPLES = r"""
       - V(packing) places two pods, on one node or on two, as the scheduler's placement strategy says. It needs two nodes with two GPUs each.
       - V(topology) has a group that has to run within one node wait where no node has room for it, and run where one has. It needs
         KAI Scheduler 0.12 or later, and two nodes with GPUs that no other pod holds.
+      - Of the kind V(shared_scheduler), V(queue) has a pod name a queue that is not the tenant's, and V(devices) a pod ask to see all GPUs of its
+        node, which the host cluster has to refuse, and the tenant to be told by an event. V(gpu) runs a pod with a whole GPU. V(fraction) runs
+        two with half a GPU each, one after the other, which have to share one that is reserved for them, or be on GPUs that others share.
     type: list
     elements: str
   accept_hazards:
     description:
-      - For the kind V(kai_scheduling), hazards of the release that are accepted, by the number of upstream's issue. By default none.
+      - For the kinds V(kai_scheduling) and V(shared_scheduler), hazards of the release that are accepted, by the number of upstream's issue. By default none.
       - With V(#1103), pods that share a GPU that is not reserved any more, and so free for others, have the verdict V(accepted), which
         names that GPU and does not fail. Other names change nothing here.
     type: list
@@ -303,6 +315,15 @@ EXAMPLES = r"""
     kind: kai_policies
     kubeconfig: /etc/kubegpu/dc1/tenants/team-ml.yml
     checks: [reclaim, fair_share]
+
+- name: Check what a tenant gets, and what it is kept from, on what it shares with others
+  kubegpu.tenancy.probe:
+    kind: shared_scheduler
+    kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
+    tenant: team-vision
+    tenant_kubeconfig: /etc/kubegpu/kubegpu/tenants/team-vision.yml
+    queues:
+      - {name: vision, gpu: {quota: 2, limit: 4}}
 """
 
 RETURN = r"""
@@ -324,9 +345,9 @@ results:
       type: str
       returned: always
     queue:
-      description: The queue. Empty for V(logs), and for the kind V(kai_policies), whose queues are the probe's own.
+      description: The queue. Empty for V(logs), and where no pod names one, or those of the probe's own.
       type: str
-      returned: for the kinds V(kai_scheduling) and V(kai_policies)
+      returned: for the kinds V(kai_scheduling), V(kai_policies) and V(shared_scheduler)
     verdict:
       description: V(passed), V(failed) or V(not_tried). Of the kind V(network_policy), V(enforced), V(unenforced) or V(not_tried). Also
         V(accepted), which is what O(accept_hazards) says.

@@ -43,7 +43,7 @@ FURTHER_FILES = {
         "image_pull",
         "network_policy",
         "web",
-        *(f"{kind}/{name}" for kind in ("kai_policies", "kai_scheduling") for name in FILE_NAMES),
+        *(f"{kind}/{name}" for kind in ("kai_policies", "kai_scheduling", "shared_scheduler") for name in FILE_NAMES),
     },
     "_rehearsal": {"change", "metrics", "model", "patterns", "recording", "verdict"},
     "_vcluster": {

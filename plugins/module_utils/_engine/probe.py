@@ -14,12 +14,14 @@ from .._common.errors import refuse
 from .._common.names import GPU_RESOURCE, KAI_SCHEDULER_NAME, RUNTIME_CLASS
 from .._common.run import Params, Result, Run
 from .._probe import connectivity, gpu, image_pull, network_policy, web
-from .._probe.kai_policies import facts as kai_policies
+from .._probe.kai_policies.facts import CHECKS as KAI_POLICIES
 from .._probe.kai_policies.lifecycle import probe as probe_kai_policies
-from .._probe.kai_scheduling import facts as kai_scheduling
+from .._probe.kai_scheduling.facts import CHECKS as KAI_SCHEDULING
 from .._probe.kai_scheduling.lifecycle import probe as probe_kai_scheduling
 from .._probe.lifecycle import Connect
 from .._probe.plan import IMAGE
+from .._probe.shared_scheduler.lifecycle import probe as probe_shared_scheduler
+from .._probe.shared_scheduler.plan import CHECKS as SHARED_SCHEDULER
 from .._vcluster.values import NETWORK_ARGUMENT
 
 # The probe of each kind.
@@ -34,6 +36,7 @@ KINDS: dict[str, t.Callable[[Run], Result]] = {
 # Those that ask a tenant's API server as well as its host cluster's.
 KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
     "connectivity": connectivity.probe,
+    "shared_scheduler": probe_shared_scheduler,
 }
 
 _PODS: Params = {"image": IMAGE, "tolerations": []}
@@ -85,7 +88,7 @@ OPTIONS: dict[str, Params] = {
         "namespace": "kai-probe",
         "timeout": 240,
         "queues": [],
-        "checks": list(kai_scheduling.CHECKS),
+        "checks": list(KAI_SCHEDULING),
         "accept_hazards": [],
         "node_selector": {},
         "namespace_labels": {},
@@ -95,15 +98,24 @@ OPTIONS: dict[str, Params] = {
         **_KAI,
         "namespace": "kai-policy-probe",
         "timeout": 300,
-        "checks": list(kai_policies.CHECKS),
+        "checks": list(KAI_POLICIES),
         "node_selector": {},
         "namespace_labels": {},
+    },
+    "shared_scheduler": {
+        **_KAI,
+        **_TENANT,
+        "namespace": "kubegpu-shared-probe",
+        "timeout": 120,
+        "queues": [],
+        "checks": list(SHARED_SCHEDULER),
+        "accept_hazards": [],
     },
 }
 
 # The defaults are those of OPTIONS.
 ARGUMENT_SPEC: dict[str, t.Any] = {
-    "kind": {"type": "str", "choices": [*KINDS, *KINDS_OF_TENANTS], "required": True},
+    "kind": {"type": "str", "choices": list(OPTIONS), "required": True},
     "tenant": {"type": "str"},
     "tenant_kubeconfig": {"type": "path"},
     "network": NETWORK_ARGUMENT,
@@ -144,7 +156,7 @@ def reconcile(run: Run, inside: Kube | None = None) -> Result:
 
 
 def _problems(kind: str, params: Params) -> t.Iterator[str]:
-    for option in ARGUMENT_SPEC.keys() - {"kind"}:
+    for option in sorted(ARGUMENT_SPEC.keys() - {"kind"}):
         given, taken = params.get(option) is not None, option in OPTIONS[kind]
         if given and not taken:
             others = ", ".join(other for other, options in OPTIONS.items() if option in options)

@@ -12,7 +12,7 @@ from .._common.variables import KAI
 from .._probe.status import record
 from .._tenant.facts import CHECKS, NETWORK, POLICIES, RECORDED, SHARED
 from .._tenant.status import results
-from . import probe, shared_scheduler_probe, tenant_record
+from . import probe, tenant_record
 from .work import Work
 
 # What every KAI Scheduler of a tenant is checked for.
@@ -84,7 +84,8 @@ def _shared(work: Work) -> None:
     work.do(
         SHARED,
         "Verify what the tenant gets, and what it is kept from, on what it shares with others",
-        shared_scheduler_probe,
+        probe,
+        kind="shared_scheduler",
         tenant=tenant.name,
         tenant_kubeconfig=work.kubeconfig,
         queues=list(tenant.queues),

@@ -77,7 +77,7 @@ def probe(run: Run) -> Result:
         return {"changed": False, "recorded": False, "results": attempt.results + untried, "seconds": 0.0}
     if attempt.waiting:
         attempt.run_checks()
-    report = {"at": stamp(utc_now()), "results": attempt.results, "seconds": run.deadline.elapsed()}
+    report: JsonObject = {"at": stamp(utc_now()), "results": attempt.results, "seconds": run.deadline.elapsed()}
     metadata = {"name": RECORD, "namespace": KAI_NAMESPACE, "labels": OWNED_LABELS}
     data = {FINGERPRINT_KEY: attempt.fingerprint, REPORT_KEY: json.dumps(report)}
     run.kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})

@@ -11,6 +11,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.probe import OPTIONS
 from ansible_collections.kubegpu.tenancy.plugins.modules import probe
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.tenants import node
 
 DOCUMENTED = yaml.safe_load(probe.DOCUMENTATION)["options"]
 
@@ -44,14 +46,38 @@ def test_options_of_other_kinds_are_refused(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "needed"), [("image_pull", ["images"]), ("connectivity", ["network", "tenant", "tenant_kubeconfig"])]
+    ("kind", "needed"),
+    [
+        ("image_pull", ["images"]),
+        ("connectivity", ["network", "tenant", "tenant_kubeconfig"]),
+        ("shared_scheduler", ["tenant", "tenant_kubeconfig"]),
+    ],
 )
 def test_options_that_a_kind_needs_are_asked_for(kind, needed):
     with pytest.raises(Refused) as caught:
         probe.reconcile(Run({"kind": kind}))
-    assert sorted(caught.value.problems) == [f"{option}: a probe of kind {kind} needs it." for option in needed]
+    assert caught.value.problems == [f"{option}: a probe of kind {kind} needs it." for option in needed]
 
 
 def test_checks_of_other_kinds_are_refused():
     with pytest.raises(Refused, match=r"checks: a probe of kind kai_scheduling has no reclaim, quota\. It has cpu, gpu"):
         probe.reconcile(Run({"kind": "kai_scheduling", "checks": ["gpu", "reclaim", "quota"]}))
+
+
+SERVICE = {"name": "registry", "namespace": "registry", "labels": {}, "ports": [443]}
+NEEDED = {
+    "image_pull": {"images": ["busybox"]},
+    "connectivity": {"tenant": "ml", "tenant_kubeconfig": "/x", "network": {"egress": [SERVICE]}},
+    "shared_scheduler": {"tenant": "ml", "tenant_kubeconfig": "/x"},
+}
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_check_mode_tries_nothing_and_returns_what_is_documented(kind):
+    returned, api = yaml.safe_load(probe.RETURN), InMemoryApi([node("n1", gpus=1)])
+    result = probe.reconcile(Run({"kind": kind, **NEEDED.get(kind, {})}, check_mode=True, kube=api))
+    assert result.keys() - returned.keys() == {"changed"}
+    assert result["results"] or kind == "kai_scheduling"
+    assert {one["verdict"] for one in result["results"]} <= {"not_tried"}
+    assert [one for one in result["results"] if not one.keys() <= returned["results"]["contains"].keys()] == []
+    assert (result["changed"], api.writes) == (False, [])

@@ -133,3 +133,14 @@ def test_a_diff_without_notes_is_the_difference_alone():
     run = make_run({})
     run.take("wait", "it takes time", lambda: None)
     assert run.result()["diff"] == {"before": {}, "after": {}}
+
+
+def test_defaults_are_filled_in_and_the_deadline_follows(clock):
+    run = Run({"image": None, "queues": [], "kind": "web"}, deadline=Deadline(60, clock))
+    clock.now = 5.0
+    run.fill_in({"image": "busybox", "queues": ["a"], "timeout": 90})
+    assert run.params == {"image": "busybox", "queues": [], "kind": "web", "timeout": 90}
+    assert (run.deadline.left(), run.deadline.elapsed()) == (90, 0.0)
+    run = Run({"timeout": 7}, deadline=Deadline(7, clock))
+    run.fill_in({"timeout": 90})
+    assert (run.params["timeout"], run.deadline.left()) == (7, 7)

@@ -42,7 +42,7 @@ PARTS = (
     "rehearsal_gate",
     "tenant_nodes",
 )
-PROBES = ("shared_scheduler_probe", "probe", "tenant_record")
+PROBES = ("probe", "tenant_record")
 DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | {
     "kubeconfigs": "/k",
     "kubeconfig": None,
@@ -255,12 +255,12 @@ def test_what_was_accepted_need_not_be_found_out(parts):
 def test_a_tenant_without_its_own_kai_scheduler_is_checked_by_a_page_and_by_what_it_shares(
     parts, tenant, shared, scheduler_name, checks
 ):
-    parts.answers |= {"web": PASSED, "shared_scheduler_probe": PASSED}
+    parts.answers |= {"web": PASSED, "shared_scheduler": PASSED}
     parts.verify(tenant, shared_scheduler=shared)
-    assert parts.names == ["web", *(["shared_scheduler_probe"] if checks else []), "tenant_record"]
+    assert parts.names == ["web", *(["shared_scheduler"] if checks else []), "tenant_record"]
     assert parts.options("web")["scheduler_name"] == scheduler_name
     if checks:
-        assert parts.options("shared_scheduler_probe")["checks"] == checks
+        assert parts.options("shared_scheduler")["checks"] == checks
         assert parts.options("tenant_record")["results"] == PASSED["results"] * 2
 
 
@@ -282,7 +282,7 @@ def test_a_check_that_failed_ends_the_verification_and_is_recorded(parts):
 
 
 def test_a_later_probe_that_died_is_recorded_as_failed(parts):
-    parts.answers |= {"web": PASSED, "shared_scheduler_probe": TenancyError("The API server cannot be reached.")}
+    parts.answers |= {"web": PASSED, "shared_scheduler": TenancyError("The API server cannot be reached.")}
     parts.verify(SHARING)
     died = {
         "name": "checks of what is shared",

@@ -8,10 +8,9 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import POD_GROUP
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe_shared.lifecycle import probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
-from ansible_collections.kubegpu.tenancy.plugins.modules import shared_scheduler_probe
+from ansible_collections.kubegpu.tenancy.plugins.modules import probe
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 from ansible_collections.kubegpu.tenancy.tests.unit.synced import synced
@@ -82,20 +81,14 @@ class Tenant(InMemoryApi):
 
 def run(tenant, check_mode=False, **changes):
     params = {
+        "kind": "shared_scheduler",
         "tenant": "ml",
         "tenant_kubeconfig": "/x",
         "queues": TREE,
         "checks": ["gpu", "fraction"],
-        "accept_hazards": [],
-        "namespace": NAMESPACE,
-        "image": "busybox",
-        "tolerations": [],
         "timeout": 60,
-        "gpu_resource": "nvidia.com/gpu",
-        "runtime_class": "nvidia",
-        "scheduler_name": "kai-scheduler",
     } | changes
-    return probe(make_run(params, tenant.host, check_mode=check_mode), lambda: tenant)
+    return probe.reconcile(make_run(params, tenant.host, check_mode=check_mode), tenant)
 
 
 def verdicts(result):
@@ -139,7 +132,7 @@ def test_a_policy_that_is_not_enforced_counts_as_none(check, wrong, reason):
 
 
 def test_what_is_returned_is_what_is_documented():
-    returned = yaml.safe_load(shared_scheduler_probe.RETURN)
+    returned = yaml.safe_load(probe.RETURN)
     result = run(Tenant(), checks=["gpu"])
     assert result.keys() - returned.keys() == {"changed"}
     assert result["results"][0].keys() == returned["results"]["contains"].keys()

@@ -9,32 +9,29 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.errors import TenancyError, WaitTimeout
-from .._common.names import POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, namespace_of
-from .._common.pods import pod_state
-from .._common.values import JsonObject
-from .._common.wait import Deadline, wait_for
-from .._nodes.status import node_selector, with_labels
-from .._probe.facts import ACCEPTED, FAILED, NOT_TRIED
-from .._probe.kai_scheduling.facts import LOST_RESERVATION
-from .._probe.lifecycle import CLEAN_UP, empty_namespace, own_namespace
-from .._probe.plan import Settings
-from .._probe.status import concluded, result
-from .._queues.validation import parse
-from .._queues.values import leaves
+from ..._common.errors import TenancyError, WaitTimeout
+from ..._common.names import POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, namespace_of
+from ..._common.pods import pod_state
+from ..._common.values import JsonObject
+from ..._common.wait import Deadline, wait_for
+from ..._nodes.status import node_selector, with_labels
+from ..._queues.validation import parse
+from ..._queues.values import leaves
+from ..facts import ACCEPTED, FAILED, NOT_TRIED
+from ..kai_scheduling.facts import LOST_RESERVATION
+from ..lifecycle import CLEAN_UP, INTERVAL, Connect, await_verdict, empty_namespace, own_namespace
+from ..plan import Settings
+from ..status import Verdict, concluded, result
 from .plan import CHECKS, NO_QUEUE, Check, make_check, shortage
-from .status import Seen, Verdict, judge, judge_refusal
+from .status import Seen, judge, judge_refusal
 
 if t.TYPE_CHECKING:
-    from .._adapters.kubernetes import Kube
-    from .._common.run import Result, Run
+    from ..._adapters.kubernetes import Kube
+    from ..._common.run import Result, Run
 
 
-INTERVAL = 0.5
-
-
-def probe(run: Run, connect: t.Callable[[], Kube]) -> Result:
-    """Run the checks that the options of shared_scheduler_probe ask for, one after the other.
+def probe(run: Run, connect: Connect) -> Result:
+    """Run the checks that are asked for, one after the other.
 
     :arg connect: returns the adapter to the tenant's API server.
     :raises TenancyError: when a check failed, with all results.
@@ -45,7 +42,7 @@ def probe(run: Run, connect: t.Callable[[], Kube]) -> Result:
 class SharedProbe:
     """One run of the checks in one tenant."""
 
-    def __init__(self, run: Run, connect: t.Callable[[], Kube]) -> None:
+    def __init__(self, run: Run, connect: Connect) -> None:
         params = run.params
         self.run = run
         self.connect = connect
@@ -112,30 +109,25 @@ class SharedProbe:
             inside.create(pod)
         namespace = self.settings.namespace
 
-        def decided() -> tuple[Verdict | None, str]:
+        def judged() -> Verdict:
             pods, events = self.run.kube.list("v1", "Pod", self.home), inside.list("v1", "Event", namespace)
-            verdict, reason = judge_refusal(check, pods, events, namespace, self.home)
-            return ((verdict, reason) if verdict else None), reason
+            return judge_refusal(check, pods, events, namespace, self.home)
 
-        verdict, reason = wait_for("the host cluster to refuse a pod", decided, deadline, INTERVAL)
-        return str(verdict), reason
+        return await_verdict("the host cluster to refuse a pod", judged, deadline)
 
     def _outcome(self, inside: Kube, check: Check, deadline: Deadline) -> tuple[str, str]:
         """Return the verdict on a check whose pods run."""
 
-        def decided() -> tuple[Verdict | None, str]:
-            verdict, reason = judge(
-                check, self._see(inside, check), self.settings.namespace, self.home, self.settings.scheduler_name
-            )
-            return ((verdict, reason) if verdict else None), reason
+        def judged() -> Verdict:
+            seen = self._see(inside, check)
+            return judge(check, seen, self.settings.namespace, self.home, self.settings.scheduler_name)
 
         try:
-            verdict, reason = wait_for("what both clusters show of the pods", decided, deadline, INTERVAL)
+            return await_verdict("what both clusters show of the pods", judged, deadline)
         except TenancyError as exc:
             lost = isinstance(exc, WaitTimeout) and "is reserved by no pod" in exc.last_seen
             accepted = lost and LOST_RESERVATION in self.run.params["accept_hazards"]
             return (ACCEPTED if accepted else FAILED), f"{exc.message}{f' ({LOST_RESERVATION})' if lost else ''}"
-        return str(verdict), reason
 
     def _see(self, inside: Kube, check: Check) -> Seen:
         namespace, host = self.settings.namespace, self.run.kube

@@ -10,15 +10,15 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .._admission.facts import VISIBLE_DEVICES
-from .._common.names import FRACTION_NOTE, QUEUE_LABEL
-from .._common.pods import pod_spec
-from .._common.quantity import quantity
-from .._common.values import JsonObject
-from .._probe.kai_scheduling.plan import STAY, Capacity, allocated, free_gpus, make_pod
-from .._probe.plan import Settings
-from .._queues.values import from_live
-from .._vcluster.facts import GPU_QUOTA
+from ..._admission.facts import VISIBLE_DEVICES
+from ..._common.names import FRACTION_NOTE, QUEUE_LABEL
+from ..._common.pods import pod_spec
+from ..._common.quantity import quantity
+from ..._common.values import JsonObject
+from ..._queues.values import from_live
+from ..._vcluster.facts import GPU_QUOTA
+from ..kai_scheduling.plan import STAY, Capacity, allocated, free_gpus, make_pod
+from ..plan import Settings, pod
 
 QUEUE, DEVICES, GPU, FRACTION = "queue", "devices", "gpu", "fraction"
 CHECKS = (QUEUE, DEVICES, GPU, FRACTION)
@@ -62,8 +62,7 @@ def make_check(name: str, queue: str, settings: Settings) -> Check:
 def _pod_that_names_all_devices(settings: Settings) -> JsonObject:
     """Return a pod that any tenant's default scheduler places, so that what it says of devices is all that can be refused."""
     spec = pod_spec(settings.image, STAY, env=[{"name": VISIBLE_DEVICES, "value": "all"}])
-    metadata = {"name": "devices-1", "namespace": settings.namespace}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec | {"tolerations": list(settings.tolerations)}}
+    return pod(settings, spec, name="devices-1")
 
 
 def shortage(

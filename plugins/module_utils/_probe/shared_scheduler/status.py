@@ -11,15 +11,14 @@ import dataclasses
 import re
 import typing as t
 
-from .._common.names import GPU_GROUP_LABEL, GPU_UUID, POD_GROUP_NOTE, RESERVATION_NAMESPACE, RESERVED_GPU_NOTE
-from .._common.ownership import annotations_of, labels_of
-from .._common.pods import pod_state
-from .._common.synced import synced_from, virtual_name
-from .._common.values import JsonObject
-from .._probe.facts import FAILED, PASSED
+from ..._common.names import GPU_GROUP_LABEL, GPU_UUID, POD_GROUP_NOTE, RESERVATION_NAMESPACE, RESERVED_GPU_NOTE
+from ..._common.ownership import annotations_of, labels_of
+from ..._common.pods import pod_state
+from ..._common.synced import synced_from, virtual_name
+from ..._common.values import JsonObject
+from ..facts import FAILED, PASSED
+from ..status import Verdict
 from .plan import DEVICES, FRACTION, QUEUE, Check
-
-Verdict: t.TypeAlias = "tuple[str | None, str]"
 
 _UUID = re.compile(GPU_UUID)
 # What policies do that refuse the pods of these checks.
