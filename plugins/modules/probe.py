@@ -14,6 +14,7 @@ author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Runs pods in a namespace of their own, judges what happens to them, and removes them with the namespace, also after a failure. What a probe
     that was killed left is removed by the next one.
+  - The pods satisfy the pod security standard V(restricted) and have small limits.
   - Fails when a check fails.
 options:
   kind:
@@ -58,7 +59,8 @@ options:
     type: str
   tenant_kubeconfig:
     description:
-      - For the kinds V(connectivity) and V(shared_scheduler), which need it, the kubeconfig of the tenant's administrator. O(kubeconfig) is that of its host cluster.
+      - For the kinds V(connectivity) and V(shared_scheduler), which need it, the kubeconfig of the tenant's administrator. O(kubeconfig) is that of
+        its host cluster.
     type: path
   network:
     description:
@@ -67,18 +69,18 @@ options:
     description:
       - Namespace of the pods. It is made for the probe, and emptied and deleted in any case.
       - One that exists is refused, unless an earlier probe left it.
-      - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for
-        V(image_pull), V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity),
-        V(kai-probe) for V(kai_scheduling), V(kai-policy-probe) for V(kai_policies),
-        V(kubegpu-shared-probe) for V(shared_scheduler).
+      - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for V(image_pull),
+        V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity), V(kai-probe) for V(kai_scheduling),
+        V(kai-policy-probe) for V(kai_policies), V(kubegpu-shared-probe) for V(shared_scheduler).
     type: str
   image:
     description:
-      - Image of the pods, by default V(docker.io/library/busybox:1.37.0), but V(docker.io/library/debian:12.12-slim) for the kind V(gpu).
+      - Image of the pods, by default V(docker.io/library/busybox:1.37.0), but V(docker.io/library/debian:12.12-slim) for the kind V(gpu). The kind
+        V(image_pull) takes O(images) instead.
       - The kinds V(web) and V(network_policy) need C(sh), C(httpd) and C(wget) as busybox has them.
       - The kind V(connectivity) needs C(sh), C(httpd) and C(nc) as busybox has them.
-      - The kind V(gpu) needs a shell and the GNU C library, V(kai_scheduling) and V(shared_scheduler) the latter on real GPUs only. V(kai_policies) needs a shell alone. C(nvidia-smi) comes with the node's
-        driver.
+      - The kind V(gpu) needs C(sh) and the GNU C library, because C(nvidia-smi) comes with the node's driver. The kinds V(kai_scheduling) and
+        V(shared_scheduler) need the same on real GPUs, V(kai_policies) needs C(sh) alone.
     type: str
   images:
     description:
@@ -87,27 +89,29 @@ options:
     elements: str
   tolerations:
     description:
-      - Tolerations of the pods, by default none. Those of the kind V(gpu) tolerate everything by default, because nodes with GPUs are
-        usually tainted. A node with a taint that they do not tolerate is not tried.
+      - Tolerations of the pods, by default none.
+      - Pods of the kind V(gpu) tolerate everything by default, because nodes with GPUs are usually tainted. A node with a taint that they do not
+        tolerate is not tried.
     type: list
     elements: dict
   scheduler_name:
     description:
-      - The scheduler that has to place the pods, as pods name it. By default V(default-scheduler) for the kind V(web), V(kai-scheduler) for
-        V(kai_scheduling), V(kai_policies) and V(shared_scheduler).
+      - The scheduler that has to place the pods, as pods name it. By default V(default-scheduler) for the kind V(web), V(kai-scheduler) for the
+        kinds V(kai_scheduling), V(kai_policies) and V(shared_scheduler). Other kinds do not take it.
     type: str
   queues:
     description:
-      - Tree of queues of KAI Scheduler, as M(kubegpu.tenancy.kai_queues) takes it.
-      - The pods of the kind V(web) are submitted to its first leaf.
-      - The pods of the kind V(shared_scheduler) run in the first leaf, too. Without one, V(gpu) and V(fraction) are not tried.
-      - The kind V(kai_scheduling) probes its leaves, and all leaves in the cluster where it is empty. Only names matter, limits are the cluster's.
+      - For the kinds V(web), V(kai_scheduling) and V(shared_scheduler), the tree of queues of KAI Scheduler, as M(kubegpu.tenancy.kai_queues) takes
+        it. By default empty. Only names matter, limits are the cluster's.
+      - The pods of the kinds V(web) and V(shared_scheduler) are submitted to the first leaf. Without one, the checks V(gpu) and V(fraction) of
+        V(shared_scheduler) are not tried.
+      - The kind V(kai_scheduling) probes all leaves; where the tree is empty, all leaves in the cluster.
     type: list
     elements: dict
   checks:
     description:
-      - What to check, by default all checks of the kind.
-      - Of the kind V(kai_scheduling), V(cpu) runs a pod without a GPU in each leaf, V(gpu) a pod with one GPU, which must see exactly one.
+      - For the kinds V(kai_scheduling), V(kai_policies) and V(shared_scheduler), what to check. By default all checks of the kind.
+      - Kind V(kai_scheduling). V(cpu) runs a pod without a GPU in each leaf, V(gpu) a pod with one GPU, which must see exactly one.
       - V(gang) runs two pods in each leaf that may only start together. V(gang_too_large) does so with a second pod that can never start, so that
         the first must not either.
       - V(over_limit) asks in each leaf for more GPUs than its limit, which must stay pending for that reason.
@@ -122,7 +126,7 @@ options:
       - Whatever is checked, what the scheduler and the operator logged meanwhile is searched for known causes of trouble, such as a
         missing CRD, a lost authorisation, or a webhook that does not answer, and KAI Scheduler's pods for images that do not come and
         for lack of memory. Where a log cannot be read, that check, V(logs), counts as not tried.
-      - Of the kind V(kai_policies), V(reclaim) has a queue without quota use all of the check's GPUs, and one with quota take one back.
+      - Kind V(kai_policies). V(reclaim) has a queue without quota use all of the check's GPUs, and one with quota take one back.
       - V(preemption) has a pod of a higher class take the place of one of a lower class in its queue.
       - V(fair_share) has two queues without quota ask for all GPUs, which have to be divided by their over-quota weights, 1 to 3.
       - V(elastic) takes one pod from a group that needs fewer than it has. The others have to run on.
@@ -131,14 +135,15 @@ options:
       - V(packing) places two pods, on one node or on two, as the scheduler's placement strategy says. It needs two nodes with two GPUs each.
       - V(topology) has a group that has to run within one node wait where no node has room for it, and run where one has. It needs
         KAI Scheduler 0.12 or later, and two nodes with GPUs that no other pod holds.
-      - Of the kind V(shared_scheduler), V(queue) has a pod name a queue that is not the tenant's, and V(devices) a pod ask to see all GPUs of its
+      - Kind V(shared_scheduler). V(queue) has a pod name a queue that is not the tenant's, and V(devices) a pod ask to see all GPUs of its
         node, which the host cluster has to refuse, and the tenant to be told by an event. V(gpu) runs a pod with a whole GPU. V(fraction) runs
         two with half a GPU each, one after the other, which have to share one that is reserved for them, or be on GPUs that others share.
     type: list
     elements: str
   accept_hazards:
     description:
-      - For the kinds V(kai_scheduling) and V(shared_scheduler), hazards of the release that are accepted, by the number of upstream's issue. By default none.
+      - For the kinds V(kai_scheduling) and V(shared_scheduler), hazards of the release that are accepted, by the number of upstream's issue. By
+        default none.
       - With V(#1103), pods that share a GPU that is not reserved any more, and so free for others, have the verdict V(accepted), which
         names that GPU and does not fail. Other names change nothing here.
     type: list
@@ -154,25 +159,27 @@ options:
     type: str
   runtime_class:
     description:
-      - For the kind V(gpu) and those of KAI Scheduler, RuntimeClass of the pods with GPUs, by default V(nvidia). Empty for none, where NVIDIA's runtime is the nodes' default.
+      - For the kinds V(gpu), V(kai_scheduling), V(kai_policies) and V(shared_scheduler), RuntimeClass of the pods with GPUs, by default V(nvidia).
+        Empty for none, where NVIDIA's runtime is the nodes' default.
     type: str
   node_selector:
     description:
-      - For the kinds V(kai_scheduling) and V(kai_policies), labels of the nodes that the pods may run on, each with its value. By default all nodes.
+      - For the kinds V(kai_scheduling) and V(kai_policies), labels of the nodes that the pods may run on, each with its value. By default all
+        nodes.
       - In a host cluster it keeps the pods away from nodes of tenants whose own scheduler gives their GPUs out at the same time.
     type: dict
   namespace_labels:
     description:
-      - For the kinds V(kai_scheduling) and V(kai_policies), labels of O(namespace), for a KAI Scheduler that only serves namespaces with certain labels
-        (C(global.namespaceLabelSelector) in its values). By default none.
+      - For the kinds V(kai_scheduling) and V(kai_policies), labels of O(namespace), for a KAI Scheduler that only serves namespaces with certain
+        labels (C(global.namespaceLabelSelector) in its values). By default none.
     type: dict
   timeout:
     description:
       - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
       - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy), 120 for V(connectivity), 240 for
         V(kai_scheduling), 300 for V(kai_policies), 120 for V(shared_scheduler).
-      - Checks of the kind V(kai_scheduling) that start together may use half of what is left while others wait. Each check of the
-        kinds V(kai_policies) and V(shared_scheduler) has an equal part of what those before it left.
+      - Checks of the kind V(kai_scheduling) that start together may use half of what is left while others wait. Each check of the kinds
+        V(kai_policies) and V(shared_scheduler) has an equal part of what those before it left.
     type: int
   policy_timeout:
     description:
@@ -217,8 +224,8 @@ EXAMPLES = r"""
     kubeconfig: /etc/kubegpu/dc1/cluster.yml
     checks:
     description:
-      - What to check, by default all checks of the kind.
-      - Of the kind V(kai_scheduling), V(cpu) runs a pod without a GPU in each leaf, V(gpu) a pod with one GPU, which must see exactly one.
+      - For the kinds V(kai_scheduling), V(kai_policies) and V(shared_scheduler), what to check. By default all checks of the kind.
+      - Kind V(kai_scheduling). V(cpu) runs a pod without a GPU in each leaf, V(gpu) a pod with one GPU, which must see exactly one.
       - V(gang) runs two pods in each leaf that may only start together. V(gang_too_large) does so with a second pod that can never start, so that
         the first must not either.
       - V(over_limit) asks in each leaf for more GPUs than its limit, which must stay pending for that reason.
@@ -233,7 +240,7 @@ EXAMPLES = r"""
       - Whatever is checked, what the scheduler and the operator logged meanwhile is searched for known causes of trouble, such as a
         missing CRD, a lost authorisation, or a webhook that does not answer, and KAI Scheduler's pods for images that do not come and
         for lack of memory. Where a log cannot be read, that check, V(logs), counts as not tried.
-      - Of the kind V(kai_policies), V(reclaim) has a queue without quota use all of the check's GPUs, and one with quota take one back.
+      - Kind V(kai_policies). V(reclaim) has a queue without quota use all of the check's GPUs, and one with quota take one back.
       - V(preemption) has a pod of a higher class take the place of one of a lower class in its queue.
       - V(fair_share) has two queues without quota ask for all GPUs, which have to be divided by their over-quota weights, 1 to 3.
       - V(elastic) takes one pod from a group that needs fewer than it has. The others have to run on.
@@ -242,14 +249,15 @@ EXAMPLES = r"""
       - V(packing) places two pods, on one node or on two, as the scheduler's placement strategy says. It needs two nodes with two GPUs each.
       - V(topology) has a group that has to run within one node wait where no node has room for it, and run where one has. It needs
         KAI Scheduler 0.12 or later, and two nodes with GPUs that no other pod holds.
-      - Of the kind V(shared_scheduler), V(queue) has a pod name a queue that is not the tenant's, and V(devices) a pod ask to see all GPUs of its
+      - Kind V(shared_scheduler). V(queue) has a pod name a queue that is not the tenant's, and V(devices) a pod ask to see all GPUs of its
         node, which the host cluster has to refuse, and the tenant to be told by an event. V(gpu) runs a pod with a whole GPU. V(fraction) runs
         two with half a GPU each, one after the other, which have to share one that is reserved for them, or be on GPUs that others share.
     type: list
     elements: str
   accept_hazards:
     description:
-      - For the kinds V(kai_scheduling) and V(shared_scheduler), hazards of the release that are accepted, by the number of upstream's issue. By default none.
+      - For the kinds V(kai_scheduling) and V(shared_scheduler), hazards of the release that are accepted, by the number of upstream's issue. By
+        default none.
       - With V(#1103), pods that share a GPU that is not reserved any more, and so free for others, have the verdict V(accepted), which
         names that GPU and does not fail. Other names change nothing here.
     type: list
@@ -345,12 +353,12 @@ results:
       type: str
       returned: always
     queue:
-      description: The queue. Empty for V(logs), and where no pod names one, or those of the probe's own.
+      description: The queue. Empty for V(logs), where no pod names one, and for the kind V(kai_policies), whose queues are the probe's own.
       type: str
       returned: for the kinds V(kai_scheduling), V(kai_policies) and V(shared_scheduler)
     verdict:
-      description: V(passed), V(failed) or V(not_tried). Of the kind V(network_policy), V(enforced), V(unenforced) or V(not_tried). Also
-        V(accepted), which is what O(accept_hazards) says.
+      description: V(passed), V(failed), V(not_tried), or V(accepted), which is what O(accept_hazards) says. Of the kind V(network_policy),
+        V(enforced), V(unenforced) or V(not_tried).
       type: str
       returned: always
     reason:
