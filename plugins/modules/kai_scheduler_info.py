@@ -143,7 +143,7 @@ kubernetes_tested:
   returned: when installed
   type: bool
 last_probe:
-  description: What M(kubegpu.tenancy.probe) returned last for the kind V(kai_scheduling). Null where it was never run, or what is recorded of it cannot be read.
+  description: What M(kubegpu.tenancy.probe) returned last, of the kind V(kai_scheduling). Null where it was never run, or its record cannot be read.
   returned: when installed
   type: dict
 """

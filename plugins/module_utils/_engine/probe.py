@@ -160,7 +160,7 @@ def _problems(kind: str, params: Params) -> t.Iterator[str]:
         given, taken = params.get(option) is not None, option in OPTIONS[kind]
         if given and not taken:
             others = ", ".join(other for other, options in OPTIONS.items() if option in options)
-            yield f"{option}: a probe of kind {kind} does not take it, but one of kind {others} does."
+            yield f"{option}: a probe of kind {kind} does not take it. Kinds that do: {others}."
         elif taken and not given and OPTIONS[kind][option] is None:
             yield f"{option}: a probe of kind {kind} needs it."
     known = OPTIONS[kind].get("checks", ())

@@ -3,7 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Judge nodes and pods of a cluster: whose a node is, which GPUs it offers, which pods its taints keep away, and which GPUs a pod asks for and keeps from others. Pure."""
+"""Judge nodes and pods of a cluster. Pure.
+
+Of a node: whose it is, which GPUs it offers, which pods its taints keep away. Of a pod: which GPUs it asks for and keeps from others.
+"""
 
 from __future__ import annotations
 

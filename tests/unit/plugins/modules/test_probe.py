@@ -36,6 +36,13 @@ def test_defaults_are_documented(kind):
     assert told == [True, True]
 
 
+@pytest.mark.parametrize("option", sorted(probe.ARGUMENT_SPEC.keys() - {"kind"}))
+def test_an_option_says_which_kinds_take_it(option):
+    taking = {kind for kind, options in OPTIONS.items() if option in options}
+    assert taking
+    assert taking == set(OPTIONS) or [kind for kind in taking if f"V({kind})" not in lines(option)] == []
+
+
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_options_of_other_kinds_are_refused(kind):
     every = dict.fromkeys(probe.ARGUMENT_SPEC, "x") | {"checks": []}
