@@ -219,9 +219,8 @@ def shown(listed: list[Object], found: Object, ledger: Object, seen: Object) -> 
             "_kubegpu_vclusters": seen,
         }
     }
-    of_clusters = {"kubegpu_clusters": ["gpu1"]}
-    run = reports(hostvars, of_clusters)
-    lines, asked = summary(run), _info.reports(hostvars, of_clusters)
+    run = reports(hostvars, ["gpu1"])
+    lines, asked = summary(run), _info.reports(hostvars, ["gpu1"])
     for part in ("gpus", "tenants"):
         lines += info(asked, part)
     for text in lines:

@@ -111,7 +111,7 @@ _OF_OTHERS = (
 
 
 @functools.cache
-def _whole() -> tuple[Object, Object]:
+def _whole() -> tuple[Object, list[str]]:
     inventory = drifted()
     for variables in inventory.hostvars.values():
         if "_kubegpu_ledger" in variables:
