@@ -53,6 +53,7 @@ bench:
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/switch.py
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/gap.py
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/rerun.py
+	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/fleet.py
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/verdicts.py
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tests/bench/scale.py
 

@@ -265,68 +265,8 @@ notes:
   elements: str
 """
 
-import typing as t
-
-from ..module_utils._cluster.facts import BOUNDED, SHARED
-from ..module_utils._cluster.lifecycle import FORBIDDEN, lacking, read
-from ..module_utils._cluster.status import Seen, report
-from ..module_utils._cluster.validation import notes, problems, without_rights
-from ..module_utils._combinations.validation import Host, check_names, judge
-from ..module_utils._common.errors import ApiError, TenancyError, refuse
-from ..module_utils._common.names import RUNTIME_CLASS, namespace_of
-from ..module_utils._common.run import Result, Run
-from ..module_utils._desired.model import Tenant
-from ..module_utils._desired.validation import tenants_from
+from ..module_utils._engine.cluster_info import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "tenants": {"type": "list", "elements": "dict", "default": []},
-    "runtime_class": {"type": "str", "default": RUNTIME_CLASS},
-    "shared_scheduler": {"type": "dict", "default": {}},
-    "accept_combinations": {"type": "list", "elements": "str", "default": []},
-    "helm_binary": {"type": "str", "default": "helm"},
-}
-
-
-def reconcile(run: Run) -> Result:
-    tenants, shared = tenants_from(run.params["tenants"]), run.params["shared_scheduler"]
-    check_names(run.params["accept_combinations"])
-    tools = _without_tools(run, [tenant for tenant in tenants if tenant.state == "present"], bool(shared))
-    cluster = report(_read(run, tools))
-    wanted = (cluster, tenants, run.params["runtime_class"])
-    host = Host(kubernetes=cluster["kubernetes_version"])
-    judged = judge(tenants, shared.get("version", ""), host, run.params["accept_combinations"])
-    said = [*(f"{text}." for text in judged.untested), *(f"Accepted: {text}." for text in judged.accepted)]
-    return {
-        "changed": False,
-        **cluster,
-        "problems": [*tools, *problems(*wanted), *judged.problems],
-        "notes": [*notes(*wanted), *said],
-    }
-
-
-def _without_tools(run: Run, present: list[Tenant], shared: bool) -> list[str]:
-    """Return why tenants cannot be made by the host's helm and the kubeconfig's user; in check mode nothing is made."""
-    if not present or run.check_mode:
-        return []
-    found: list[str] = []
-    try:
-        run.helm.major()
-    except TenancyError as exc:
-        found += exc.problems
-    bounded = any(tenant.trust != "high" or tenant.quota or any(tenant.network.values()) for tenant in present)
-    made = [what for what, wanted in ((SHARED, shared), (BOUNDED, bounded)) if wanted]
-    return [*found, *without_rights(lacking(run.kube, namespace_of(present[0].name), made))]
-
-
-def _read(run: Run, problems: list[str]) -> Seen:
-    """Read the cluster; where that is not allowed, everything that was found until then is told with it."""
-    try:
-        return read(run.kube)
-    except ApiError as exc:
-        if exc.status == FORBIDDEN:
-            refuse([*problems, exc.message])
-        raise
 
 
 def main() -> None:

@@ -190,27 +190,8 @@ picture:
   sample: ["kubegpu-worker [team-ml] [team-ml 0.75] [free] [free]"]
 """
 
-from ..module_utils._common.run import Result, Run
+from ..module_utils._engine.gpu_ledger_info import ARGUMENT_SPEC, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._ledger.devices import devices
-from ..module_utils._ledger.lifecycle import read_devices
-from ..module_utils._ledger.status import ledger
-from ..module_utils._vcluster.inventory import configs
-
-ARGUMENT_SPEC = {"devices": {"type": "bool", "default": False}}
-
-
-def reconcile(run: Run) -> Result:
-    kinds = ("Node", "Pod", "Namespace", "ResourceQuota")
-    nodes, pods, namespaces, quotas = (run.kube.list("v1", kind) for kind in kinds)
-    claims = run.kube.list("resource.k8s.io/v1", "ResourceClaim")
-    configurations = configs(run.kube)
-    found = ledger(nodes, pods, namespaces, quotas, configurations.read, claims)
-    found["unread"] += [one.sentence for one in configurations.unread]
-    if run.params["devices"]:
-        known, unread = read_devices(run.kube, nodes, pods, namespaces)
-        found |= {"devices": devices(nodes, pods, namespaces, known), "unread": [*found["unread"], *unread]}
-    return run.result(**found)
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ options:
     default: true
   running:
     description:
-      - What M(kubegpu.tenancy.tenants_info) returned of the cluster, or an empty dictionary where there is none yet. With it,
+      - What M(kubegpu.tenancy.tenancy_info) returned of the cluster, or an empty dictionary where there is none yet. With it,
         releases without support are refused where they do not run already. C(kubegpu_only) leaves the other tenants out of that.
     type: dict
   parts:

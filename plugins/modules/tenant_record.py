@@ -13,7 +13,7 @@ version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Records the checks of a tenant and their outcome, in a ConfigMap of its namespace on the host cluster, with everything they rest
-    on, so that M(kubegpu.tenancy.tenants_info) can tell whether they still stand.
+    on, so that M(kubegpu.tenancy.tenancy_info) can tell whether they still stand.
 options:
   name:
     description:
@@ -22,7 +22,7 @@ options:
     required: true
   wanted:
     description:
-      - Digest of what was wanted of it, as M(kubegpu.tenancy.tenants_info) returned it.
+      - Digest of what was wanted of it, as M(kubegpu.tenancy.tenancy_info) returned it.
     type: str
     required: true
   results:
@@ -46,7 +46,7 @@ attributes:
   idempotent:
     details: The record says something about a tenant and is no part of it, so it never counts as changed.
 seealso:
-  - module: kubegpu.tenancy.tenants_info
+  - module: kubegpu.tenancy.tenancy_info
 """
 
 EXAMPLES = r"""

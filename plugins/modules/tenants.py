@@ -53,7 +53,7 @@ options:
     default: {}
   wanted:
     description:
-      - By name of the tenant, a digest of all that is wanted of it, as M(kubegpu.tenancy.tenants_info) returns it. With it, what was seen
+      - By name of the tenant, a digest of all that is wanted of it, as M(kubegpu.tenancy.tenancy_info) returns it. With it, what was seen
         of the tenant is recorded as the verification of that.
     type: dict
     default: {}
@@ -154,7 +154,7 @@ extends_documentation_fragment:
 notes:
   - O(kubeconfig) has to be the path of a file on the host where the module runs, because C(helm) reads it too.
 seealso:
-  - module: kubegpu.tenancy.tenants_info
+  - module: kubegpu.tenancy.tenancy_info
   - module: kubegpu.tenancy.vcluster
   - module: kubegpu.tenancy.vcluster_kubeconfig
   - module: kubegpu.tenancy.kai_scheduler

@@ -27,17 +27,18 @@ WITHOUT_STEPS = {
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown"
 
 
-def drift(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> JsonObject:
+def drift(hostvars: Mapping, clusters: t.Iterable[str]) -> JsonObject:
     """Return how clusters and tenants differ from what is wanted.
 
-    :arg hostvars: Ansible's, after site.yml in check mode; ``groups``, Ansible's as well.
+    :arg hostvars: Ansible's, after site.yml in check mode.
+    :arg clusters: names of inventory hosts, reached or not.
     :returns: ``clusters``, AGREES, DIFFERS or UNKNOWN by name; ``differences``, each with ``cluster``, ``tenant`` (empty for what is the
         cluster's), ``subject``, ``what``, ``real``, ``wanted``, ``since`` and ``by`` (when what is real was written last, and by whom), and
         ``verified`` (when it was last verified as wanted), each empty where that is not known, times in UTC; ``steps`` that site.yml would
         take, each with ``cluster``, ``tenant``, ``subject``, ``step`` and ``why``; ``unknown``, sentences about what could not be compared;
         and ``blueprints`` that say what is wanted, by cluster.
     """
-    found = reports(hostvars, groups)
+    found = reports(hostvars, clusters)
     differences, steps = [], []
     for report in sorted(found, key=lambda report: str(report["cluster"])):
         variables = hostvars[report["cluster"]]

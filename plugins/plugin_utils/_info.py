@@ -37,12 +37,13 @@ _PARTS = ("queues", "pods")
 # --- collected ---------------------------------------------------------------------------------------------------
 
 
-def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[JsonObject]:
+def reports(hostvars: Mapping, clusters: t.Iterable[str]) -> list[JsonObject]:
     """Collect what the playbook read, one record for each cluster of the inventory; None stands for what was not asked for, or not read.
 
-    :arg hostvars: Ansible's, in which the playbook left its results; ``groups``, Ansible's as well.
+    :arg hostvars: Ansible's, in which the playbook left its results.
+    :arg clusters: names of inventory hosts, reached or not.
     """
-    return [legible(_cluster(name, hostvars[name])) for name in _reports.clusters(hostvars, groups)]
+    return [legible(_cluster(name, hostvars[name])) for name in clusters]
 
 
 def _cluster(name: str, variables: Mapping) -> JsonObject:
@@ -132,7 +133,7 @@ def _name(hazard: str) -> str:
 def _tenant(name: str, seen: Mapping, compared: Mapping, parts: t.Mapping[str, Mapping], desired: Mapping) -> JsonObject:
     """Return the record of one tenant.
 
-    :arg seen: as vcluster_info returns it; ``compared``, as tenants_info does. Empty where it is not there, or not listed.
+    :arg seen: as vcluster_info returns it; ``compared``, as tenancy_info does. Empty where it is not there, or not listed.
     :arg parts: as tenant_workloads_info does; empty where it does not run.
     """
     wanted = compared.get("desired") or {}
@@ -177,7 +178,7 @@ def _observed(scheduler: Mapping | None) -> str:
 def _previews(variables: Mapping, compared: t.Mapping[str, Mapping]) -> dict[str, JsonObject]:
     """Return what the changes that were tried would do, by tenant.
 
-    :arg compared: records of the cluster's tenants, as tenants_info returned them.
+    :arg compared: records of the cluster's tenants, as tenancy_info returned them.
     """
     if not variables.get("_kubegpu_previewed"):
         return {}

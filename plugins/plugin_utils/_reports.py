@@ -61,17 +61,13 @@ OF_TENANT = "every pod of this tenant's cluster"
 _PARTS = (VIRTUAL_CLUSTER, FORMER_KAI, FORMER_SCHEDULERS, REHEARSAL, KAI_SCHEDULER, QUEUES, SCHEDULER)
 
 
-def reports(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[JsonObject]:
+def reports(hostvars: Mapping, clusters: t.Iterable[str]) -> list[JsonObject]:
     """Collect what a run found out, one record for each cluster that it was to work on.
 
-    :arg hostvars: Ansible's, in which the playbooks left their results; ``groups``, Ansible's as well.
+    :arg hostvars: Ansible's, in which the playbooks left their results.
+    :arg clusters: names of inventory hosts, reached or not.
     """
-    return [legible(_cluster_report(cluster, hostvars[cluster])) for cluster in clusters(hostvars, groups)]
-
-
-def clusters(hostvars: Mapping, groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
-    """Return the clusters that a run was to work on: those of the inventory that --limit left, reached or not."""
-    return [cluster for cluster in groups.get("kubegpu_clusters", ()) if "_kubegpu_pass" in hostvars[cluster]]
+    return [legible(_cluster_report(cluster, hostvars[cluster])) for cluster in clusters]
 
 
 def _tenant_report(done: Mapping) -> JsonObject:
@@ -135,10 +131,10 @@ def _cluster_report(cluster: str, variables: Mapping) -> JsonObject:
     worked_on = {done["name"]: _tenant_report(done) for done in worked(variables)}
     desired = variables.get("_kubegpu") or {}
     live = variables.get("_kubegpu_tenants") or {}
-    ledger = registered(variables, "_kubegpu_ledger")
+    ledger = {} if _refused(variables) else variables.get("_kubegpu_ledger") or {}
     noted = _noted(cluster, variables, worked_on)
     unnoted = [] if variables.get("_kubegpu_failure") else [f"{cluster}: {failure}" for failure in _unnoted_failure(variables)]
-    # The ledger is read last. Without a try of it, what was read of the tenants before may not hold any more.
+    # The ledger is noted at the end of a run. Without it, what was read of the tenants before may not hold any more.
     missing = NO_CLUSTER if _is_to_be_made(variables) else "" if ledger else NOT_REACHED
     return {
         "cluster": cluster,
@@ -168,7 +164,7 @@ def _tenants(
 ) -> list[JsonObject]:
     """Return the records of a cluster's tenants.
 
-    :arg live: what module tenants_info returned; ``ledger``, what gpu_ledger_info did. Empty where they were not read.
+    :arg live: what module tenancy_info returned; ``ledger``, what gpu_ledger_info did. Empty where they were not read.
     :arg worked_on: what was done for them, by name.
     :arg otherwise: state of a tenant of which nothing was read.
     """
@@ -196,7 +192,7 @@ def _noted(cluster: str, variables: Mapping, worked_on: t.Mapping[str, JsonObjec
 
 def _unread(variables: Mapping) -> list[str]:
     """Return what of a cluster could not be read, and therefore stands in no report."""
-    ledger, live = registered(variables, "_kubegpu_ledger"), registered(variables, "_kubegpu_tenants")
+    ledger, live = variables.get("_kubegpu_ledger") or {}, registered(variables, "_kubegpu_tenants")
     failed = [f"who has which GPUs was not read: {failure_of(ledger)}"] if ledger and ledger.get("nodes") is None else []
     return [*failed, *(ledger.get("unread") or []), *(live.get("unread") or [])]
 
@@ -243,22 +239,27 @@ def _shared_scheduler(desired: Mapping, live: Mapping, variables: Mapping) -> Js
 
 def _is_to_be_made(variables: Mapping) -> bool:
     """Tell whether check mode found no cluster, or no lab for it; a run that failed before there was one says why instead."""
-    skipped = variables.get("_kubegpu_unmade") or (variables.get("_kubegpu_tenants") or {}).get("skipped")
-    return bool(skipped and not variables.get("_kubegpu_failure"))
+    missing = variables.get("_kubegpu_unmade") or (variables.get("_kubegpu_tenants") or {}).get("exists") is False
+    return bool(missing and not variables.get("_kubegpu_failure"))
+
+
+def _refused(variables: Mapping) -> Mapping | None:
+    """Return the result of the plan, where it refused the desired state; an earlier pass of the run may have had another one."""
+    plan = variables.get("_kubegpu_plan") or {}
+    return plan if plan.get("failed") or not variables.get("_kubegpu") else None
 
 
 def _unnoted_failure(variables: Mapping) -> list[str]:
     """Return why the work on a cluster ended early where the playbooks did not note it; empty when it did not."""
-    if not variables.get("_kubegpu"):
-        plan = variables.get("_kubegpu_plan") or {}
+    if (plan := _refused(variables)) is not None:
         return [str(plan.get("msg") or _NOT_REACHED)]
-    return [] if _is_to_be_made(variables) or registered(variables, "_kubegpu_ledger") else [_NOT_REACHED]
+    return [] if _is_to_be_made(variables) or variables.get("_kubegpu_ledger") else [_NOT_REACHED]
 
 
 def _tenant(tenant: Mapping, live: Mapping, done: Mapping, gpus: Mapping, desired: Mapping) -> JsonObject:
     """Return what there is to say of one tenant.
 
-    :arg live: its record as module tenants_info returns it, or its state alone.
+    :arg live: its record as module tenancy_info returns it, or its state alone.
     :arg done: what the run did for it.
     :arg gpus: its nodes and GPUs, each None where the ledger was not read.
     :arg desired: the desired state of its cluster.
@@ -307,7 +308,7 @@ def versions(tenant: Mapping, live: Mapping, desired: Mapping) -> JsonObject:
     """Return a tenant's virtual cluster and scheduler, each with the version that is wanted and the one that runs.
 
     :arg tenant: as it is wanted.
-    :arg live: its record as module tenants_info returns it.
+    :arg live: its record as module tenancy_info returns it.
     :arg desired: the desired state of its cluster.
     """
     return {

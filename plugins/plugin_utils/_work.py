@@ -20,7 +20,7 @@ _OF_ALL = {"drift": [CHANGE], "verify": [VERIFY]}
 def work(found: t.Mapping[str, t.Any], purpose: str = "site", removes_unlisted: bool = False) -> JsonObject:
     """Return what there is to do.
 
-    :arg found: what module tenants_info returned; empty where no tenants were read.
+    :arg found: what module tenancy_info returned; empty where no tenants were read.
     :arg purpose: name of the playbook.
     :arg removes_unlisted: whether tenants that are not listed are to go.
     :returns: ``removed``, names of tenants that go; ``tenants``, entries of tenants that are changed or verified; ``due``, by
@@ -45,7 +45,7 @@ def work(found: t.Mapping[str, t.Any], purpose: str = "site", removes_unlisted: 
 def preview(found: t.Mapping[str, t.Any], release: str = "") -> JsonObject:
     """Return the changes of tenants that run, to be tried in check mode, as ``work`` returns what there is to do.
 
-    :arg found: what module tenants_info returned.
+    :arg found: what module tenancy_info returned.
     :arg release: of KAI Scheduler, in place of the one that is wanted; empty for that.
     """
     tried = []

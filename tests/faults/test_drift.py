@@ -134,8 +134,7 @@ class Hand:
 
     def policy(self) -> None:
         kind = ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding")
-        (name,) = [item["metadata"]["name"] for item in self.host.kube.list(*kind) if "sharing" in item["metadata"]["name"]]
-        self.host.kube.delete(*kind, name)
+        self.host.kube.delete(*kind, "kubegpu-tenancy-sharing")
 
     def namespace(self) -> None:
         metadata = {"name": "tenant-old", "labels": OWNED_LABELS | {TENANT_LABEL: "old"}}

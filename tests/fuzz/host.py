@@ -27,6 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import ENDED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import tenancy_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes import facts as nodes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
@@ -36,7 +37,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.overlaps import collisions
-from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_ledger_info, kai_pending_info, tenants_info, vcluster_info
+from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_ledger_info, kai_pending_info, vcluster_info
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _info
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import junit, page
@@ -181,9 +182,9 @@ def tell(profile: str, more: Sequence[Object] = (), ask: Ask = ask) -> Object:
     kube = InMemoryApi([*objects, *more])
     kube.pod_files = {f"plugin-{node}": _checkpoint(node) for node in ("free", "gpu-evil", "gpu-ml", "gpu-web")}
     listed = tenants(profile)
-    params = {"tenants": listed, "only": [], "kubeconfigs": folder.name, "settings": {}, "max_age": 10**9}
-    with mock.patch.object(tenants_info, "ask_list", ask):
-        found = tenants_info.reconcile(Run(params, kube=kube))
+    params = {"tenants": listed, "only": [], "kubeconfigs": folder.name, "settings": {}, "max_age": 10**9, "also": []}
+    with mock.patch.object(tenancy_info, "ask_list", ask):
+        found = tenancy_info.reconcile(Run(params, kube=kube))
     ledger = gpu_ledger_info.reconcile(Run({"devices": True}, kube=kube))
     seen = vcluster_info.reconcile(Run({"name": None}, kube=kube))
     waits = {"scheduler_name": "kai-scheduler", "label_selector": "", "namespaces": ["tenant-web"]}
@@ -212,16 +213,14 @@ def shown(listed: list[Object], found: Object, ledger: Object, seen: Object) -> 
         "gpu1": {
             "_kubegpu": _state(json.dumps(variables)),
             "_kubegpu_plan": {"changed": False},
-            "_kubegpu_pass": 2,
             "_kubegpu_tenants": found,
             "_kubegpu_ledger": ledger,
             "_kubegpu_devices": ledger,
             "_kubegpu_vclusters": seen,
         }
     }
-    of_clusters = {"kubegpu_clusters": ["gpu1"]}
-    run = reports(hostvars, of_clusters)
-    lines, asked = summary(run), _info.reports(hostvars, of_clusters)
+    run = reports(hostvars, ["gpu1"])
+    lines, asked = summary(run), _info.reports(hostvars, ["gpu1"])
     for part in ("gpus", "tenants"):
         lines += info(asked, part)
     for text in lines:

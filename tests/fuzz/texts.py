@@ -111,7 +111,7 @@ _OF_OTHERS = (
 
 
 @functools.cache
-def _whole() -> tuple[Object, Object]:
+def _whole() -> tuple[Object, list[str]]:
     inventory = drifted()
     for variables in inventory.hostvars.values():
         if "_kubegpu_ledger" in variables:
@@ -120,7 +120,7 @@ def _whole() -> tuple[Object, Object]:
                 "devices": [{"node": "gpu1-worker", "device": None, "tenant": "ml", "pod": "default/train", "part": 0.5}],
             }
             variables["_kubegpu_vclusters"] = {"vclusters": [], "unread": ["Secret x: no YAML"]}
-    return inventory.hostvars, inventory.groups
+    return inventory.hostvars, inventory.clusters
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -139,15 +139,15 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def check_reports(texts: list[str]) -> None:
     """Show a run in which texts of others stand wherever some may: each line is one, and no page has an element more."""
-    hostvars, groups = copy.deepcopy(_whole())
+    hostvars, clusters = copy.deepcopy(_whole())
     places = sorted(_places(hostvars), key=lambda place: repr(place[1]))
     for number, (holder, key) in enumerate(places):
         holder[key] = texts[number % len(texts)]
     before = frozen(hostvars)
-    run = reports(hostvars, groups)
-    found = _drift.drift(hostvars, groups)
+    run = reports(hostvars, clusters)
+    found = _drift.drift(hostvars, clusters)
     lines = [*summary(run), *_drift.lines(found)]
-    seen = _info.reports(hostvars, groups)
+    seen = _info.reports(hostvars, clusters)
     for part in _info.PARTS:
         lines += info(seen, part)
     for line in lines:

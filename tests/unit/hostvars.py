@@ -29,7 +29,7 @@ PASSED = [check("gpu"), check("gang"), check("gpu", queue="notebooks")]
 
 
 def live(name="ml", **more):
-    """Return a tenant as tenants_info returns it, as asked."""
+    """Return a tenant as tenancy_info returns it, as asked."""
     record = {"name": name, "state": "running", "vcluster_version": "0.36.1", "scheduler_version": "v0.16.8", "results": PASSED}
     return record | ASKED | {"network_policies": None} | more
 
@@ -53,25 +53,24 @@ GONE = {"state": "absent", "vcluster_version": None, "scheduler_version": None, 
 
 
 class Inventory:
-    """What Ansible's hostvars and groups hold at the end of a run."""
+    """What Ansible's hostvars hold at the end of a run, and the clusters of the run."""
 
     def __init__(self) -> None:
         self.hostvars: dict[str, dict] = {}
-        self.groups: dict[str, list[str]] = {"kubegpu_clusters": []}
+        self.clusters: list[str] = []
 
     def cluster(self, tenants=(ML,), found=None, name="gpu1", unlisted=(), shared=None, nodes=None, variables=(), **host):
         """Have a cluster that a run got to the end of.
 
-        :arg found: its tenants as tenants_info returned them; as asked, when not given.
+        :arg found: its tenants as tenancy_info returned them; as asked, when not given.
         """
         wanted = {"nvkind_workers": [{"count": 8}] * 4, "kubegpu_tenants": list(tenants)} | dict(variables)
         found = [live(tenant["name"]) for tenant in tenants] if found is None else found
         nodes = [node("n1", "ml", in_use=3)] if nodes is None else nodes
-        self.groups["kubegpu_clusters"].append(name)
+        self.clusters.append(name)
         self.hostvars[name] = {
             "_kubegpu": desired_state(wanted, name, TODAY).data(),
             "_kubegpu_plan": {"changed": False},
-            "_kubegpu_pass": 2,
             "_kubegpu_tenants": {"tenants": found, "unlisted": list(unlisted), "shared_scheduler": shared, "sharing": []},
             "_kubegpu_ledger": {"nodes": nodes, "overlaps": []},
         } | host
@@ -97,7 +96,7 @@ class Inventory:
         return self
 
     def reports(self):
-        return reports(self.hostvars, self.groups)
+        return reports(self.hostvars, self.clusters)
 
 
 # --- two clusters, with much of what there can be ----------------------------------------------------------------

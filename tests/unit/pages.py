@@ -17,7 +17,7 @@ _DRIFTED = drifted()
 # Every page that there is, with much of what there can be on it.
 PAGES = {
     "evidence": _evidence_page.page(evidence(two_clusters().reports(), AT)),
-    "drift": _evidence_page.page(evidence(_DRIFTED.reports(), AT, "", "drift", drift(_DRIFTED.hostvars, _DRIFTED.groups))),
+    "drift": _evidence_page.page(evidence(_DRIFTED.reports(), AT, "", "drift", drift(_DRIFTED.hostvars, _DRIFTED.clusters))),
     "rehearsal": _rehearsal_page.page(report([played()], [played(slower=9.0)])),
 }
 

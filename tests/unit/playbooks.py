@@ -74,13 +74,21 @@ class Site:
         }
         self.hosts[name] = common | variables
 
-    def run(self, *options: str, playbook: str = "drift") -> str:
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of ansible-playbook."""
+        found = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_SSH_TIMEOUT": "5"}
+        return found | {"PATH": f"{self.folder / 'bin'}:{found['PATH']}"}
+
+    def write(self) -> Path:
+        """Write the inventory, and return its path."""
         inventory = self.folder / "hosts.json"
         inventory.write_text(json.dumps({"kubegpu_clusters": {"hosts": self.hosts}}))
-        command = ["ansible-playbook", str(ROOT / f"playbooks/{playbook}.yml"), f"--inventory={inventory}", *options]
-        environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_SSH_TIMEOUT": "5"}
-        environment["PATH"] = f"{self.folder / 'bin'}:{environment['PATH']}"
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+        return inventory
+
+    def run(self, *options: str, playbook: str = "drift") -> str:
+        command = ["ansible-playbook", str(ROOT / f"playbooks/{playbook}.yml"), f"--inventory={self.write()}", *options]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=600, check=False)
         self.code = done.returncode
         return done.stdout + done.stderr
 

@@ -20,7 +20,7 @@ def test_a_tenant_without_nodes_is_refused_on_a_cluster_that_was_not_made_here(t
         site.add("gpu1", server, kubegpu_tenants=tenants)
         said = " ".join(site.run(playbook="site").split())
     assert (
-        "FAILED gpu1: Refuse tenants that cannot have their nodes: kubegpu_tenants[1] (b).gpu_nodes.count: b needs 1 nodes"
+        "FAILED gpu1: Refuse what the cluster cannot give its tenants: kubegpu_tenants[1] (b).gpu_nodes.count: b needs 1 nodes"
         in said
     ), said
     assert (site.code != 0, server.changed) == (True, [])

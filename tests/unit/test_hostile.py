@@ -27,6 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import cluster_info, tenancy_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics import facts as metrics
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.lifecycle import find_all
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant import facts as tenant
@@ -35,7 +36,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs, find
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.overlaps import collisions
-from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_ledger_info, kai_pending_info, tenants_info
+from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_ledger_info, kai_pending_info
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.synced import synced
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import desired, host_kai, item, node, on_host
@@ -84,7 +85,7 @@ TENANTS = [
 @pytest.fixture(name="told")
 def _told(tmp_path: Path, monkeypatch):
     """Return what every report and refusal says with some objects more on the host cluster, without what is about evil itself."""
-    monkeypatch.setattr(tenants_info, "ask_list", lambda _config, _path, timeout: [])
+    monkeypatch.setattr(tenancy_info, "ask_list", lambda _config, _path, timeout: [])
 
     def about_others(rows, key):
         return [timeless(row) for row in rows if row[key] != "evil"]
@@ -94,8 +95,8 @@ def _told(tmp_path: Path, monkeypatch):
 
     def tell(*more):
         kube = InMemoryApi([*host(), *more])
-        params = {"tenants": TENANTS, "only": [], "kubeconfigs": str(tmp_path), "settings": {}, "max_age": 3600}
-        live = tenants_info.reconcile(Run(params, kube=kube))
+        params = {"tenants": TENANTS, "only": [], "kubeconfigs": str(tmp_path), "settings": {}, "max_age": 3600, "also": []}
+        live = tenancy_info.reconcile(Run(params, kube=kube))
         ledger = gpu_ledger_info.reconcile(Run({"devices": True}, kube=kube))
         found, known = find(kube), configs(kube)
         pending = kai_pending_info.reconcile(
@@ -322,5 +323,12 @@ def test_a_group_of_ones_own_reaches_no_reservation_of_the_host_clusters_schedul
 def test_the_options_of_the_reports_are_all_given():
     """What this file gives the modules are their options, so that a new one is thought of here."""
     assert HELM_ARG_SPEC
-    assert {"tenants", "only", "kubeconfigs", "settings", "max_age"} == tenants_info.ARGUMENT_SPEC.keys()
+    assert {
+        "tenants",
+        "only",
+        "kubeconfigs",
+        "settings",
+        "max_age",
+        "also",
+    } | cluster_info.ARGUMENT_SPEC.keys() == tenancy_info.ARGUMENT_SPEC.keys()
     assert list(itertools.chain(gpu_ledger_info.ARGUMENT_SPEC)) == ["devices"]

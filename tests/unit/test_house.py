@@ -9,6 +9,7 @@ import ast
 import importlib
 import importlib.util
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -209,6 +210,16 @@ def test_adapters_alone_reach_beyond_the_process(prefix):
         and (reserved := {found for found in imports(name) if found.startswith(prefix)} - RESERVED[prefix].get(name, set()))
     }
     assert not offenders
+
+
+def test_the_controller_starts_without_the_client_of_kubernetes():
+    """It takes half a second to import, and each of the processes that Ansible forks for a task costs more with it."""
+    places = [path.relative_to(PLUGINS) for folder in ("action", "filter") for path in sorted((PLUGINS / folder).glob("*.py"))]
+    names = [f"ansible_collections.kubegpu.tenancy.plugins.{'.'.join(place.with_suffix('').parts)}" for place in places]
+    assert len(names) > 10
+    code = f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\nprint('kubernetes' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_an_execution_environment_brings_what_modules_import():

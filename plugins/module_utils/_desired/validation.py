@@ -81,7 +81,7 @@ def desired_state(
         nvkind_cluster_name, lab_gpus and VERSIONS; others are ignored.
     :arg host: name of the inventory host.
     :arg today: decides which releases are still supported.
-    :arg running: what tenants_info found on the cluster, empty where there is none yet. With it, releases without support are
+    :arg running: what tenancy_info found on the cluster, empty where there is none yet. With it, releases without support are
         refused that do not run already; without it, what runs is not known, and they are not.
     :arg installs: whether anything is going to be installed; a removal is refused for no hazard and no combination of versions.
     :arg blueprint: what the inventory's kubegpu_blueprint names.

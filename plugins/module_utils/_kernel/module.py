@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import typing as t
 
@@ -40,8 +39,12 @@ class ClusterRun(ModuleRun):
     @property
     def helm(self) -> Helm:
         if self._helm is None:
-            self._helm = Helm.connect(self.module.run_command, self.params, self.deadline)
+            self._helm = Helm.connect(self.run_program, self.params, self.deadline)
         return self._helm
+
+    def run_program(self, *args: t.Any, **kwargs: t.Any) -> tuple[int, str, str]:
+        """Run a program as ``AnsibleModule.run_command`` does; one that cannot be started is an error that says why, and ends no module."""
+        return t.cast("tuple[int, str, str]", self.module.run_command(*args, handle_exceptions=False, **kwargs))
 
     def part(self, params: Params, kubeconfig: str | None = None) -> Run:
         """Return a run of a part of the work, with options, a deadline and results of its own.
@@ -75,9 +78,7 @@ class PartRun(Run):
             whole = self._whole.params
             of_host = {key: whole[key] for key in ("kubeconfig", "context")}
             way = {"kubeconfig": self._kubeconfig, "context": None} if self._kubeconfig else of_host
-            # A program that cannot be started would end the whole module otherwise.
-            run = functools.partial(self._whole.module.run_command, handle_exceptions=False)
-            self._helm = Helm.connect(run, way | {"helm_binary": whole["helm_binary"]}, self.deadline)
+            self._helm = Helm.connect(self._whole.run_program, way | {"helm_binary": whole["helm_binary"]}, self.deadline)
         return self._helm
 
     def warn(self, text: str) -> None:

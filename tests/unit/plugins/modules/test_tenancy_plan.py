@@ -82,7 +82,7 @@ def test_a_release_without_support_is_a_warning_and_a_refusal_where_it_does_not_
     ended = "end-of-support: upstream has corrected nothing in it since the end of 2026-03"
     found = call(**inventory)
     assert (found["warnings"], found["cluster"]["unsupported"]) == ([f"ml: {ended}."], {"ml": [ended]})
-    # As tenants_info returns it.
+    # As tenancy_info returns it.
     runs = {"changed": False, "tenants": [{"name": "ml", "state": "running", "scheduler_version": "v0.13.1"}]}
     assert call(running=runs, **inventory)["warnings"] == [f"ml: {ended}."]
     assert "warnings" not in call(installs=False, **inventory)

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[4]
 # Where site.yml makes changes. Of the lab, which is made anew at will, nothing is compared.
 PLACES = [
     *(ROOT / "playbooks/tasks").glob("*.yml"),
+    *(ROOT / "playbooks/plays").glob("*.yml"),
     *(path for name in ("docker_nvidia_runtime", "nvkind", "device_plugin", "kai_scheduler")
       for path in (ROOT / "roles" / name / "tasks").glob("*.yml")),
 ]  # fmt: skip
@@ -34,13 +35,13 @@ UPGRADE = {
 
 
 def found(inventory):
-    return drift(inventory.hostvars, inventory.groups)
+    return drift(inventory.hostvars, inventory.clusters)
 
 
 def tasks(content: list[dict]) -> Iterator[dict]:
     for task in content or []:
         yield task
-        for part in ("block", "rescue", "always"):
+        for part in ("tasks", "block", "rescue", "always"):
             yield from tasks(task.get(part, []))
 
 

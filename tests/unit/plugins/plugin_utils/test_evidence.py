@@ -55,7 +55,7 @@ def after(change, at="2026-11-25T10:00:00Z"):
 
 
 def of_drift(inventory):
-    return evidence(inventory.reports(), AT, "", "drift", drift(inventory.hostvars, inventory.groups))
+    return evidence(inventory.reports(), AT, "", "drift", drift(inventory.hostvars, inventory.clusters))
 
 
 def suites(found):
@@ -136,7 +136,7 @@ def test_what_check_mode_predicted_is_nothing_that_was_done():
 
 def test_drift_is_that_of_the_clusters_in_the_folder():
     inventory = Inventory().cluster(unlisted=["old"]).cluster(name="gpu2", unlisted=["other"], _kubegpu_failure="timed out")
-    found = drift(inventory.hostvars, inventory.groups)
+    found = drift(inventory.hostvars, inventory.clusters)
     only = evidence(inventory.reports()[:1], AT, "", "drift", found)
     assert (only["problems"], [row["cluster"] for row in only["drift"]["differences"]]) == ([], ["gpu1"])
 

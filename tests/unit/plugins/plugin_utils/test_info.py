@@ -68,7 +68,7 @@ class Read:
     """Ansible's hostvars and groups after the playbook read one cluster."""
 
     def __init__(self, tenants=(ML,), found=None, name="gpu1", **variables):
-        self.hostvars, self.groups = {}, {"kubegpu_clusters": []}
+        self.hostvars, self.clusters = {}, []
         self.cluster(tenants, found, name, **variables)
 
     def cluster(self, tenants=(ML,), found=None, name="gpu1", vclusters=None, shared=None, **variables):
@@ -77,10 +77,10 @@ class Read:
         state = desired_state(wanted, name, TODAY, installs=False).data()
         compared = [self.compared(one) for one in state["tenants"]] if found is None else found
         seen = [VCLUSTER | {"name": one["name"], "tenant": one["name"], "scheduler": {}} for one in state["tenants"]]
-        self.groups["kubegpu_clusters"].append(name)
+        self.clusters.append(name)
         self.hostvars[name] = {
             "_kubegpu": state,
-            "_kubegpu_pass": 1,
+            "_kubegpu_plan": {"changed": False},
             "_kubegpu_tenants": {"tenants": compared, "shared_scheduler": shared, "sharing": []},
             "_kubegpu_vclusters": {
                 "vclusters": [
@@ -116,7 +116,7 @@ class Read:
         return self
 
     def reports(self):
-        return reports(self.hostvars, self.groups)
+        return reports(self.hostvars, self.clusters)
 
     def show(self, part):
         return info(self.reports(), part)

@@ -243,7 +243,7 @@ def test_check_mode_never_counts_checks_of_another_release():
     ]
 
 
-@pytest.mark.parametrize("seen", [{"_kubegpu_tenants": {"changed": False, "skipped": True}}, {"_kubegpu_unmade": True}])
+@pytest.mark.parametrize("seen", [{"_kubegpu_tenants": {"changed": False, "exists": False}}, {"_kubegpu_unmade": True}])
 def test_check_mode_of_a_cluster_that_is_yet_to_be_made(seen):
     inventory = Inventory().cluster(**seen)
     inventory.without("gpu1", "_kubegpu_ledger")
@@ -266,7 +266,7 @@ def test_tenants_of_a_failed_cluster_were_not_reached():
     assert inventory.without("gpu1", "_kubegpu_tenants").notes() == ["FAILED gpu1: Make the cluster: no GPU"]
 
 
-@pytest.mark.parametrize("seen", [{"_kubegpu_tenants": {"changed": False, "skipped": True}}, {"_kubegpu_unmade": True}])
+@pytest.mark.parametrize("seen", [{"_kubegpu_tenants": {"changed": False, "exists": False}}, {"_kubegpu_unmade": True}])
 def test_a_cluster_that_failed_before_there_was_one_is_not_reached(seen):
     inventory = Inventory().cluster(_kubegpu_failure="Make the cluster: no image", **seen).without("gpu1", "_kubegpu_ledger")
     assert only(inventory)["state"] == "not reached"
@@ -354,7 +354,7 @@ def test_who_has_which_gpus_of_several_clusters():
     inventory = Inventory().cluster(nodes=nodes).cluster(name="gpu2", nodes=[node("n1", "ml", gpus=[{"ml": 0.5}])])
     shown = ["gpu1/n1 [ml] [free]", "gpu1/n2, gpu1/n3 [free] [free]", "gpu2/n1 [ml 0.5]"]
     assert inventory.summary()[4:-2] == ["", *shown]
-    del inventory.groups["kubegpu_clusters"][1]
+    del inventory.clusters[1]
     assert inventory.summary()[3:-2] == ["", "n1 [ml] [free]", "n2, n3 [free] [free]"]
 
 
@@ -498,7 +498,7 @@ def test_a_role_that_did_not_run_says_nothing():
 def test_the_filters():
     inventory = Inventory().cluster()
     filters = FilterModule().filters()
-    assert filters["summary"](filters["reports"](inventory.hostvars, inventory.groups))[2].startswith("ml ")
+    assert filters["summary"](filters["reports"](inventory.hostvars, inventory.clusters))[2].startswith("ml ")
 
 
 # --- the scheduler that tenants share ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ KAI = {"name": "kai", "version": "v0.13.1", "shared": False}
 
 
 def tenant(name, *due, wanted="present", state="running", scheduler=()):
-    """Return a record as tenants_info returns it."""
+    """Return a record as tenancy_info returns it."""
     desired = {"name": name, "state": wanted, "scheduler": dict(scheduler)}
     return {
         "name": name,

@@ -19,6 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity i
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from kubernetes.utils.quantity import parse_quantity
 
 HOSTILE = [
     *("NaN", "sNaN", "-NaN", "Infinity", "-Infinity", "1e999999999", "1e999990", "-1", "abc", "", " ", "1 000", "0x10", "1_000"),
@@ -58,6 +59,12 @@ HOSTILE = [
 )
 def test_quantities_are_in_whole_units(text, units):
     assert quantity(text) == Decimal(units)
+
+
+@pytest.mark.parametrize("unit", ["", *"numkMGTPE", *(f"{letter}i" for letter in "KMGTPE"), "e2", "E2", "e-3", "E+1"])
+@pytest.mark.parametrize("number", ["0", "1", "7.25", ".5", "3."])
+def test_quantities_are_those_of_the_kubernetes_client(number, unit):
+    assert quantity(f"{number}{unit}") == parse_quantity(f"{number}{unit}")
 
 
 @pytest.mark.parametrize("read", [quantity, devices, whole, number])

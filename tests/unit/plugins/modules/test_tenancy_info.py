@@ -16,12 +16,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import tenancy_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import EXPIRES_ANNOTATION
-from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_record, tenants_info
+from ansible_collections.kubegpu.tenancy.plugins.modules import tenancy_info as module
+from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_record
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import KAI_VERSION, desired, host_kai, kubeconfig, node, on_host
 
@@ -37,7 +39,7 @@ class Host:
         self.asked: list[str] = []
         self.queues = [manifest(queue) for queue in parse([{"name": "q"}]).values()]
         self.pod_groups: list[dict] = []
-        monkeypatch.setattr(tenants_info, "ask_list", self.ask)
+        monkeypatch.setattr(tenancy_info, "ask_list", self.ask)
         for tenant in tenants_from(self.tenants):
             (folder / f"{tenant.name}.yml").write_text(yaml.safe_dump(kubeconfig(tenant.name)))
             record(
@@ -57,9 +59,16 @@ class Host:
         return self.queues if path.endswith("/queues") else self.pod_groups
 
     def compare(self, **params):
-        defaults = {"tenants": self.tenants, "only": [], "kubeconfigs": str(self.folder), "settings": {}, "max_age": 3600}
+        defaults = {
+            "tenants": self.tenants,
+            "only": [],
+            "kubeconfigs": str(self.folder),
+            "settings": {},
+            "max_age": 3600,
+            "also": [],
+        }
         self.kube.reads.clear()
-        result = tenants_info.reconcile(Run(defaults | params, kube=self.kube))
+        result = tenancy_info.reconcile(Run(defaults | params, kube=self.kube))
         assert self.kube.writes == []
         return result
 
@@ -96,7 +105,7 @@ def test_a_tenant_that_is_as_asked(host):
 
 
 def test_what_is_returned_is_what_is_documented(host):
-    returned = yaml.safe_load(tenants_info.RETURN)
+    returned = yaml.safe_load(module.RETURN)
     result = host("ml").compare()
     assert result.keys() - returned.keys() == {"changed", "diff", "seconds"}
     assert not result["changed"]
@@ -164,7 +173,7 @@ def test_queues_that_were_changed_from_within(host, monkeypatch):
     def refuse(_config, path, **_timeout):
         raise ApiError(f"GET {path} failed: refused", status=None)
 
-    monkeypatch.setattr(tenants_info, "ask_list", refuse)
+    monkeypatch.setattr(tenancy_info, "ask_list", refuse)
     ((due, (reason,)),) = cluster.due().values()
     assert due == ["change", "verify"]
     assert reason.startswith("its queues cannot be read: GET /apis/scheduling.run.ai/v2/queues failed: refused")
@@ -207,7 +216,7 @@ def test_what_one_virtual_cluster_serves_is_that_tenants_reason_and_nobody_elses
         more = [served] if path.endswith("queues") == (served.get("kind") != "PodGroup") else []
         return ask(config, path, timeout) + (more if config["users"][0]["name"] == "ml" else [])
 
-    monkeypatch.setattr(tenants_info, "ask_list", odd_in_ml)
+    monkeypatch.setattr(tenancy_info, "ask_list", odd_in_ml)
     found = cluster.due()
     queues = {one["name"]: one["queues"] for one in cluster.compare()["tenants"]}
     assert found["web"] == NOTHING
@@ -233,7 +242,7 @@ def test_whatever_fails_while_one_tenant_is_asked(host, monkeypatch, answer):
             return answer
         return ask(config, path, timeout)
 
-    monkeypatch.setattr(tenants_info, "ask_list", fail)
+    monkeypatch.setattr(tenancy_info, "ask_list", fail)
     found = cluster.due()
     assert found["web"] == NOTHING
     assert found["ml"][0] == ["change", "verify"]
@@ -396,3 +405,37 @@ def test_nodes_that_cannot_be_read_are_an_error(host, monkeypatch):
     monkeypatch.setattr(lifecycle, "live_claims", fail)
     with pytest.raises(TenancyError, match="no answer"):
         cluster.compare()
+
+
+class Whole(Run):
+    """A run of the module, whose parts have the same API server."""
+
+    def part(self, params):
+        return Run(params, self.check_mode, kube=self.kube)
+
+
+def test_the_cluster_and_the_ledger_are_read_in_the_same_process(host):
+    cluster = host("ml", objects=[node("n9")])
+    of_cluster = {"runtime_class": "", "shared_scheduler": {}, "accept_combinations": [], "helm_binary": "helm"}
+    params = {"kubeconfigs": str(cluster.folder), "settings": {}, "max_age": 3600, "only": [], "also": ["ledger", "cluster"]}
+    params |= {"tenants": [desired("ml", trust="zero")], **of_cluster}
+    found = tenancy_info.reconcile(Whole(params, True, cluster.kube))
+    assert [row["tenant"] for row in found["ledger"]["tenants"]] == ["ml"]
+    assert {"problems", "notes", "kubernetes_version"} <= found["cluster"].keys()
+
+
+def test_a_ledger_that_cannot_be_read_is_no_failure_of_the_tenants(host, monkeypatch):
+    def fail(*_args):
+        raise ApiError("No.", status=403)
+
+    cluster = host("ml")
+    monkeypatch.setattr(tenancy_info.gpu_ledger_info, "configs", fail)
+    params = {"tenants": cluster.tenants, "kubeconfigs": str(cluster.folder), "settings": {}, "max_age": 3600, "only": []}
+    found = tenancy_info.reconcile(Whole(params | {"also": ["ledger"]}, kube=cluster.kube))
+    assert found["ledger"] == {"failed": True, "msg": "No."}
+    assert [one["name"] for one in found["tenants"]] == ["ml"]
+
+
+def test_a_cluster_that_is_yet_to_be_made(host, tmp_path):
+    found = tenancy_info.reconcile(Run({"kubeconfig": str(tmp_path / "none.yml")}))
+    assert (found["exists"], found["changed"], "tenants" in found) == (False, False, False)

@@ -2,13 +2,13 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Module kubegpu.tenancy.tenants_info."""
+"""Module kubegpu.tenancy.tenancy_info."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: tenants_info
-short_description: Compare the tenants of a host cluster with what is wanted of them
+module: tenancy_info
+short_description: Read a host cluster and its tenants, and compare them with the desired state
 version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
@@ -19,7 +19,33 @@ description:
     all checks passed, and O(max_age) is not over.
   - Reports also the tenants on the cluster that O(tenants) does not list, and the host cluster's KAI Scheduler, as far as this
     collection made them, and whether the tenants have their nodes.
+  - On request, reads in the same process what M(kubegpu.tenancy.cluster_info) and M(kubegpu.tenancy.gpu_ledger_info) read.
+  - A kubeconfig that does not exist is a cluster that is yet to be made, and no failure.
 options:
+  also:
+    description:
+      - What else is read. V(cluster) is what M(kubegpu.tenancy.cluster_info) returns, V(ledger) what M(kubegpu.tenancy.gpu_ledger_info) does.
+    type: list
+    elements: str
+    choices: [cluster, ledger]
+    default: []
+  runtime_class:
+    description:
+      - As for M(kubegpu.tenancy.cluster_info). It is read with V(cluster) among O(also), as are O(shared_scheduler),
+        O(accept_combinations) and O(helm_binary).
+    type: str
+    default: nvidia
+  shared_scheduler:
+    description:
+      - As for M(kubegpu.tenancy.cluster_info).
+    type: dict
+    default: {}
+  accept_combinations:
+    description:
+      - As for M(kubegpu.tenancy.cluster_info).
+    type: list
+    elements: str
+    default: []
   tenants:
     description:
       - The tenants, as C(kubegpu_tenants) lists them or M(kubegpu.tenancy.tenancy_plan) returns them.
@@ -48,6 +74,7 @@ options:
     type: int
     default: 3600
 extends_documentation_fragment:
+  - kubegpu.tenancy._helm_binary
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
 attributes:
@@ -55,11 +82,13 @@ attributes:
     support: none
 seealso:
   - module: kubegpu.tenancy.tenant_record
+  - module: kubegpu.tenancy.cluster_info
+  - module: kubegpu.tenancy.gpu_ledger_info
 """
 
 EXAMPLES = r"""
 - name: Compare
-  kubegpu.tenancy.tenants_info:
+  kubegpu.tenancy.tenancy_info:
     kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
     kubeconfigs: /etc/kubegpu/kubegpu/tenants
     tenants: "{{ kubegpu_tenants }}"
@@ -72,6 +101,18 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+exists:
+  description: Whether there is a kubeconfig. Without one, nothing else is returned.
+  returned: success
+  type: bool
+cluster:
+  description: What M(kubegpu.tenancy.cluster_info) returns.
+  returned: with V(cluster) among O(also)
+  type: dict
+ledger:
+  description: What M(kubegpu.tenancy.gpu_ledger_info) returns. Where the ledger could not be read, C(failed) and C(msg), which says why.
+  returned: with V(ledger) among O(also)
+  type: dict
 tenants:
   description: One record for each tenant that is compared, in their order.
   returned: success
@@ -180,6 +221,12 @@ temporary:
       type: bool
       returned: always
   sample: [{name: ci-1234, expires: "2026-11-23T14:00:00Z", expired: false}]
+others:
+  description: Names of RV(unlisted) and RV(temporary) that O(tenants) does not list.
+  returned: success
+  type: list
+  elements: str
+  sample: [team-research]
 shared_scheduler:
   description: Version of the KAI Scheduler that this collection installed in the host cluster. Null without one.
   returned: success
@@ -202,130 +249,8 @@ node_problems:
   sample: ["kubegpu_tenants[0] (team-ml).gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: lab-worker."]
 """
 
-import datetime
-import os.path
-import typing as t
-
-from ..module_utils._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
-from ..module_utils._adapters.kubernetes import ask_list
-from ..module_utils._assignment.lifecycle import nodes_to_give
-from ..module_utils._common.names import GPU_RESOURCE, HOST_SCHEDULER_LABEL, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
-from ..module_utils._common.ownership import annotations_of, labels_of
-from ..module_utils._common.parallel import concurrently
-from ..module_utils._common.parties import attempt
-from ..module_utils._common.run import Result, Run
-from ..module_utils._common.values import stamp, utc_now
-from ..module_utils._desired.model import Tenant
-from ..module_utils._desired.validation import tenants_from
+from ..module_utils._engine.tenancy_info import ARGUMENT_SPEC, LEAST, reconcile
 from ..module_utils._kernel.module import run_module
-from ..module_utils._queues.status import counted, overview
-from ..module_utils._tenant.facts import CHANGE, NOT_READ, VERIFY
-from ..module_utils._tenant.lifecycle import compare_queues, holds_credentials, queues_of, read_all, shared_scheduler
-from ..module_utils._tenant.status import Live, due, temporary
-from ..module_utils._tenant.values import wanted
-from ..module_utils._vcluster import facts as vc
-
-# Seconds for each list of a virtual cluster: its administrator decides how slowly it answers, and others wait.
-_PATIENCE = 10
-
-ARGUMENT_SPEC: dict[str, t.Any] = {
-    "tenants": {"type": "list", "elements": "dict", "default": []},
-    "only": {"type": "list", "elements": "str", "default": []},
-    "kubeconfigs": {"type": "path", "required": True},
-    "settings": {"type": "dict", "default": {}},
-    "max_age": {"type": "int", "default": 3600},
-}
-LEAST = {"max_age": 0}
-
-
-def reconcile(run: Run) -> Result:
-    """Read the host cluster's tenants once, and compare each that is listed, several at once."""
-    params = run.params
-    tenants = tenants_from(params["tenants"])
-    live = read_all(run.kube)
-    now = utc_now()
-    compared = [tenant for tenant in tenants if not params["only"] or tenant.name in params["only"]]
-    nodes_due, node_problems = nodes_to_give(run.kube, tenants, params["only"])
-    waiting = temporary(live, now)
-    unread: list[str] = []
-    sharing = {name: labels_of(item.namespace).get(HOST_SCHEDULER_LABEL) for name, item in live.items()}
-    shared_queues: list[Result] = []
-    if any(sharing.values()):
-        shared_queues, unread_parts = counted(run.kube.list(QUEUE_API_VERSION, QUEUE_KIND), run.kube.list(*POD_GROUP))
-        unread += [f"shared scheduler: {one.sentence}" for one in unread_parts]
-
-    host = vc.minor_version(run.kube.version())
-
-    def record(tenant: Tenant) -> Result:
-        found, failure = attempt("it", lambda: compare(params, tenant, live.get(tenant.name, Live()), now, shared_queues, host))
-        return found or not_read(tenant, wanted(tenant, params["settings"]), failure.sentence if failure else "")
-
-    return run.result(
-        tenants=concurrently(record, compared),
-        unread=unread,
-        unlisted=sorted(
-            live.keys() - {tenant.name for tenant in tenants} - {one["name"] for one in waiting if not one["expired"]}
-        ),
-        temporary=waiting,
-        shared_scheduler=shared_scheduler(run.kube),
-        sharing=sorted(name for name, scheduler in sharing.items() if scheduler),
-        nodes_due=nodes_due,
-        node_problems=node_problems,
-    )
-
-
-def not_read(tenant: Tenant, digest: str, why: str) -> Result:
-    """Return the record of a tenant that could not be compared: it is worked on, and what is wrong is then its own failure.
-
-    :arg digest: of everything that is wanted of it.
-    """
-    work = [CHANGE] if tenant.state != "present" else [CHANGE, VERIFY]
-    nothing = dict.fromkeys(("vcluster_version", "scheduler_version", "network_policies", "created", "queues", "verified_at"))
-    known = {"name": tenant.name, "desired": tenant.data(), "wanted": digest, "state": NOT_READ, "due": work, "reasons": [why]}
-    return known | nothing | {"images": {}, "results": []}
-
-
-def _ask(config: Result, path: str) -> list[Result]:
-    return ask_list(config, path, timeout=_PATIENCE)
-
-
-def compare(
-    params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: datetime.datetime, shared_queues: list[Result], host: str
-) -> Result:
-    """Compare one tenant with what is wanted of it.
-
-    :arg shared_queues: those of the host cluster's KAI Scheduler, with what uses them.
-    :arg host: minor version of its Kubernetes; empty where it is not known.
-    :returns: its record, as RETURN documents it.
-    """
-    path = os.path.join(params["kubeconfigs"], f"{tenant.name}.yml")
-    config = read_kubeconfig(path)
-    has_kubeconfig = kubeconfig_exists(path) if tenant.state == "absent" else holds_credentials(config, live.secret)
-    digest, last = wanted(tenant, params["settings"]), live.verified
-    found = due(tenant, digest, live, has_kubeconfig, params["max_age"], now, host)
-    own, queues = tenant.own_scheduler, None
-    if tenant.state == "present" and CHANGE not in found.work and own and own.own_kai and config:
-        # Somebody may have changed them from within, which the host cluster does not show.
-        differing, queues = compare_queues(tenant, config, _ask)
-        found = differing if differing.work else found
-    elif tenant.shares_scheduler and live.host_scheduler:
-        queues = queues_of(tenant, shared_queues)
-    return {
-        "name": tenant.name,
-        "desired": tenant.data(),
-        "wanted": digest,
-        "state": live.state,
-        "due": list(found.work),
-        "reasons": list(found.reasons),
-        "vcluster_version": live.vcluster_version,
-        "scheduler_version": live.scheduler_version,
-        "network_policies": annotations_of(live.namespace).get(vc.NETWORK_ANNOTATION),
-        "created": live.created,
-        "images": live.images,
-        "queues": None if queues is None else overview(queues, GPU_RESOURCE),
-        "verified_at": stamp(last.at) if last else None,
-        "results": list(last.results) if last else [],
-    }
 
 
 def main() -> None:
