@@ -34,6 +34,7 @@ class Part(t.Protocol):
 class Parts:
     """Parts of the work on one subject, such as a tenant, one after the other.
 
+    :ivar subject: its name.
     :ivar results: of the parts, in order, by what each is about. Of a part that failed, ``failed``, ``msg``, the error's details, and what was
         done before.
     :arg start: makes the run of each part.
@@ -43,7 +44,7 @@ class Parts:
     def __init__(self, start: Start, subject: str, progress: ProgressFile, *checks: t.Callable[[], object]) -> None:
         self.results: dict[str, Result] = {}
         self._start = start
-        self._subject = subject
+        self.subject = subject
         self._progress = progress
         self._checks = checks
 
@@ -68,7 +69,7 @@ class Parts:
         """
         run = None
         try:
-            with self._progress.during(self._subject, title, *self._checks):
+            with self._progress.during(self.subject, title, *self._checks):
                 run = self._start(options, kubeconfig)
                 result = without_values(reconcile(run))
         except Exception as exc:
