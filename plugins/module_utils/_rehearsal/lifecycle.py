@@ -136,11 +136,11 @@ class Claim:
         return self._taken and self._holder() == self._mine
 
     def check(self) -> None:
-        """Refuse to go on once somebody else took the cluster.
+        """Refuse to go on once somebody else took the cluster, or took it and gave it back. A removal goes on without the namespace.
 
         :raises Superseded: where that is so.
         """
-        if self._taken and self._holder() not in (None, self._mine):
+        if self._taken and not self.holds() and self._run.kube.get("v1", "Namespace", NAMESPACE):
             raise Superseded("Another rehearsal began in this cluster, and this one gave way.")
 
     def _holder(self) -> str | None:

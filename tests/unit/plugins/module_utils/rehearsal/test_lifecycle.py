@@ -210,7 +210,12 @@ def test_the_one_that_claims_the_cluster_later_has_it(cluster):
             # It does not take it back.
             first.take()
             second.check()
-    assert CLAIM_NOTE not in cluster.get("v1", "Namespace", NAMESPACE)["metadata"]["annotations"]
+        # Nor does it go on once the later one is over.
+        assert CLAIM_NOTE not in cluster.get("v1", "Namespace", NAMESPACE)["metadata"]["annotations"]
+        with pytest.raises(Superseded, match="gave way"):
+            first.check()
+        cluster.drop("v1", "Namespace", NAMESPACE)
+        first.check()
 
 
 def test_a_removal_that_was_killed_and_goes_on_gives_way_to_the_next_rehearsal(cluster):
