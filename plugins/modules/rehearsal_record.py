@@ -98,7 +98,8 @@ pods:
   sample: 4
 scheduler:
   description:
-    - KAI Scheduler as it is, as M(kubegpu.tenancy.rehearsal) takes it for C(baseline), with what is known to go wrong with it accepted. Empty where Helm knows no release of it.
+    - KAI Scheduler as it is, as M(kubegpu.tenancy.rehearsal) takes it for C(baseline), with what is known to go wrong with it accepted.
+      Empty where Helm knows no release of it.
     - Its C(values) may be secret. Where there are any, Ansible does not show the result, as with C(no_log). A task with C(async) has to set
       C(no_log) itself.
   returned: success
