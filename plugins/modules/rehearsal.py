@@ -327,6 +327,11 @@ steps:
       returned: outside of check mode
   sample:
     - {step: create 4 simulated nodes, why: the trace says which there are, seconds: 0.3}
+superseded:
+  description: That another rehearsal, or a removal, took the cluster meanwhile, so that what is there is not for this one to remove.
+  returned: when it failed for that
+  type: bool
+  sample: true
 seconds:
   description: How long everything took.
   returned: success

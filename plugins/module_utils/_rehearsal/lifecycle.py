@@ -141,7 +141,7 @@ class Claim:
         :raises Superseded: where that is so.
         """
         if self._taken and not self.holds() and self._run.kube.get("v1", "Namespace", NAMESPACE):
-            raise Superseded("Another rehearsal began in this cluster, and this one gave way.")
+            raise Superseded("Another rehearsal began in this cluster, and this one gave way.", superseded=True)
 
     def _holder(self) -> str | None:
         namespace = self._run.kube.get("v1", "Namespace", NAMESPACE)

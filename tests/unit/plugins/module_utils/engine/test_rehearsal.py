@@ -156,8 +156,10 @@ def test_one_that_another_rehearsal_took_over_from_is_no_verdict_and_goes_no_fur
         tell("KAI Scheduler", "binder 0/1")
 
     world.before["kai_scheduler", version] = another_begins
-    with pytest.raises(Superseded, match="gave way"):
+    with pytest.raises(Superseded, match="gave way") as failed:
         world.rehearse()
+    # By which the playbook leaves what is there to the other one.
+    assert failed.value.details == {"superseded": True}
     assert world.calls[-1][1].get("version") == version
     assert world.kube.get("v1", "Namespace", NAMESPACE)["metadata"]["annotations"][CLAIM_NOTE] == "another"
 
