@@ -1,12 +1,12 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the module of the same name, whose result holds KAI Scheduler as it is, with its chart's values, and has nobody shown these."""
+"""Runs the module of the same name, shows meanwhile how far the record is, and has nobody shown the values of KAI Scheduler's chart in it."""
 
 from __future__ import annotations
 
-from ..plugin_utils._quiet import QuietAction
+from ..plugin_utils._progress import ProgressAction
 
 
-class ActionModule(QuietAction):
+class ActionModule(ProgressAction):
     """See the module's documentation."""

@@ -5,68 +5,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import shlex
-import threading
-import typing as t
-
-from ansible.utils.display import Display
-
-from ..module_utils._adapters.progress_file import LOOKED
-from ..module_utils._common.documents import parse_json
-from ..module_utils._common.text import shown
-from ..plugin_utils._quiet import QuietAction
-
-# Seconds until the first look, and between two of them.
-FIRST, EVERY = 3, 15
-# Tenants that are named at once, and characters of what one of them waits for.
-MOST, LONGEST = 20, 160
+from ..plugin_utils._progress import ProgressAction
 
 
-def lines(host: str, text: str) -> list[str]:
-    """Return a line for each tenant that is worked on: what is done, for how many seconds, and what is waited for.
-
-    :arg text: a line with what module tenants keeps in its file, and one with the time of the host.
-    """
-    progress, now = map(parse_json, text.splitlines())
-    found = []
-    for name, one in list(progress.items())[:MOST]:
-        seen = f", {shown(one['seen'], LONGEST)}" if one["seen"] else ""
-        found.append(f"{host}: {shown(name)}: {shown(one['what'])}, {now - one['since']:.0f} s{seen}")
-    more = len(progress) - MOST
-    return [*found, f"{host}: and {more} more"] if more > 0 else found
-
-
-class ActionModule(QuietAction):
+class ActionModule(ProgressAction):
     """See the module's documentation."""
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        """Run the module, beside a thread that looks at what it is at."""
-        if self._task.args.get("progress"):
-            return super().run(tmp, task_vars)
-        shell = self._connection._shell
-        path = shell.join_path(shell.tmpdir or self._make_tmp_path(), "progress.json")
-        self._task.args["progress"] = path
-        host = str((task_vars or {}).get("inventory_hostname", "localhost"))
-        over = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(path, host, over), daemon=True)
-        watcher.start()
-        try:
-            return super().run(tmp, task_vars)
-        finally:
-            over.set()
-
-    def _watch(self, path: str, host: str, over: threading.Event) -> None:
-        """Show every few seconds what the module is at, until that is over, and leave a sign that somebody looks.
-
-        What cannot be read is nobody's failure.
-        """
-        look = f"touch {shlex.quote(path + LOOKED)} && cat {shlex.quote(path)} && date +%s"
-        looks = 0
-        while not over.wait(EVERY if looks else FIRST):
-            looks += 1
-            with contextlib.suppress(Exception):
-                done = self._low_level_execute_command(look, executable="/bin/sh")
-                if done["rc"] == 0 and looks > 1 and not over.is_set():
-                    for line in lines(host, done["stdout"]):
-                        Display().display(line)

@@ -39,7 +39,7 @@ class CallbackModule(Default):
         """Say which host may have to wait now, and for what."""
         super().v2_runner_on_start(host, task)
         # What has a condition of its own may be skipped.
-        if "timeout" in task.args and not task.when:
+        if any(str(name).endswith("timeout") for name in task.args) and not task.when:
             self._display.display(f"{host.get_name()}: {task.get_name().strip()} ...")
 
     def v2_playbook_on_include(self, included_file: t.Any) -> None:

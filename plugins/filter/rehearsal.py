@@ -11,18 +11,13 @@ from ..module_utils._common.schema import plain
 from ..plugin_utils import _rehearsal_page
 
 
-def rehearsal_page(report: dict[str, t.Any]) -> str:
-    """Return the page of a rehearsal, HTML."""
-    return _rehearsal_page.page(plain(report))
-
-
-def rehearsal_junit(report: dict[str, t.Any]) -> str:
-    """Return a rehearsal as JUnit's XML."""
-    return _rehearsal_page.junit(plain(report))
+def rehearsal_evidence(result: dict[str, t.Any]) -> dict[str, str]:
+    """Return the files of a rehearsal's evidence by name; none of a result without a verdict."""
+    return _rehearsal_page.files(plain(result)) if "result" in result else {}
 
 
 class FilterModule:
     """The collection's filters."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"rehearsal_page": rehearsal_page, "rehearsal_junit": rehearsal_junit}
+        return {"rehearsal_evidence": rehearsal_evidence}

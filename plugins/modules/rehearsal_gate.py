@@ -41,7 +41,7 @@ options:
     default: []
   verdicts:
     description:
-      - What M(kubegpu.tenancy.rehearsal_verdict) returned, of any rehearsals.
+      - Verdicts of any rehearsals, of what M(kubegpu.tenancy.rehearsal) returned C(format), C(at), C(change), C(result) and C(reasons).
     type: list
     elements: dict
     default: []
@@ -67,7 +67,7 @@ attributes:
 notes:
   - O(kubeconfig) has to be the path of a file on the host where the module runs, because C(helm) reads it too.
 seealso:
-  - module: kubegpu.tenancy.rehearsal_verdict
+  - module: kubegpu.tenancy.rehearsal
   - module: kubegpu.tenancy.kai_scheduler
 """
 

@@ -11,7 +11,7 @@ module: rehearsal_record
 short_description: Record what a cluster has to schedule, as a trace for rehearsals
 version_added: 0.1.0
 description:
-  - Observes a cluster for O(seconds), and returns what KAI Scheduler has to schedule there, for M(kubegpu.tenancy.rehearsal_rounds) to play.
+  - Observes a cluster for O(seconds), and returns what KAI Scheduler has to schedule there, for M(kubegpu.tenancy.rehearsal) to play.
   - It only reads. Nodes, pods, queues, priority classes and KAI Scheduler's groups of pods are listed, and its Helm release is read.
   - Of a pod it keeps its queue, requests, node selector, tolerations and priority class (that of the label C(priorityClassName) before its
     own), when it came, for how long it ran, with which others it starts, and in which part of a topology. Images, commands, variables and
@@ -46,6 +46,7 @@ options:
     type: str
     default: kai-scheduler
 extends_documentation_fragment:
+  - kubegpu.tenancy._progress
   - kubegpu.tenancy._helm_binary
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
@@ -56,7 +57,7 @@ attributes:
 notes:
   - O(kubeconfig) has to be the path of a file on the host where the module runs, because C(helm) reads it too.
 seealso:
-  - module: kubegpu.tenancy.rehearsal_trace
+  - module: kubegpu.tenancy.rehearsal
 """
 
 EXAMPLES = r"""
@@ -97,8 +98,8 @@ pods:
   sample: 4
 scheduler:
   description:
-    - KAI Scheduler as it is, as role P(kubegpu.tenancy.rehearsal#role) takes it for C(rehearsal_baseline), with what is known to go wrong with it
-      accepted. Empty where Helm knows no release of it.
+    - KAI Scheduler as it is, as M(kubegpu.tenancy.rehearsal) takes it for C(baseline), with what is known to go wrong with it accepted.
+      Empty where Helm knows no release of it.
     - Its C(values) may be secret. Where there are any, Ansible does not show the result, as with C(no_log). A task with C(async) has to set
       C(no_log) itself.
   returned: success
@@ -110,7 +111,7 @@ scheduler:
     accept_hazards: ["#1103"]
 """
 
-
+from ..module_utils._adapters.progress_file import ProgressFile
 from ..module_utils._common.names import KAI_SCHEDULER_NAME
 from ..module_utils._common.run import Result, Run
 from ..module_utils._common.values import utc_now
@@ -125,6 +126,7 @@ ARGUMENT_SPEC = {
     "interval": {"type": "int", "default": 15},
     "plain_names": {"type": "bool", "default": False},
     "scheduler_name": {"type": "str", "default": KAI_SCHEDULER_NAME},
+    "progress": {"type": "path"},
     "helm_binary": {"type": "str", "default": "helm"},
 }
 LEAST = {"seconds": 0, "interval": 1}
@@ -132,9 +134,9 @@ LEAST = {"seconds": 0, "interval": 1}
 
 def reconcile(run: Run) -> Result:
     """Observe the cluster, and return its trace and its scheduler."""
-    trace = record(run, *(run.params[name] for name in ("scheduler_name", "seconds", "interval", "plain_names")))
-    pods = sum(workload.pods for workload in trace.workloads)
-    return {"changed": False, "trace": trace.data(), "pods": pods, "scheduler": _scheduler(run)}
+    with ProgressFile(run.params["progress"] or "").during("record", "Record what is scheduled"):
+        trace = record(run, *(run.params[name] for name in ("scheduler_name", "seconds", "interval", "plain_names")))
+    return {"changed": False, "trace": trace.data(), "pods": trace.pods, "scheduler": _scheduler(run)}
 
 
 def _scheduler(run: Run) -> Result:

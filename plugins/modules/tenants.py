@@ -131,11 +131,6 @@ options:
       - Otherwise a folder that holds C(CHART-VERSION.tgz), or the prefix of an OCI registry such as V(oci://registry.example/charts).
     type: str
     default: ""
-  progress:
-    description:
-      - Path of a file on the host in which the module keeps what it is at, as JSON. By itself, it is one that is gone afterwards, and
-        from which the controller shows every 15 seconds which tenant waits for what.
-    type: path
   timeout:
     description:
       - Seconds for each change of a virtual cluster, its kubeconfig and a scheduler that is not KAI Scheduler, and for the wait for another
@@ -148,6 +143,7 @@ options:
     type: int
     default: 300
 extends_documentation_fragment:
+  - kubegpu.tenancy._progress
   - kubegpu.tenancy._helm_binary
   - kubernetes.core.k8s_auth_options
   - kubegpu.tenancy._attributes
@@ -224,6 +220,7 @@ from ..module_utils._common.run import Result
 from ..module_utils._common.wait import LISTENER
 from ..module_utils._desired.model import Tenant
 from ..module_utils._desired.validation import tenants_from
+from ..module_utils._engine.parts import diffs
 from ..module_utils._engine.tenant import change
 from ..module_utils._engine.verification import verify
 from ..module_utils._engine.work import TenantReport, Work
@@ -285,7 +282,7 @@ def reconcile(run: ClusterRun) -> Result:
         reports = concurrently(work_on, tenants)
     result = {
         "changed": any(report.changed for report in reports),
-        "diff": [diff for report in reports for diff in _diffs(report)],
+        "diff": [diff for report in reports for diff in diffs(report.name, report.parts)],
         "tenants": [report.data() for report in reports],
     }
     if failures := [f"{report.name}: {report.failure}" for report in reports if report.failure]:
@@ -303,14 +300,6 @@ def _named(names: t.Iterable[str]) -> list[Tenant]:
     for name in names:
         check_name(name)
     return [Tenant(name, "") for name in dict.fromkeys(names)]
-
-
-def _diffs(report: TenantReport) -> t.Iterator[Result]:
-    """Yield what --diff shows of a tenant's parts."""
-    for subject, part in report.parts.items():
-        if diff := part.get("diff"):
-            header = f"{report.name}: {subject}"
-            yield diff | {"before_header": header, "after_header": header}
 
 
 def main() -> None:

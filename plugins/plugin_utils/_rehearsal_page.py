@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this plugin util is PRIVATE to the collection: it may change in any release.
-"""The evidence of a rehearsal: a page for people, and JUnit for pipelines."""
+"""The evidence of a rehearsal: its files, a page for people and JUnit for pipelines among them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import statistics
 import typing as t
 
 from ..module_utils._rehearsal.change import Change
-from ..module_utils._rehearsal.facts import INVARIANTS, MEANINGS, PROMOTE, REJECT
+from ..module_utils._rehearsal.facts import INVARIANTS, MEANINGS, PROMOTE, REJECT, VERDICT
 from ..module_utils._rehearsal.model import Trace
 from ..module_utils._rehearsal.validation import parse
 from ..module_utils._rehearsal.verdict import judgement
@@ -22,14 +22,35 @@ from ._junit import ERROR, FAILURE, Case, document, suite
 Data = t.Mapping[str, t.Any]
 
 _SIDES = ("baseline", "candidate")
+# What a report has beside the verdict.
+_RESTS_ON = (*_SIDES, "speed", "notes", "comparisons", "trace", "rounds")
 # Rows of a table of what did not hold, and of pods that waited longest.
 _MOST_ROWS = 50
+
+
+def files(result: Data) -> dict[str, str]:
+    """Return the content of the files of a rehearsal's evidence, by name.
+
+    :arg result: of module rehearsal, with a verdict.
+    """
+    verdict = {key: result[key] for key in VERDICT}
+    report = {key: result[key] for key in (*VERDICT, *_RESTS_ON)}
+    return {
+        f"verdict-{result['change']['name']}.json": _json(verdict),
+        "rehearsal.json": _json(report),
+        "rehearsal.html": page(report),
+        "rehearsal.xml": junit(report),
+    }
+
+
+def _json(data: Data) -> str:
+    return json.dumps(data, indent=4, sort_keys=True)
 
 
 def page(report: Data) -> str:
     """Return the page of a report, HTML.
 
-    :arg report: as role rehearsal writes it.
+    :arg report: as rehearsal.json has it.
     """
     versions = tuple(f"{side} {report[side]['version']}" for side in _SIDES)
     names = (versions[0], versions[1])
@@ -126,11 +147,10 @@ def _violations(report: Data) -> _page.Markup:
 
 
 def _played(report: Data, trace: Trace) -> str:
-    pods = sum(workload.pods for workload in trace.workloads)
     nodes = sum(shape.count for shape in trace.nodes)
     counts = " and ".join(f"{len(report['rounds'][side])} under the {side}" for side in _SIDES)
     return (
-        f"{pods} pods of {len(trace.workloads)} workloads, {nodes} nodes with {trace.gpus} GPUs, {trace.span:g} seconds of work at "
+        f"{trace.pods} pods of {len(trace.workloads)} workloads, {nodes} nodes with {trace.gpus} GPUs, {trace.span:g} seconds of work at "
         f"{report['speed']:g} times its speed. Rounds: {counts}."
     )
 
@@ -138,7 +158,7 @@ def _played(report: Data, trace: Trace) -> str:
 def junit(report: Data) -> str:
     """Return the verdict as JUnit's XML: a test for each invariant, for each measure, and for the whole.
 
-    :arg report: as role rehearsal writes it.
+    :arg report: as rehearsal.json has it.
     """
     played = report["rounds"]["candidate"]
     seen = [one for each in played for one in each["violations"]]

@@ -25,20 +25,20 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import CONFIG_SECRET
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import CONFIG_SECRET, KAI_SCHEDULER_NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import concurrently
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import lifecycle
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import SIMULATED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.plan import IMAGE
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     gpu_ledger_info,
     kai_pending_info,
     kai_queues,
     kai_queues_info,
     kai_scheduler_info,
-    rehearsal_cluster,
-    rehearsal_rounds,
     vcluster_info,
 )
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, defaults
@@ -101,26 +101,28 @@ class Bench(Scheduler):
 
     def have(self, trace: Trace) -> None:
         """Have the nodes and queues of a trace."""
-        params = defaults(rehearsal_cluster, trace=trace.data(), timeout=600)
-        rehearsal_cluster.reconcile(Run(params, kube=self.kube))
+        run = Run({"timeout": 600}, kube=self.kube)
+        with lifecycle.Claim(run) as claim:
+            lifecycle.ensure_cluster(run, trace, IMAGE, claim)
         self.queues(trace.queues)
 
     def remove(self) -> None:
-        rehearsal_cluster.reconcile(Run(defaults(rehearsal_cluster, state="absent", timeout=900), kube=self.kube))
+        run = Run({"timeout": 900}, kube=self.kube)
+        with lifecycle.Claim(run) as claim:
+            lifecycle.remove_cluster(run, claim)
 
     def play(self, size: Size) -> str:
         """Play a size; return its row."""
         trace = size.trace()
         self.have(trace)
         before = self.spent()
-        params = defaults(rehearsal_rounds, trace=trace.data(), rounds=1, timeout=TIMEOUT)
-        (played,) = rehearsal_rounds.reconcile(Run(params, kube=self.kube))["rounds"]
-        print(
-            size, played["measures"], played["violations"][:3], dict(itertools.islice(played["unbound"].items(), 3)), flush=True
-        )
-        if not played["waits"]:
-            raise SystemExit(f"no pod was placed: {played['unbound']}")
-        last = max(played["waits"].values())
+        run = Run({"timeout": TIMEOUT}, kube=self.kube)
+        with lifecycle.Claim(run) as claim:
+            (played,) = lifecycle.play(run, trace, KAI_SCHEDULER_NAME, 1, 1, claim)
+        print(size, played.measures, played.violations[:3], dict(itertools.islice(played.unbound.items(), 3)), flush=True)
+        if not played.waits:
+            raise SystemExit(f"no pod was placed: {played.unbound}")
+        last = max(played.waits.values())
         parts = ", ".join(
             # A container that was restarted begins to count anew.
             f"{name} {f'{seconds:.0f} s, ' if seconds >= 0 else ''}{memory:.0f} MiB{'' if seconds >= 0 else ', started anew meanwhile'}"
@@ -129,12 +131,12 @@ class Bench(Scheduler):
                 key=lambda part: -part[1],
             )
         )
-        measures = played["measures"]
+        measures = played.measures
         cells = [
             f"{size.nodes}",
             f"{size.pods}",
             f"{size.queues}",
-            f"{len(played['waits'])} in {last:.0f} s",
+            f"{len(played.waits)} in {last:.0f} s",
             f"{measures['bind_p50']:.0f} s",
             f"{measures.get('cycle_p95', 0) / 1000:.1f} s",
             parts,

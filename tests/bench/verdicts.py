@@ -17,15 +17,16 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_SCHEDULER_NAME
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import lifecycle
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import PROMOTE, REJECT, THRESHOLDS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.patterns import generate
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.plan import IMAGE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse_rounds
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import Verdict, judge
-from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal_cluster, rehearsal_rounds
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, defaults
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
 from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD, Scheduler
 from report import today, write_section
 
@@ -39,8 +40,9 @@ def play(cluster: Scheduler, trace: Trace, version: str, rehearsals: int) -> lis
     """Return the rounds of some rehearsals under a release."""
     cluster.scheduler(version)
     cluster.queues(trace.queues)
-    params = defaults(rehearsal_rounds, trace=trace.data(), rounds=rehearsals * ROUNDS, speed=SPEED)
-    played = parse_rounds(rehearsal_rounds.reconcile(Run(params, kube=cluster.kube))["rounds"], version)
+    run = Run({"timeout": 3600}, kube=cluster.kube)
+    with lifecycle.Claim(run) as claim:
+        played = lifecycle.play(run, trace, KAI_SCHEDULER_NAME, rehearsals * ROUNDS, SPEED, claim)
     return [played[first : first + ROUNDS] for first in range(0, len(played), ROUNDS)]
 
 
@@ -66,7 +68,9 @@ def main() -> None:
         cluster = Scheduler(lab, Path(os.environ["KUBEGPU_CACHE"]))
         for pattern, expected in PATTERNS.items():
             trace = generate(pattern, [nodes(count=2, gpus=8)], SPAN, SEED)
-            rehearsal_cluster.reconcile(Run(defaults(rehearsal_cluster, trace=trace.data(), timeout=300), kube=cluster.kube))
+            run = Run({"timeout": 300}, kube=cluster.kube)
+            with lifecycle.Claim(run) as claim:
+                lifecycle.ensure_cluster(run, trace, IMAGE, claim)
             # A rejection rests on the candidate's own rounds, so one baseline will do. Otherwise each rehearsal has its own, and its rounds are
             # the next one's candidate, where the same release is rehearsed twice.
             old = play(cluster, trace, OLD, REHEARSALS + 1 if expected == PROMOTE else 1)
@@ -78,7 +82,9 @@ def main() -> None:
                 rows.append(row(f"{pattern}, {ROUNDS} rounds each, {name}", verdicts))
                 wrong += [reason for one in verdicts if one.result != result for reason in one.reasons]
                 print(rows[-1], *(one.reasons for one in verdicts), sep="\n", flush=True)
-        rehearsal_cluster.reconcile(Run(defaults(rehearsal_cluster, state="absent", timeout=300), kube=cluster.kube))
+        run = Run({"timeout": 300}, kube=cluster.kube)
+        with lifecycle.Claim(run) as claim:
+            lifecycle.remove_cluster(run, claim)
     write_section(
         "Rehearsals, ten times",
         f"{today()}, the same trace and seed: 2 nodes with 8 GPUs, {SPAN:g} seconds at {SPEED} times their speed. Measures are the "

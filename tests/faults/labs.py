@@ -10,9 +10,10 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -121,6 +122,19 @@ class Lab:
                         kill_tree(process.pid)
                     return
         raise AssertionError(f"{book}.yml never came to the task {task}: {said[-6000:]}")
+
+    def kill_when(self, book: str, reached: Callable[[], bool], seconds: float) -> None:
+        """Start a playbook and kill it without a warning, some seconds after something holds, such as of its cluster."""
+        with tempfile.TemporaryFile("w+") as said:
+            process = subprocess.Popen(self.command(book), cwd=ROOT, stdout=said, stderr=subprocess.STDOUT)
+            while not reached():
+                if process.poll() is not None:
+                    said.seek(0)
+                    raise AssertionError(f"{book}.yml ended before: {said.read()[-6000:]}")
+                time.sleep(0.5)
+            time.sleep(seconds)
+            kill_tree(process.pid)
+            process.wait()
 
     def run(self, *command: str) -> str:
         """Run a program on the simulated host."""

@@ -11,12 +11,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import NAMESPACE
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import remove_cluster
-from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
-from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
 
 ROOT = Path(__file__).parents[2]
 ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
@@ -130,14 +124,3 @@ def test_calls_to_an_api_go_by_the_collections_own_modules(path):
     found = modules_of(yaml.safe_load(text))
     foreign = [name for name in found if not name.startswith(("ansible.builtin.", "kubegpu.tenancy.", *NO_API))]
     assert [*foreign, *(name for name in found if name == "ansible.builtin.uri")] == []
-
-
-def test_what_a_rehearsal_made_is_told_by_its_namespace():
-    tasks = load(ROOT / "roles/rehearsal/tasks/absent.yml")
-    conditions = [task["when"] for task in tasks if "kubegpu.tenancy.kai_scheduler" in task]
-    assert conditions == [f"_rehearsal_left['diff']['before']['Namespace {NAMESPACE}'] is defined"]
-    kube = InMemoryApi([item("v1", "Namespace", NAMESPACE, labels=OWNED_LABELS)])
-    for api, found in ((kube, True), (InMemoryApi(), False)):
-        run = make_run({"timeout": 60}, api, check_mode=True)
-        remove_cluster(run)
-        assert (f"Namespace {NAMESPACE}" in run.result()["diff"]["before"]) is found

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import subprocess
@@ -15,13 +16,15 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.rehearsal import Rehearsal, judged
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import HAZARD_NAMES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import parse_verdict
-from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal_verdict
+from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal
 from ansible_collections.kubegpu.tenancy.tests.unit import served as serving
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, ROOT, RUNTIME_CLASS, Site
 from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import TRACE, played
-from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 from ansible_collections.kubegpu.tenancy.tests.unit.served import Server, served
 
 PASSWORD, VALUE = "marker-password", "marker-value"
@@ -107,25 +110,24 @@ def test_a_rehearsal_of_a_tenant_shows_none(site: Site, server: Server) -> None:
 def evidence_tasks() -> list[Any]:
     """The part of role rehearsal that writes the evidence."""
     tasks = yaml.safe_load((ROOT / "roles/rehearsal/tasks/main.yml").read_text())
-    (judging,) = [task["block"] for task in tasks if task["name"] == "Judge the rounds"]
-    return [task for task in judging if task["name"] == "Write the evidence"]
+    return [task for task in tasks if task["name"] == "Write the evidence"]
 
 
 def test_the_files_of_a_rehearsal_hold_none_and_are_a_verdict(tmp_path: Path) -> None:
-    rounds = [played().data()]
-    sides = {"from": {"version": "v0.13.1"}, "to": {"version": "v0.16.8"}}
-    sides = {side: given | {"values": {"global": {"registry": f"{VALUE}-{side}", "qps": 7}}} for side, given in sides.items()}
-    params = {"trace": TRACE.data(), "baseline": rounds, "candidate": rounds, "failure": "", "thresholds": {}} | sides
-    variables = {
-        "rehearsal_evidence": str(tmp_path),
-        "rehearsal_baseline": sides["from"],
-        "rehearsal_candidate": sides["to"],
-        "rehearsal_speed": 4,
-        "_rehearsal_verdict": rehearsal_verdict.reconcile(make_run(params)),
-        "_rehearsal_trace": {"trace": TRACE.data()},
-        "_rehearsal_baseline": rounds,
-        "_rehearsal_candidate": rounds,
+    versions = {"baseline": "v0.13.1", "candidate": "v0.16.8"}
+    sides = {
+        side: {"version": version, "values": {"global": {"registry": f"{VALUE}-{side}", "qps": 7}}}
+        for side, version in versions.items()
     }
+    params = {name: option.get("default") for name, option in rehearsal.ARGUMENT_SPEC.items()} | {
+        "trace": TRACE.data(),
+        "speed": 4.0,
+    }
+    asked = {side: given | {"accept_hazards": list(HAZARD_NAMES)} for side, given in sides.items()}
+    what = Rehearsal.of(params | asked, TODAY, whole=True)
+    at = datetime.datetime(2026, 11, 22, tzinfo=datetime.timezone.utc)
+    result = judged(what, {side: [played()] for side in sides}, "", at)
+    variables = {"rehearsal_evidence": str(tmp_path), "rehearsal_verdict": result}
     (tmp_path / "variables.json").write_text(json.dumps(variables))
     play = {"hosts": "localhost", "gather_facts": False, "tasks": evidence_tasks()}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
@@ -138,7 +140,8 @@ def test_the_files_of_a_rehearsal_hold_none_and_are_a_verdict(tmp_path: Path) ->
     (verdict,) = [parse_verdict(json.loads(text), name) for name, text in files.items() if name.startswith("verdict-")]
     assert verdict["change"]["to"]["values"]["global"]["registry"].startswith("digest ")
     report = json.loads(files["rehearsal.json"])
-    assert (report["baseline"], report["candidate"]) == ({"version": "v0.13.1"}, {"version": "v0.16.8"})
+    assert {side: report[side].keys() for side in sides} == {side: {"version", "accept_hazards"} for side in sides}
+    assert report.keys() == {*verdict, *sides, "speed", "notes", "comparisons", "trace", "rounds"}
     # What changes is named, by the name of the change as in the verdict.
     assert "values.global.registry" in files["rehearsal.html"]
     assert verdict["change"]["name"] in files["rehearsal.html"]

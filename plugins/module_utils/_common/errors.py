@@ -89,6 +89,10 @@ class Refused(TenancyError):
         return list(self.details["problems"])
 
 
+class Superseded(TenancyError):
+    """Work that goes no further: the run that it is for has ended, or another one has taken its place."""
+
+
 class CommandFailed(TenancyError):
     """A program that ended with another exit status than 0.
 

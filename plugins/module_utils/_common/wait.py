@@ -25,6 +25,15 @@ MOST_LINES = 50
 LISTENER: contextvars.ContextVar[t.Callable[[str, str], None] | None] = contextvars.ContextVar("LISTENER", default=None)
 
 
+def tell(what: str, seen: str) -> None:
+    """Tell the listener, if there is one, what is waited for and what was seen last.
+
+    :raises TenancyError: where the work is to go no further.
+    """
+    if listener := LISTENER.get():
+        listener(what, seen)
+
+
 class Deadline:
     """The end of the time that one change may take, waits included.
 
@@ -81,8 +90,7 @@ def wait_for(
         value, seen = probe()
         if value is not None:
             return value
-        if listener := LISTENER.get():
-            listener(what, seen)
+        tell(what, seen)
         waited = deadline.clock() - start
         if interval > deadline.left(0):
             last = shown_lines(seen, LONGEST_LINE, MOST_LINES)

@@ -8,41 +8,23 @@
 from __future__ import annotations
 
 import dataclasses
-import traceback
 import typing as t
 
 from .._adapters.progress_file import ProgressFile
-from .._common.errors import TenancyError, WaitTimeout, explained
+from .._common.errors import WaitTimeout, explained
 from .._common.run import Params, Result, Run
-from .._common.secrets import without_values
-from .._common.text import shown
 from .._common.values import utc_now
-from .._common.wait import LISTENER, Deadline
+from .._common.wait import Deadline
 from .._desired.model import Tenant
 from .._tenant.facts import KUBECONFIG, VIRTUAL_CLUSTER
-
-# Returns the run of a part of the work: its options, and the kubeconfig of the API server that it is about; None for the host cluster's.
-Start = t.Callable[[Params, t.Optional[str]], Run]
-
-
-class Part(t.Protocol):
-    """Part of the work on a tenant, as the files beside this one define it."""
-
-    @property
-    def ARGUMENT_SPEC(self) -> dict[str, t.Any]:  # noqa: N802
-        """Its options, as a module has them."""
-
-    @property
-    def reconcile(self) -> t.Callable[[Run], Result]:
-        """Do it."""
+from .parts import Part, Parts, Start
 
 
 @dataclasses.dataclass
 class TenantReport:
     """What was done for one tenant.
 
-    :ivar parts: results of the parts of the work, in order, by what each is about, as RETURN of module tenants lists it. Of a part that
-        failed, ``failed``, ``msg``, the error's details, and what was done before.
+    :ivar parts: results of the parts of the work as ``Parts`` has them, by what each is about, as RETURN of module tenants lists it.
     :ivar failure: what could not be done, and why; empty where all was done.
     :ivar spans: the ``work``, when it ``began``, in seconds of Unix time, and its ``seconds``, in order.
     """
@@ -84,42 +66,22 @@ class Work:
         self.tenant = tenant
         self.params = params
         self.check_mode = check_mode
-        self.report = TenantReport(tenant.name)
+        self._progress = progress or ProgressFile("")
+        self._parts = Parts(self._begin, tenant.name, self._progress)
+        self.report = TenantReport(tenant.name, self._parts.results)
         self.kubeconfig = f"{params['kubeconfigs']}/{tenant.name}.yml"
         self._start = start
         self._deadline = deadline
-        self._progress = progress or ProgressFile("")
 
     def do(self, subject: str, title: str, part: Part, inside: bool = False, **options: t.Any) -> Result:
-        """Do one part of the work, and keep its result.
+        """Do one part of the work, as ``Parts.do``.
 
-        :arg subject: key of its result in the report's ``parts``.
-        :arg title: what is done, for a failure.
         :arg inside: whether it is done in the virtual cluster.
-        :arg options: of the part; None for its default.
-        :raises TenancyError: with the title in front.
         """
-        defaults = {name: option.get("default") for name, option in part.ARGUMENT_SPEC.items()}
-        given = {name: value for name, value in options.items() if value is not None}
+        return self._parts.do(subject, title, part, self.kubeconfig if inside else None, **options)
 
-        def wait(what: str, seen: str) -> None:
-            self._progress.doing(self.tenant.name, title, f"waiting for {shown(what)}: {shown(seen)}")
-            self._progress.check()
-
-        self._progress.doing(self.tenant.name, title)
-        LISTENER.set(wait)
-        run = None
-        try:
-            self._progress.check()
-            run = self._start(defaults | given | self._left(), self.kubeconfig if inside else None)
-            result = without_values(part.reconcile(run))
-        except Exception as exc:
-            details = exc.details if isinstance(exc, TenancyError) else {"traceback": traceback.format_exc()}
-            done = without_values(run.result()) if run else {}
-            self.report.parts[subject] = done | {"failed": True, "msg": explained(exc)} | details
-            raise TenancyError(f"{title}: {explained(exc)}", **details) from exc
-        self.report.parts[subject] = result
-        return result
+    def _begin(self, options: Params, kubeconfig: str | None) -> Run:
+        return self._start({**options, **self._left()}, kubeconfig)
 
     def _left(self) -> Result:
         """Return the option ``timeout`` of the next part, in seconds; empty where each part has its own.

@@ -108,7 +108,7 @@ def kept(queues: t.Iterable[JsonObject]) -> dict[str, JsonObject]:
 class Gate:
     """What lets a change through.
 
-    :ivar verdicts: as rehearsal_verdict returned them.
+    :ivar verdicts: as rehearsals returned them.
     :ivar most: how old a verdict may be.
     :ivar accepted: names of changes that may be made although their verdict is hold.
     """

@@ -90,8 +90,8 @@ WORKLOAD_LABEL = "rehearsal.kubegpu.tenancy/workload"
 POD_LABEL = "rehearsal.kubegpu.tenancy/pod"
 # Annotation of pods that end: after how long, as Go writes a duration.
 RUNS_NOTE = "rehearsal.kubegpu.tenancy/runs"
-# On the namespace: which run of rehearsal_rounds plays there.
-PLAYER_NOTE = "rehearsal.kubegpu.tenancy/player"
+# On the namespace: which run has the cluster.
+CLAIM_NOTE = "rehearsal.kubegpu.tenancy/claim"
 # Label and taint of the simulated nodes: the cluster's own pods stay away from them, and those of a trace from the others.
 SIMULATED = "rehearsal.kubegpu.tenancy/simulated"
 

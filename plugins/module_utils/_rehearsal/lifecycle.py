@@ -8,14 +8,13 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import datetime
 import functools
 import math
 import typing as t
 import uuid
 
-from .._common.errors import TenancyError
+from .._common.errors import Superseded, TenancyError
 from .._common.names import (
     HOST_SCHEDULER_LABEL,
     KAI_NAMESPACE,
@@ -32,13 +31,13 @@ from .._common.parallel import concurrently
 from .._common.pods import ENDED, is_ready, pod_problems
 from .._common.text import shown
 from .._common.values import JsonObject, utc_now
-from .._common.wait import wait_for
+from .._common.wait import tell, wait_for
 from .._kai.status import is_error, plain_lines, without_names
 from .._probe.lifecycle import empty_namespace
 from .._queues.facts import DEFAULT_QUEUES
 from .._queues.validation import parse as parse_queues
 from . import plan
-from .facts import EVICT_REASON, KWOK_NAMESPACE, NAMESPACE, NAMESPACES, PLAYER_NOTE, RUNS_NOTE, SIMULATED
+from .facts import CLAIM_NOTE, EVICT_REASON, KWOK_NAMESPACE, NAMESPACE, NAMESPACES, RUNS_NOTE, SIMULATED
 from .metrics import PORT, Meter
 from .model import Trace, Workload
 from .recording import Recorder
@@ -84,9 +83,11 @@ def record(
         end = now()
         pods = [pod for pod in run.kube.list("v1", "Pod") if not served or pod["metadata"]["namespace"] in served]
         recorder.observe(end, pods, run.kube.list(*POD_GROUP))
-        left = seconds - (end - start).total_seconds()
+        passed = (end - start).total_seconds()
+        left = seconds - passed
         if left <= 0:
             break
+        tell("the end of the record", f"{passed:.0f} s of {seconds:.0f} s, {recorder.count} pods")
         run.deadline.sleep(min(interval, left))
     nodes, queues = run.kube.list("v1", "Node"), run.kube.list(QUEUE_API_VERSION, QUEUE_KIND)
     classes = run.kube.list(*plan.PRIORITY_CLASS)
@@ -99,39 +100,111 @@ def record(
     return trace
 
 
-def ensure_cluster(run: Run, trace: Trace, image: str) -> None:
+class Claim:
+    """The hold of one run on the cluster: of two, the one that took it later goes on. As a context, it is given back in the end.
+
+    A run that was killed where Ansible ran may go on here, and would change what the next one plays under, or remove it.
+
+    :arg run: whose deadline bounds the calls.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._mine = str(uuid.uuid4())
+        self._taken = False
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self.holds():
+            self._note(None)
+
+    def take(self) -> None:
+        """Take the cluster, unless this run took it before and another one did since. The namespace has to be there."""
+        former = self._holder()
+        if former == self._mine or (self._taken and former):
+            return
+        self._note(self._mine)
+        self._taken = True
+        if former:
+            # It may be about to create pods, or to remove something.
+            self._run.deadline.sleep(TAKEOVER)
+
+    def holds(self) -> bool:
+        """Tell whether this run took the cluster, and nobody after it."""
+        return self._taken and self._holder() == self._mine
+
+    def check(self) -> None:
+        """Refuse to go on once somebody else took the cluster, or took it and gave it back. A removal goes on without the namespace.
+
+        :raises Superseded: where that is so.
+        """
+        if self._taken and not self.holds() and self._run.kube.get("v1", "Namespace", NAMESPACE):
+            raise Superseded("Another rehearsal began in this cluster, and this one gave way.", superseded=True)
+
+    def _holder(self) -> str | None:
+        namespace = self._run.kube.get("v1", "Namespace", NAMESPACE)
+        return annotations_of(namespace).get(CLAIM_NOTE) if namespace else None
+
+    def _note(self, holder: str | None) -> None:
+        self._run.kube.patch("v1", "Namespace", NAMESPACE, {"metadata": {"annotations": {CLAIM_NOTE: holder}}})
+
+
+def ensure_cluster(run: Run, trace: Trace, image: str, claim: Claim) -> None:
     """Have KWOK and the nodes of a trace, and no other simulated nodes.
 
+    :arg claim: is taken as soon as the namespace is there.
     :raises TenancyError: where the namespace is somebody else's, or the queues are; or KWOK does not start in time.
     """
-    wanted = {node["metadata"]["name"]: node for node in plan.nodes(trace)}
-    live = {node["metadata"]["name"]: node for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")}
     _check_namespaces(run)
     _check_queues(run)
-    for item in plan.simulator(image):
+    namespace, *others = plan.simulator(image)
+    while True:
+        wait_for("the end of a removal", lambda: (None if _ends(run) else True, "it goes on"), run.deadline)
+        _ensure(run, namespace)
+        claim.take()
+        # A removal that was killed and goes on may have had no time to give way.
+        if run.kube.get("v1", "Namespace", NAMESPACE) and not _ends(run):
+            break
+    for item in others:
         _ensure(run, item)
+    wanted = {node["metadata"]["name"]: node for node in plan.nodes(trace)}
+    live = {node["metadata"]["name"]: node for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")}
     other = [name for name, node in live.items() if name not in wanted or _shape(node) != _shape(wanted[name])]
     missing = [node for name, node in wanted.items() if name not in live or name in other]
     _remove_nodes(run, other)
     _take_nodes(run, "create", missing, run.kube.create)
-    if run.check_mode:
-        return
     wait_for("KWOK", lambda: _simulates(run), run.deadline)
     wait_for("the simulated nodes", lambda: _are_ready(run, wanted), run.deadline)
 
 
-def remove_cluster(run: Run) -> None:
-    """Remove what ensure_cluster made, and the pods of a round that was killed."""
+def was_here(run: Run) -> bool:
+    """Tell whether a rehearsal was here, by the namespace, which goes last. Where it is not, a KAI Scheduler is somebody's own.
+
+    :raises TenancyError: where the namespace is somebody else's.
+    """
+    _check_namespaces(run)
+    return run.kube.get("v1", "Namespace", NAMESPACE) is not None
+
+
+def remove_cluster(run: Run, claim: Claim) -> None:
+    """Remove what ensure_cluster made, and the pods of a round that was killed.
+
+    :raises Superseded: where a rehearsal took the cluster meanwhile.
+    """
     _check_namespaces(run)
     nodes = [node["metadata"]["name"] for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")]
     if run.kube.get("v1", "Namespace", NAMESPACE):
         # Nodes that are gone end no pods.
         run.take("end the pods of the rehearsal", "their nodes go", lambda: _clear(run))
+    claim.check()
     _remove_nodes(run, nodes)
     if not run.check_mode:
         _remove_shared_objects(run, {})
     for item in reversed(plan.simulator()):
         ref = (item["apiVersion"], item["kind"], item["metadata"]["name"], item["metadata"].get("namespace"))
+        claim.check()
         if run.kube.get(*ref):
             run.change(f"{ref[1]} {ref[2]}", "present", None)
             run.take(f"remove {ref[1]} {ref[2]}", "nothing of a rehearsal stays", functools.partial(run.kube.delete, *ref))
@@ -139,44 +212,24 @@ def remove_cluster(run: Run) -> None:
         wait_for("the end of the rehearsal's namespaces", lambda: _gone(run), run.deadline)
 
 
-def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float) -> list[Round]:
+def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float, claim: Claim) -> list[Round]:
     """Play a trace some times, each from a clean state, and return what came of it.
 
     :arg scheduler: the name by which pods ask for KAI Scheduler.
     :arg speed: how many seconds of the trace pass in one.
+    :raises Superseded: where another run took the cluster meanwhile.
     """
     # As the trace has them: live ones carry taints of the moment, too.
     nodes = plan.nodes(trace)
     live = {node["metadata"]["name"] for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")}
     if live != {node["metadata"]["name"] for node in nodes}:
-        raise TenancyError("The cluster does not have the trace's simulated nodes. Module rehearsal_cluster makes them.")
+        raise TenancyError(
+            "The cluster does not have the trace's simulated nodes: somebody removed or added some. Rehearse again."
+        )
+    claim.take()
     _ensure_shared_objects(run, trace)
-    with _playing(run) as plays:
-        return [_Play(run, trace, scheduler, speed, nodes, plays).result() for _number in range(rounds)]
-
-
-@contextlib.contextmanager
-def _playing(run: Run) -> t.Iterator[t.Callable[[], bool]]:
-    """Take over from a run that was killed where Ansible ran and goes on here; as a context, whether nobody took over since."""
-    mine = str(uuid.uuid4())
-
-    def player() -> str | None:
-        namespace = run.kube.get("v1", "Namespace", NAMESPACE)
-        return annotations_of(namespace).get(PLAYER_NOTE) if namespace else None
-
-    def write(value: str | None) -> None:
-        run.kube.patch("v1", "Namespace", NAMESPACE, {"metadata": {"annotations": {PLAYER_NOTE: value}}})
-
-    former = player()
-    write(mine)
-    if former:
-        # It may be about to create pods.
-        run.deadline.sleep(TAKEOVER)
-    try:
-        yield lambda: player() == mine
-    finally:
-        if player() == mine:
-            write(None)
+    names = [f"the end of round {number} of {rounds}" for number in range(1, rounds + 1)]
+    return [_Play(run, trace, scheduler, speed, nodes, claim).result(name) for name in names]
 
 
 def _ensure_shared_objects(run: Run, trace: Trace) -> None:
@@ -210,15 +263,14 @@ def _remove_shared_objects(run: Run, wanted: t.Mapping[tuple[str, str], JsonObje
 class _Play:
     """One round."""
 
-    def __init__(
-        self, run: Run, trace: Trace, scheduler: str, speed: float, nodes: list[JsonObject], plays: t.Callable[[], bool]
-    ) -> None:
+    def __init__(self, run: Run, trace: Trace, scheduler: str, speed: float, nodes: list[JsonObject], claim: Claim) -> None:
         self._run = run
-        self._plays = plays
+        self._claim = claim
         self._scheduler = scheduler
         self._speed = speed
         self._end = trace.span / speed
         self._together = trace.together
+        self._pods = trace.pods
         self._due = collections.deque(sorted(trace.workloads, key=lambda item: item.arrives))
         # By the names under which they were submitted.
         self._submitted: dict[str, JsonObject] = {}
@@ -226,7 +278,11 @@ class _Play:
         self._watch = Watch(trace, parse_queues(trace.queues), nodes, scheduler)
         self._meter = Meter()
 
-    def result(self) -> Round:
+    def result(self, name: str) -> Round:
+        """Play it.
+
+        :arg name: what is waited for meanwhile.
+        """
         clock, sleep = self._run.deadline.clock, self._run.deadline.sleep
         _clear(self._run)
         former = {event["metadata"]["uid"] for event in self._evictions()}
@@ -234,10 +290,10 @@ class _Play:
         try:
             while True:
                 at = clock() - start
-                if not self._plays():
-                    raise TenancyError("Another rehearsal began in this cluster, and this one gave way.")
+                self._claim.check()
                 self._submit(at)
                 pods = self._run.kube.list("v1", "Pod")
+                tell(name, self._told(at, pods))
                 self._watch.observe(clock() - start, pods)
                 self._measure(clock() - start, pods)
                 if not self._due and (self._all_ended(pods) or at > self._end + SETTLE):
@@ -252,8 +308,16 @@ class _Play:
                 self._bring_back(pods)
                 sleep(max(0.0, INTERVAL - (clock() - start - at)))
         finally:
-            if self._plays():
+            if self._claim.holds():
                 _clear(self._run)
+
+    def _told(self, at: float, pods: t.Iterable[JsonObject]) -> str:
+        """Return how far the round is."""
+        mine = by_submitted_name(pods).values()
+        ended = sum(pod["status"].get("phase") in ENDED for pod in mine)
+        placed = sum(bool(pod["spec"].get("nodeName")) for pod in mine if pod["status"].get("phase") not in ENDED)
+        counts = f"{len(mine) - placed - ended} wait, {placed} have a node, {ended} have ended"
+        return f"{at:.0f} s of about {self._end:.0f} s, {len(self._submitted)} of {self._pods} pods submitted: {counts}"
 
     def _measure(self, at: float, pods: t.Iterable[JsonObject]) -> None:
         """Read what KAI's scheduler reports of itself, if there is one that does."""
@@ -417,6 +481,13 @@ def _simulates(run: Run) -> tuple[bool | None, str]:
 def _are_ready(run: Run, wanted: t.Collection[str]) -> tuple[bool | None, str]:
     ready = [node for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true") if is_ready(node)]
     return (True, "") if len(ready) == len(wanted) else (None, f"{len(ready)} of {len(wanted)} are ready")
+
+
+def _ends(run: Run) -> bool:
+    """Tell whether a namespace of rehearsals is being removed, so that nothing can be created in it."""
+    return any(
+        "deletionTimestamp" in (run.kube.get("v1", "Namespace", name) or {"metadata": ()})["metadata"] for name in NAMESPACES
+    )
 
 
 def _gone(run: Run) -> tuple[bool | None, str]:

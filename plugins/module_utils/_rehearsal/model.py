@@ -85,6 +85,11 @@ class Trace:
         return sum(shape.count * shape.gpus for shape in self.nodes)
 
     @property
+    def pods(self) -> int:
+        """The number of all pods."""
+        return sum(workload.pods for workload in self.workloads)
+
+    @property
     def together(self) -> dict[str, int]:
         """How many pods of each group start together, or none, by the name of the group."""
         least: collections.Counter[str] = collections.Counter()

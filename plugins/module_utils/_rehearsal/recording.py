@@ -81,6 +81,11 @@ class Recorder:
         self._unread: dict[str, Unread] = {}
 
     @property
+    def count(self) -> int:
+        """How many pods were seen."""
+        return len(self._pods)
+
+    @property
     def unread(self) -> list[Unread]:
         """What could not be read, and is not in the trace."""
         return list(self._unread.values())

@@ -3,22 +3,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Read a trace, and thresholds, as users write them."""
+"""Read a trace, and thresholds, as users write them, and refuse what cannot be played."""
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 import typing as t
 
 from .._common.quantity import quantity
 from .._common.schema import Problems, plain
-from .._common.values import JsonObject
+from .._common.values import JsonObject, deep_merge
+from .._kai.facts import Asked
+from .._kai.validation import check_hazard_names, refuse_hazards, release
+from .._kai.values import chart_values, shares_gpus
 from .._queues import validation as queues
 from .._queues.values import leaves
 from . import model
-from .facts import FORMAT, NODES, THRESHOLD, THRESHOLDS, TRACE, WORKLOAD
-from .status import Round, Sample, Violation
+from .facts import FORMAT, NODES, SCHEDULER, THRESHOLD, THRESHOLDS, TRACE, WORKLOAD
 
 _TOPOLOGY = ("topology", "topology_required", "topology_preferred")
 # Pods are called after it, with a number.
@@ -69,25 +72,24 @@ def parse_nodes(given: t.Sequence[t.Any]) -> tuple[model.Nodes, ...]:
     return tuple(shape for shape in shapes if shape)
 
 
-def parse_rounds(given: t.Sequence[t.Any], which: str) -> list[Round]:
-    """Return rounds that were played.
+def check_playable(trace: model.Trace, given: JsonObject, path: str, today: datetime.date, installed: bool) -> None:
+    """Refuse a KAI Scheduler under which a trace cannot be played, as far as that shows without a cluster.
 
-    :arg given: as Round.data returned them.
-    :raises TenancyError: with all ``problems``; where there is none at all, too.
+    :arg given: as users write it, by the keys of facts.SCHEDULER.
+    :arg installed: whether its release may be there already, of which the end of its support alone refuses nothing.
+    :raises TenancyError: with all ``problems``.
     """
+    known = release(given["version"])
+    tree = given.get("queues") or trace.queues
+    sharing = given.get("gpu_sharing", SCHEDULER["gpu_sharing"].default)
+    asked = Asked(shares_gpus(deep_merge(chart_values(known, sharing), given.get("values", {})), known), False)
+    accepted = given.get("accept_hazards", [])
     problems = Problems()
-    found = []
-    if not given:
-        problems.add(which, "has no rounds, so that there is nothing to compare.")
-    for number, item in enumerate(plain(given)):
-        try:
-            violations = tuple(Violation(**one) for one in item["violations"])
-            samples = tuple(Sample(**one) for one in item["samples"])
-            found.append(Round(violations, item["measures"], samples, item["waits"], item["unbound"]))
-        except (KeyError, TypeError) as exc:
-            problems.add(f"{which}[{number}]", f"is none of rehearsal_rounds' rounds: {exc}.")
-    problems.raise_if_any("the rounds")
-    return found
+    problems.ask(path, lambda: queues.parse(tree, known.queue_levels, known.version))
+    problems.ask(path, lambda: parse(trace.data() | {"queues": tree}))
+    problems.ask(path, lambda: check_hazard_names(accepted))
+    problems.ask(path, lambda: refuse_hazards(known, asked, accepted, today, installed))
+    problems.raise_if_any("the change")
 
 
 def _nodes(item: t.Any, path: str, problems: Problems) -> model.Nodes | None:

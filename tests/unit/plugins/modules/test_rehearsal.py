@@ -7,12 +7,16 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import re
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import HOST_SCHEDULER_LABEL, KAI_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import deep_merge
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import LISTENER
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.rehearsal import Rehearsal, judged
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import chart_values
@@ -20,39 +24,78 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import VERDICT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
-from ansible_collections.kubegpu.tenancy.plugins.modules import (
-    rehearsal_cluster,
-    rehearsal_gate,
-    rehearsal_record,
-    rehearsal_rounds,
-    rehearsal_trace,
-    rehearsal_verdict,
-)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Sample, Violation
+from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal, rehearsal_gate, rehearsal_record
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
+RECORD = {name: option.get("default") for name, option in rehearsal_record.ARGUMENT_SPEC.items()}
+NOW = datetime.datetime(2026, 11, 23, 10, tzinfo=datetime.timezone.utc)
+SMALL = {"pattern": "fractions", "nodes": [{"count": 2, "gpus": 2}], "span": 60}
+ACCEPTED = {"accept_hazards": list(kai.HAZARD_NAMES)}
+SIDES = {"baseline": {"version": "v0.12.0"}, "candidate": {"version": "v0.13.1"}}
+GOOD = Round((), {"bind_p50": 1.0}, (Sample(0.0, {"notebooks": 1.0}, 1, 0),), {"a-0": 1.0}, {})
+WORSE = dataclasses.replace(GOOD, measures={"bind_p50": 9.0})
+LOST = dataclasses.replace(GOOD, violations=(Violation("reserved", 3.0, "a"),))
 
-def run(module, kube=None, check_mode=False, **given):
-    params = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | given
-    return module.reconcile(make_run(params, kube, check_mode=check_mode))
+
+def asked(whole=False, **given):
+    """What module rehearsal is asked for, of releases whose hazards are accepted."""
+    defaults = {name: option.get("default") for name, option in rehearsal.ARGUMENT_SPEC.items()} | SMALL
+    sides = {side: ACCEPTED | given.pop(side, SIDES[side]) for side in SIDES}
+    return Rehearsal.of(defaults | sides | given, NOW.date(), whole)
 
 
-def made(**given):
-    return run(rehearsal_trace, **({"pattern": "fractions", "nodes": [{"count": 2, "gpus": 2}], "span": 60} | given))
+def verdict(played, failure="", at=NOW, **given):
+    """The verdict on a candidate under which one round was played, or none."""
+    return judged(asked(**given), {"baseline": [GOOD], "candidate": [played] if played else []}, failure, at)
 
 
 def test_a_trace_is_made_and_checked():
-    result = made()
-    assert (result["changed"], result["gpus"], result["pods"]) == (False, 4, 32)
-    assert run(rehearsal_trace, trace=result["trace"])["trace"] == result["trace"]
+    made = asked().trace
+    assert (made.gpus, made.pods) == (4, 32)
+    assert asked(trace=made.data()).trace == made
     with pytest.raises(TenancyError, match=r"nodes\[0\].gpu: unknown key. Did you mean gpus\?"):
-        made(nodes=[{"gpu": 2}])
+        asked(nodes=[{"gpu": 2}])
     with pytest.raises(TenancyError, match=r"trace.span: is missing"):
-        run(rehearsal_trace, trace={"format": 1})
+        asked(trace={"format": 1})
 
 
-RECORD = {"seconds": 0, "interval": 15, "plain_names": False, "scheduler_name": "kai-scheduler"}
+@pytest.mark.parametrize(
+    ("given", "whole", "said"),
+    [
+        ({"thresholds": {"bind_p96": {}}, "candidate": {"version": "v0.13.1", "valuse": {}}}, False, r"valuse.*\n.*bind_p96"),
+        ({"baseline": {"version": "v0.13.1", "accept_hazards": []}}, False, r"baseline\.version: v0\.13\.1 is refused\..*#1103"),
+        ({"baseline": {"version": "v0.13.1", "queues": [{"name": "other"}]}}, False, r"baseline\.trace\.workloads\[0\]\.queue: "),
+        (
+            {"candidate": {"version": "v0.13.1", "accept_hazards": ["#1"]}},
+            True,
+            r"candidate\.accept_hazards\[0\]: '#1' is no hazard",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_without_a_cluster(given, whole, said):
+    with pytest.raises(TenancyError, match=re.compile(said, re.DOTALL)):
+        asked(whole, **given)
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [{"version": "v0.13.1", "accept_hazards": []}, {"version": "v0.13.1", "queues": [{"name": "other"}]}],
+)
+def test_check_mode_refuses_a_candidate_that_would_be_rejected_for_it(candidate):
+    asked(candidate=candidate)
+    with pytest.raises(TenancyError, match=r"candidate\."):
+        asked(whole=True, candidate=candidate)
+
+
+def test_check_mode_asks_no_cluster():
+    params = {name: option.get("default") for name, option in rehearsal.ARGUMENT_SPEC.items()}
+    sides = {side: ACCEPTED | given | {"values": {"global": {"registry": "hunter2"}}} for side, given in SIDES.items()}
+    result = rehearsal.reconcile(Run(params | SMALL | sides, check_mode=True))
+    assert (result["changed"], result["change"]["name"][:19], "rounds" in result) == (True, "v0.12.0-to-v0.13.1-", False)
+    assert "hunter2" not in json.dumps(result)
 
 
 def test_a_cluster_is_recorded_by_reading_it():
@@ -62,10 +105,8 @@ def test_a_cluster_is_recorded_by_reading_it():
     assert result["pods"] == 0
     assert [queue["name"] for queue in result["trace"]["queues"]] == ["research", "training"]
     # It is what the gate compares with.
-    asked = {"version": "v0.13.1", "gpu_sharing": True, "queues": QUEUES}
-    promoted = verdict(
-        ROUND, **{"from": result["scheduler"], "to": asked, "trace": made()["trace"] | {"queues": QUEUES, "workloads": []}}
-    )
+    to = {"version": "v0.13.1", "gpu_sharing": True, "queues": QUEUES}
+    promoted = verdict(GOOD, baseline=result["scheduler"], candidate=to, trace=EMPTY)
     assert gate((kube, helm), verdicts=[{key: promoted[key] for key in VERDICT}])["change"] == promoted["change"]["name"]
     assert "#1103" in result["scheduler"]["accept_hazards"]
     assert kube.writes == []
@@ -80,7 +121,11 @@ def test_a_cluster_without_kai_scheduler_is_recorded():
 def test_a_record_takes_as_long_as_it_is_to():
     here = make_run({}, InMemoryApi())
     start = datetime.datetime(2026, 11, 23, tzinfo=datetime.timezone.utc)
+    told = []
+    token = LISTENER.set(lambda what, seen: told.append(f"{what}: {seen}"))
     trace = record(here, "kai-scheduler", 40, 15, now=lambda: start + datetime.timedelta(seconds=here.deadline.clock()))
+    LISTENER.reset(token)
+    assert told == [f"the end of the record: {seconds} s of 40 s, 0 pods" for seconds in (0, 15, 30)]
     # The trace of a moment has a length, too.
     assert (here.deadline.clock(), trace.span) == (40, 60)
     reads = [kind for _verb, kind, _name in here.kube.reads]
@@ -174,75 +219,30 @@ def test_of_a_scheduler_that_tenants_share_only_their_pods_are_recorded():
     assert len(record(make_run({}, kube), "kai-scheduler", 0, 15, now=lambda: now).workloads) == 1
 
 
-def test_nothing_is_played_in_check_mode():
-    kube = InMemoryApi()
-    trace = made()["trace"]
-    steps = run(rehearsal_cluster, kube, check_mode=True, trace=trace)["steps"]
-    assert steps[-1]["step"] == "create 2 simulated nodes"
-    assert run(rehearsal_rounds, kube, check_mode=True, trace=trace)["rounds"] == []
-    assert kube.writes == []
-
-
-def test_clusters_without_anything_of_a_rehearsal_stay_as_they_are():
-    kube = InMemoryApi()
-    assert run(rehearsal_cluster, kube, state="absent")["changed"] is False
-    assert kube.writes == []
-
-
-ROUND = {
-    "violations": [],
-    "measures": {"bind_p50": 1.0},
-    "samples": [{"at": 0.0, "gpus": {"notebooks": 1.0}, "bound": 1, "waiting": 0}],
-    "waits": {"a-0": 1.0},
-    "unbound": {},
-}
-
-
-def verdict(candidate, **given):
-    releases = {"from": {"version": "v0.12.0"}, "to": {"version": "v0.13.1"}}
-    given = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [candidate] if candidate else []} | releases | given
-    return run(rehearsal_verdict, **given)
+# --- the verdict ---------------------------------------------------------------------------------------------------
 
 
 def test_a_verdict():
-    worse = ROUND | {"measures": {"bind_p50": 9.0}}
-    assert verdict(ROUND)["result"] == "promote"
-    held = verdict(worse)
-    assert (held["changed"], held["result"]) == (False, "hold")
-    assert verdict(worse, thresholds={"bind_p50": {"amount": 9}})["result"] == "promote"
-    near = ROUND | {"measures": {"bind_p50": 2.0}}
+    assert verdict(GOOD)["result"] == "promote"
+    assert verdict(WORSE)["result"] == "hold"
+    assert verdict(WORSE, thresholds={"bind_p50": {"amount": 9}})["result"] == "promote"
+    near = dataclasses.replace(GOOD, measures={"bind_p50": 2.0})
     assert verdict(near)["result"] == "promote"
     tightened = verdict(near, thresholds={"bind_p50": {"ratio": 0.1, "amount": 0.1}})
     assert (tightened["result"], "bind_p50 is 2 (2 to 2)" in tightened["reasons"][0]) == ("hold", True)
-    lost = ROUND | {"violations": [{"invariant": "reserved", "at": 3.0, "message": "a"}]}
-    assert verdict(lost)["result"] == "reject"
+    assert verdict(LOST)["result"] == "reject"
 
 
 def test_a_candidate_that_cannot_be_installed_is_rejected():
     result = verdict(None, failure="image not found")
     assert (result["result"], result["reasons"]) == ("reject", ("The candidate could not be played: image not found",))
-    with pytest.raises(TenancyError, match="candidate: has no rounds"):
-        verdict(None)
-
-
-@pytest.mark.parametrize(
-    ("rounds", "said"),
-    [
-        ([], "baseline: has no rounds, so that there is nothing to compare."),
-        ([{}], r"baseline\[0\]: is none of rehearsal_rounds' rounds: 'violations'."),
-        ([ROUND | {"samples": [{"at": 1}]}], r"baseline\[0\]: is none of rehearsal_rounds' rounds: "),
-    ],
-)
-def test_rounds_that_are_none(rounds, said):
-    with pytest.raises(TenancyError, match=said):
-        verdict(ROUND, baseline=rounds)
 
 
 # --- the gate ------------------------------------------------------------------------------------------------------
 
 QUEUES = [{"name": "research", "gpu": {"limit": 8}, "children": [{"name": "training", "gpu": {"quota": 4}}]}]
+EMPTY = asked().trace.data() | {"queues": QUEUES, "workloads": []}
 WIDER = [{"name": "research", "gpu": {"limit": 16}, "children": [{"name": "training", "gpu": {"quota": 4}}]}]
-NOW = datetime.datetime(2026, 11, 23, 10, tzinfo=datetime.timezone.utc)
 
 
 def cluster(version="v0.12.0", queues=None, sharing=True):
@@ -262,16 +262,11 @@ def gate(world, now=NOW, **given):
     return rehearsal_gate.reconcile(make_run(params | asked | given, kube, helm), now)
 
 
-def rehearsed(result=None, at=NOW, **to):
+def rehearsed(result=GOOD, at=NOW, **to):
     """The verdict on an upgrade from v0.12.0 to v0.13.1."""
-    params = {"trace": made()["trace"], "baseline": [ROUND], "candidate": [result or ROUND], "thresholds": {}, "failure": ""}
-    releases = {"from": {"version": "v0.12.0", "queues": QUEUES}, "to": {"version": "v0.13.1", "queues": QUEUES} | to}
-    made_of_it = rehearsal_verdict.reconcile(make_run(params | releases), at)
-    return {key: made_of_it[key] for key in VERDICT}
-
-
-WORSE = ROUND | {"measures": {"bind_p50": 9.0}}
-LOST = ROUND | {"violations": [{"invariant": "reserved", "at": 3.0, "message": "a"}]}
+    sides = {side: given | {"queues": QUEUES} for side, given in SIDES.items()}
+    found = verdict(result, at=at, baseline=sides["baseline"], candidate=sides["candidate"] | to, trace=EMPTY)
+    return {key: found[key] for key in VERDICT}
 
 
 @pytest.mark.parametrize(
@@ -284,7 +279,7 @@ LOST = ROUND | {"violations": [{"invariant": "reserved", "at": 3.0, "message": "
     ],
 )
 def test_a_verdict_says_what_is_grouped_in_another_way(before, after, said):
-    notes = verdict(ROUND, **{"from": {"version": before}, "to": {"version": after}})["notes"]
+    notes = verdict(GOOD, baseline={"version": before}, candidate={"version": after})["notes"]
     told = [note for note in notes if note.startswith("Not played, as a trace brings its groups: ")]
     assert len(told) == len(said)
     assert all(text in note for text, note in zip(said, told))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.plugins.action.normal import ActionModule as NormalAction
-from ansible_collections.kubegpu.tenancy.plugins.action import rehearsal_record, tenancy_info
+from ansible_collections.kubegpu.tenancy.plugins.action import rehearsal, rehearsal_record, tenancy_info
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._quiet import quiet
 
 SECRET = {"tenants": [{"vcluster": {"values": {"password": "hunter2"}}}]}
@@ -29,7 +29,7 @@ def test_a_result_is_hidden_where_it_holds_what_may_be_secret(result, hidden):
     assert quiet(result) == result | ({"_ansible_no_log": True} if hidden else {})
 
 
-@pytest.mark.parametrize("plugin", [rehearsal_record, tenancy_info])
+@pytest.mark.parametrize("plugin", [rehearsal, rehearsal_record, tenancy_info])
 @pytest.mark.parametrize("before", [True, False])
 def test_what_the_module_answers_is_not_logged_by_the_connection(monkeypatch, plugin, before):
     context = SimpleNamespace(no_log=before)
@@ -40,7 +40,7 @@ def test_what_the_module_answers_is_not_logged_by_the_connection(monkeypatch, pl
         return SECRET
 
     monkeypatch.setattr(NormalAction, "run", run)
-    task = SimpleNamespace(args={}, async_val=0, check_mode=False)
+    task = SimpleNamespace(args={"progress": "/p"}, async_val=0, check_mode=False)
     action = plugin.ActionModule(task, SimpleNamespace(_play_context=context), None, None, None, None)
     assert action.run()["_ansible_no_log"] is True
     assert (during, context.no_log) == ([True], before)

@@ -5,14 +5,28 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ET
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.filter.rehearsal import rehearsal_evidence
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, THRESHOLDS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Violation
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._rehearsal_page import junit, page
 from ansible_collections.kubegpu.tenancy.tests.unit.pages import Page
 from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import played, report
+
+
+def test_the_files_of_the_evidence():
+    made = report([played()], [played()])
+    name = f"verdict-{made['change']['name']}.json"
+    files = rehearsal_evidence(made | {"changed": True, "steps": [], "seconds": 1.0})
+    assert list(files) == [name, "rehearsal.json", "rehearsal.html", "rehearsal.xml"]
+    assert json.loads(files["rehearsal.json"]) == json.loads(json.dumps(made))
+    assert json.loads(files[name]).keys() == {"format", "at", "change", "result", "reasons"}
+    assert (files["rehearsal.html"], files["rehearsal.xml"]) == (page(made), junit(made))
+    # As in check mode.
+    assert rehearsal_evidence({"changed": True, "change": made["change"]}) == {}
 
 
 def test_a_page_has_the_verdict_first_and_a_line_for_each_round():

@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rehearsal against an API server in memory, with a scheduler and a KWOK of a few lines."""
+"""A rehearsal against an API server in memory."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import dataclasses
 import json
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Superseded, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import TOPOLOGY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import LISTENER
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal import lifecycle, plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import (
+    CLAIM_NOTE,
     KWOK_NAMESPACE,
     NAMESPACE,
-    PLAYER_NOTE,
     SIMULATED,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import ensure_cluster, play, remove_cluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import Claim, ensure_cluster, remove_cluster
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.plan import PRIORITY_CLASS
-from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
+from ansible_collections.kubegpu.tenancy.tests.unit.simulated import Cluster
 
 QUEUES = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}}]
 WORK = (
@@ -34,36 +35,6 @@ WORK = (
 TRACE = Trace(
     30.0, (nodes(count=2, gpus=4, gpu_memory=8000, labels={"zone": "a"}), nodes(taints=[{"key": "x"}])), QUEUES, {}, WORK
 )
-REAL = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real", "labels": {}}, "spec": {}, "status": {}}
-
-
-class Cluster(InMemoryApi):
-    """A cluster on which KWOK makes nodes ready, and every pod runs on the first node at once."""
-
-    def __init__(self):
-        super().__init__([REAL])
-        self.react("create", "Node", self._ready)
-        self.react("apply", "Deployment", self._kwok)
-        self.react("create", "Pod", self._runs)
-
-    def _ready(self, node):
-        self.put(node | {"status": node["status"] | {"conditions": [{"type": "Ready", "status": "True"}]}})
-
-    def _kwok(self, deployment):
-        metadata = {"name": "kwok-1", "namespace": KWOK_NAMESPACE, "labels": {"app": "kwok"}}
-        ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-        self.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "real"}, "status": ready})
-
-    def _runs(self, pod):
-        asks = pod["spec"]["containers"][0]["resources"]["limits"]
-        phase = "Succeeded" if pod["metadata"]["annotations"].get("rehearsal.kubegpu.tenancy/runs") else "Running"
-        if asks or phase == "Running":
-            self.put(pod | {"spec": pod["spec"] | {"nodeName": "simulated-0-0"}, "status": {"phase": phase}})
-        else:
-            self.put(pod | {"status": {"phase": "Pending"}})
-
-    def names(self, kind, namespace=None):
-        return sorted(key[3] for key in self.objects if key[1] == kind and namespace in (None, key[2]))
 
 
 @pytest.fixture
@@ -75,10 +46,21 @@ def run(cluster, **params):
     return make_run({"timeout": 600} | params, cluster)
 
 
-def made(cluster, check_mode=False, trace=TRACE):
-    here = make_run({"timeout": 600}, cluster, check_mode=check_mode)
-    ensure_cluster(here, trace, plan.IMAGE)
+def made(cluster, trace=TRACE):
+    here = run(cluster)
+    with Claim(here) as claim:
+        ensure_cluster(here, trace, plan.IMAGE, claim)
     return here.result()
+
+
+def remove(here):
+    with Claim(here) as claim:
+        remove_cluster(here, claim)
+
+
+def play(here, *args, **options):
+    with Claim(here) as claim:
+        return lifecycle.play(here, *args, claim=claim, **options)
 
 
 # --- what a rehearsal has on its cluster -------------------------------------------------------------------------
@@ -93,24 +75,21 @@ def test_a_cluster_is_made_once_and_removed_without_a_trace(cluster):
     again = made(cluster)
     assert (again["changed"], again.get("steps")) == (False, None)
     here = run(cluster)
-    remove_cluster(here)
+    remove(here)
     assert here.result()["changed"]
     # The deployment's pod goes with it on a real cluster.
     assert cluster.objects.keys() - {("v1", "Pod", KWOK_NAMESPACE, "kwok-1")} == before.keys()
     here = run(cluster)
-    remove_cluster(here)
+    remove(here)
     assert here.result()["changed"] is False
 
 
-def test_check_mode_lists_steps_and_writes_nothing(cluster):
-    steps = [step["step"] for step in made(cluster, check_mode=True)["steps"]]
-    assert steps[0] == f"apply Namespace {NAMESPACE}"
-    assert steps[-1] == "create 3 simulated nodes"
-    assert cluster.writes == []
-    made(cluster)
+def test_check_mode_lists_what_is_removed_and_writes_nothing(cluster):
+    steps = [step["step"] for step in made(cluster)["steps"]]
+    assert (steps[0], steps[-1]) == (f"apply Namespace {NAMESPACE}", "create 3 simulated nodes")
     here = make_run({"timeout": 60}, cluster, check_mode=True)
     writes = list(cluster.writes)
-    remove_cluster(here)
+    remove(here)
     assert "remove 3 simulated nodes" in [step["step"] for step in here.result()["steps"]]
     assert cluster.writes == writes
 
@@ -131,7 +110,7 @@ def test_a_namespace_of_others_stays(cluster):
     with pytest.raises(TenancyError, match="is not owned by"):
         made(cluster)
     with pytest.raises(TenancyError, match="is not owned by"):
-        remove_cluster(run(cluster))
+        remove(run(cluster))
     assert cluster.writes == []
 
 
@@ -140,7 +119,7 @@ def test_queues_of_others_are_refused_and_those_of_a_rehearsal_are_not(cluster):
     made(cluster)
     cluster.put({"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "ml"}})
     assert made(cluster)["changed"] is False
-    remove_cluster(run(cluster))
+    remove(run(cluster))
     writes = list(cluster.writes)
     with pytest.raises(TenancyError, match=r"The cluster has queues that no rehearsal made: ml\. Rehearse on"):
         made(cluster)
@@ -152,7 +131,7 @@ def test_pods_of_daemon_sets_go_with_their_nodes(cluster):
     for name, node in (("network-a", "simulated-0-0"), ("network-b", "real")):
         metadata = {"name": name, "namespace": "kube-system"}
         cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": node}, "status": {}})
-    remove_cluster(run(cluster))
+    remove(run(cluster))
     assert cluster.names("Pod", "kube-system") == ["network-b"]
 
 
@@ -189,29 +168,99 @@ def test_rounds_are_played_from_a_clean_state(cluster):
     assert [one.message for one in first.violations if one.invariant == "explained"] == ["part-0 waits, and nothing says why"]
     assert any(one.invariant == "reserved" for one in first.violations)
     assert first.measures["unbound"] == second.measures["unbound"] == 1
-    assert PLAYER_NOTE not in (cluster.get("v1", "Namespace", NAMESPACE)["metadata"].get("annotations") or {})
+    assert CLAIM_NOTE not in (cluster.get("v1", "Namespace", NAMESPACE)["metadata"].get("annotations") or {})
     assert first.samples[-1].at >= 60
     assert cluster.names("Pod") == ["kwok-1"]
     assert cluster.names("PodGroup") == []
 
 
 def test_a_run_that_was_killed_and_goes_on_gives_way_to_the_next(cluster):
-    def player(value):
-        cluster.patch("v1", "Namespace", NAMESPACE, {"metadata": {"annotations": {PLAYER_NOTE: value}}})
+    def claim(value):
+        cluster.patch("v1", "Namespace", NAMESPACE, {"metadata": {"annotations": {CLAIM_NOTE: value}}})
 
     def next_begins(pod):
-        player("the next")
+        claim("the next")
         cluster.put(pod | {"metadata": pod["metadata"] | {"name": "of-the-next"}, "status": {"phase": "Pending"}})
 
     made(cluster)
-    player("killed")
+    claim("killed")
     (first,) = play(run(cluster), TRACE, "kai-scheduler", rounds=1, speed=1)
     assert len(first.waits) == 4
     cluster.react("create", "Pod", next_begins)
-    with pytest.raises(TenancyError, match="gave way"):
+    with pytest.raises(Superseded, match="gave way"):
         play(run(cluster), TRACE, "kai-scheduler", rounds=1, speed=1)
     assert "of-the-next" in cluster.names("Pod", NAMESPACE)
-    assert cluster.get("v1", "Namespace", NAMESPACE)["metadata"]["annotations"][PLAYER_NOTE] == "the next"
+    assert cluster.get("v1", "Namespace", NAMESPACE)["metadata"]["annotations"][CLAIM_NOTE] == "the next"
+
+
+def test_the_one_that_claims_the_cluster_later_has_it(cluster):
+    made(cluster)
+    former, later = run(cluster), run(cluster)
+    with Claim(former) as first:
+        first.check()
+        first.take()
+        assert former.deadline.clock() == 0
+        with Claim(later) as second:
+            second.take()
+            # The former one may be about to create pods.
+            assert later.deadline.clock() == lifecycle.TAKEOVER
+            assert (first.holds(), second.holds()) == (False, True)
+            with pytest.raises(Superseded, match="gave way"):
+                first.check()
+            # It does not take it back.
+            first.take()
+            second.check()
+        # Nor does it go on once the later one is over.
+        assert CLAIM_NOTE not in cluster.get("v1", "Namespace", NAMESPACE)["metadata"]["annotations"]
+        with pytest.raises(Superseded, match="gave way"):
+            first.check()
+        cluster.drop("v1", "Namespace", NAMESPACE)
+        first.check()
+
+
+def test_a_removal_that_was_killed_and_goes_on_gives_way_to_the_next_rehearsal(cluster):
+    made(cluster)
+    here = run(cluster)
+    with Claim(here) as claim:
+        claim.take()
+        # The next one begins while nodes are removed.
+        cluster.react("delete", "Node", lambda _node: Claim(run(cluster)).take())
+        with pytest.raises(Superseded, match="gave way"):
+            remove_cluster(here, claim)
+    assert cluster.names("Deployment") == ["kwok"]
+    assert CLAIM_NOTE in cluster.get("v1", "Namespace", NAMESPACE)["metadata"]["annotations"]
+
+
+def test_a_rehearsal_waits_for_the_end_of_a_removal_that_had_no_time_to_give_way(cluster, monkeypatch):
+    made(cluster)
+    here = run(cluster)
+    cluster.patch("v1", "Namespace", NAMESPACE, {"metadata": {"annotations": {CLAIM_NOTE: "a removal"}}})
+    sleep = here.deadline.sleep
+
+    def passes(seconds):
+        sleep(seconds)
+        if here.deadline.clock() == lifecycle.TAKEOVER:
+            cluster.patch("v1", "Namespace", NAMESPACE, {"metadata": {"deletionTimestamp": "2026-11-27T10:00:00Z"}})
+        elif here.deadline.clock() == lifecycle.TAKEOVER + 2:
+            cluster.drop("v1", "Namespace", NAMESPACE)
+
+    monkeypatch.setattr(here.deadline, "sleep", passes)
+    with Claim(here) as claim:
+        ensure_cluster(here, TRACE, plan.IMAGE, claim)
+        assert claim.holds()
+    assert "deletionTimestamp" not in cluster.get("v1", "Namespace", NAMESPACE)["metadata"]
+
+
+def test_a_round_says_how_far_it_is(cluster):
+    made(cluster)
+    told = []
+    token = LISTENER.set(lambda what, seen: told.append((what, seen)))
+    play(run(cluster), TRACE, "kai-scheduler", rounds=2, speed=1)
+    LISTENER.reset(token)
+    first, *_others, last = [one for one in told if one[0].startswith("the end of round")]
+    assert first == ("the end of round 1 of 2", "0 s of about 30 s, 2 of 5 pods submitted: 0 wait, 1 have a node, 1 have ended")
+    assert last[0] == "the end of round 2 of 2"
+    assert "5 of 5 pods submitted" in last[1]
 
 
 def test_workloads_of_one_group_have_one_pod_group(cluster):
@@ -281,7 +330,7 @@ def test_workloads_have_what_they_refer_to(cluster):
     assert plan.group(near, 2)["spec"]["topologyConstraint"] == {"topology": "racks", "requiredTopologyLevel": "rack"}
     with pytest.raises(TenancyError, match="PriorityClass train exists and is not as in the trace"):
         play(run(cluster), dataclasses.replace(trace, priority_classes={"train": 1}), "kai-scheduler", rounds=1, speed=5)
-    remove_cluster(run(cluster))
+    remove(run(cluster))
     assert (set(named(cluster, TOPOLOGY)), set(named(cluster, PRIORITY_CLASS))) == (set(), {"train"})
 
 
@@ -406,6 +455,6 @@ def test_a_round_that_takes_too_long_ends_with_what_to_do_and_leaves_nothing(clu
 
 def test_a_cluster_without_simulated_nodes():
     with pytest.raises(
-        TenancyError, match=r"The cluster does not have the trace.s simulated nodes. Module rehearsal_cluster makes them."
+        TenancyError, match=r"The cluster does not have the trace.s simulated nodes: somebody removed or added some."
     ):
         play(run(Cluster()), TRACE, "kai-scheduler", rounds=1, speed=1)

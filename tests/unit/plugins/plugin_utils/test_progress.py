@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.action.tenants import MOST, lines
+from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.progress_file import GONE, LOOKED, ProgressFile
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Superseded
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import LISTENER, tell
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._progress import MOST, ProgressAction, lines
 
 
 def read(path, now):
@@ -56,7 +59,7 @@ def test_nothing_goes_on_for_a_controller_that_has_gone(tmp_path):
     os.utime(looked, (1000 - GONE, 1000 - GONE))
     progress.check()
     os.utime(looked, (999 - GONE, 999 - GONE))
-    with pytest.raises(TenancyError, match="the run that this is for has ended"):
+    with pytest.raises(Superseded, match="the run that this is for has ended"):
         progress.check()
     ProgressFile("").check()
 
@@ -66,3 +69,42 @@ def test_what_is_read_while_it_is_written_is_whole(tmp_path):
     progress.doing("ml", "x")
     assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
     assert json.loads((tmp_path / "p.json").read_text())["ml"]["what"] == "x"
+
+
+def test_what_a_block_waits_for_is_noted_until_it_ends(tmp_path):
+    progress = ProgressFile(str(tmp_path / "p.json"), lambda: 100.0)
+    before = LISTENER.get()
+    with progress.during("ml", "Install KAI Scheduler"):
+        assert read(tmp_path / "p.json", 107) == ["gpu1: ml: Install KAI Scheduler, 7 s"]
+        tell("KAI Scheduler", "binder 0/1")
+        assert read(tmp_path / "p.json", 107) == ["gpu1: ml: Install KAI Scheduler, 7 s, waiting for KAI Scheduler: binder 0/1"]
+    assert LISTENER.get() is before
+
+
+def test_a_block_ends_at_a_wait_where_it_is_to_go_no_further():
+    others, seen = [], []
+
+    def check():
+        if others:
+            raise Superseded("Another one began.")
+
+    def work():
+        with ProgressFile("").during("ml", "x", check):
+            seen.append("began")
+            others.append("another")
+            tell("y", "z")
+            seen.append("waited")
+
+    for _time in range(2):
+        with pytest.raises(Superseded, match="Another one began"):
+            work()
+    assert seen == ["began"]
+
+
+@pytest.mark.parametrize(("args", "async_val"), [({"progress": "/p"}, 0), ({}, 60)])
+def test_nobody_looks_at_a_module_that_goes_on_by_itself(monkeypatch, args, async_val):
+    monkeypatch.setattr(NormalAction, "run", lambda *_args: {"changed": False})
+    task = SimpleNamespace(args=dict(args), async_val=async_val)
+    action = ProgressAction(task, SimpleNamespace(_play_context=SimpleNamespace(no_log=False)), None, None, None, None)
+    assert action.run() == {"changed": False}
+    assert task.args == args
