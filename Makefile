@@ -78,7 +78,7 @@ docs:
 
 build:
 	. tools/activate
-	ansible-galaxy collection build --force --output-path build
+	ansible-galaxy collection build --force --output-path build . lab
 
 format:
 	. tools/activate dev

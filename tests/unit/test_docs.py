@@ -173,12 +173,21 @@ def test_tests_exist(page):
     assert [f"{file}::{test}" for file, test in named if f"def {test}(" not in files[file]] == []
 
 
+def file_of(playbook: str) -> Path:
+    """Return the file of a playbook that a page names by its path, or by its collection."""
+    for collection, folder in (("kubegpu.tenancy.", ROOT), ("kubegpu.lab.", ROOT / "lab")):
+        if playbook.startswith(collection):
+            return folder / f"playbooks/{playbook.removeprefix(collection)}.yml"
+    return ROOT / playbook
+
+
 def tags_of(playbook: Path) -> set[str]:
     """The tags of a playbook and of those that it imports."""
     text = playbook.read_text()
     tags = {tag for listed in re.findall(r"^ *tags: \[(.*)\]", text, re.MULTILINE) for tag in listed.split(", ")}
-    imported = re.findall(r"import_playbook: (?:kubegpu\.tenancy\.)?([\w/]+)", text)
-    return tags.union(*(tags_of(playbook.parent / f"{name}.yml") for name in imported))
+    imported = re.findall(r"import_playbook: (\S+)", text)
+    files = (file_of(name) if name.startswith("kubegpu.") else playbook.parent / name for name in imported)
+    return tags.union(*map(tags_of, files))
 
 
 @in_every_page
@@ -187,7 +196,7 @@ def test_commands_name_what_exists(page):
         path.read_text()
         for path in [*ROOT.glob("roles/*/meta/argument_specs.yml"), *ROOT.glob("lab/roles/*/meta/argument_specs.yml")]
     )
-    playbooks = "".join(path.read_text() for path in (ROOT / "playbooks").rglob("*.yml"))
+    playbooks = "".join(path.read_text() for path in [*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("lab/playbooks/**/*.yml")])
     targets = (ROOT / "Makefile").read_text().partition(".PHONY: ")[2].partition("\n")[0].split()
     wrong = []
     for line in commands(page):
@@ -200,7 +209,7 @@ def test_commands_name_what_exists(page):
             continue
         if (name := book[1]) in READERS:
             continue
-        file = ROOT / f"playbooks/{name.removeprefix('kubegpu.tenancy.')}.yml" if name.startswith("kubegpu.") else ROOT / name
+        file = file_of(name)
         wrong += [] if file.exists() else [name]
         given = set(re.findall(r"(?:-e |--extra-vars[ =])(\w+)=", line)) - {*facts.CLUSTER}
         wrong += [one for one in given if not re.search(rf"\b{one}\b", specs + playbooks)]
