@@ -33,8 +33,8 @@ cleanup:
 rehearse:
 	tools/system up
 	. tools/activate go
-	for playbook in site rehearse; do
-	    ansible-playbook playbooks/$$playbook.yml -i inventories/lab -i inventories/rehearsal -e lab_name=kubegpu-rehearsal $(ARGS)
+	for playbook in site.yml playbooks/rehearse.yml; do
+	    ansible-playbook $$playbook -i inventories/lab -i inventories/rehearsal -e lab_name=kubegpu-rehearsal $(ARGS)
 	done
 
 test:
@@ -78,7 +78,7 @@ docs:
 
 build:
 	. tools/activate
-	ansible-galaxy collection build --force --output-path build
+	ansible-galaxy collection build --force --output-path build . lab
 
 format:
 	. tools/activate dev

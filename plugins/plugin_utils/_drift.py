@@ -77,8 +77,6 @@ def _verified(variables: Mapping) -> dict[str, str]:
 
 def _unread(variables: Mapping, cluster: str) -> list[str]:
     """Return why nothing inside a cluster was read, although there may be something."""
-    if variables.get("_kubegpu_unmade"):
-        return [f"{cluster}: its lab is yet to be made"]
     made = variables.get("_nvkind_cluster") or {}
     # Of a cluster that is not there, all that is to be told is that.
     if not made.get("readable", True) and any(row["what"] == "kubeconfig" for row in rows(made)):

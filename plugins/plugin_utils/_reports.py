@@ -238,7 +238,7 @@ def _shared_scheduler(desired: Mapping, live: Mapping, variables: Mapping) -> Js
 
 
 def _is_to_be_made(variables: Mapping) -> bool:
-    """Tell whether check mode found no cluster, or no lab for it; a run that failed before there was one says why instead."""
+    """Tell whether check mode found no cluster, or no host for it; a run that failed before there was one says why instead."""
     missing = variables.get("_kubegpu_unmade") or (variables.get("_kubegpu_tenants") or {}).get("exists") is False
     return bool(missing and not variables.get("_kubegpu_failure"))
 

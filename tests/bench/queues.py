@@ -98,7 +98,7 @@ def measure(way: str, step: str, count: int) -> tuple[float, int, bool]:
 
 def prepare() -> None:
     variables = {"lab_gpus": 4, "nvkind_workers": [{"gpus": [0, 1, 2, 3]}], "kubegpu_tenants": []}
-    playbook("playbooks/site.yml", variables)
+    playbook("site.yml", variables)
     playbook("tests/bench/kai.yml", {"kai_scheduler_version": KAI})
     cluster = {"clusters": [{"name": "lab", "cluster": {"server": f"http://127.0.0.1:{PROXY_PORT}"}}]}
     contexts = {"contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "lab"}}], "current-context": "lab"}
@@ -127,7 +127,7 @@ def main() -> None:
                 found[way, step] = seconds * scale, calls * scale, changed
                 print(f"{way:14} {step:11} {seconds:8.1f} s {calls:6} calls, {count} queues, changed: {changed}", flush=True)
     finally:
-        playbook("playbooks/cleanup.yml", {})
+        playbook("cleanup.yml", {})
     report(found, asked.queues, asked.looped)
 
 

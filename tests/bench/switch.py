@@ -45,7 +45,7 @@ def tenant(version: str, name: str = "team-ml") -> dict[str, Any]:
 
 def site(lab: Lab, *tenants: dict[str, Any]) -> tuple[float, float, float]:
     """Seconds of KAI Scheduler, of its probe, and of making the tenant; of several, those of the slowest."""
-    said = lab.play("../tests/bench/switch", f"--extra-vars={json.dumps({'kubegpu_tenants': tenants})}")
+    said = lab.play("tests/bench/switch", f"--extra-vars={json.dumps({'kubegpu_tenants': tenants})}")
     found = re.findall(r"SECONDS ([\d.]+) ([\d.]+) ([\d.]+)", said)
     if lab.code or len(found) != len(tenants):
         raise SystemExit(said[-6000:])

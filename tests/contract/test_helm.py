@@ -22,6 +22,8 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Image, Program, Recipe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Helm, Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm_output import UPGRADE_ARGUMENTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
@@ -29,13 +31,11 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import UNFINISHED
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Image, Program, Recipe
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 
 KUBECONFIG = os.environ.get("KUBEGPU_CONTRACT_KUBECONFIG")
-ROLE_FILES = Path(__file__).parents[2] / "roles/lab/files"
+ROLE_FILES = Path(__file__).parents[2] / "lab/roles/lab/files"
 PINNED = sorted(path.name.removeprefix("helm-") for path in (ROLE_FILES / "programs").glob("helm-v*"))
 CHART, VERSION = "tiny-chart", "1.2.3-rc.1"
 STATES = ["deployed", "failed", "superseded", "uninstalled", *sorted(UNFINISHED)]

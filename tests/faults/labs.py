@@ -23,8 +23,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROL_PLANE = "kubegpu-control-plane"
-# The lab's host as any other GPU host.
-ORDINARY_HOST = "molecule/lab/ordinary"
 # What a host is: files but those of running programs, packages, services, kernel settings, Docker.
 LISTING = r"""
 of_programs=(/proc /sys /dev /run /tmp /var/log /var/tmp /var/lib/docker /var/lib/containerd /var/lib/systemd /root/.ansible)
@@ -71,13 +69,15 @@ class Lab:
         said = self.play("cleanup")
         assert (self.code, self.everything()) == (0, []), said[-6000:]
 
-    def command(self, book: str, *args: str, inventory: str = "inventories/lab") -> list[str]:
-        playbook = ["ansible-playbook", f"playbooks/{book}.yml", f"--inventory={inventory}"]
-        return [*playbook, f"--extra-vars=lab_name={self.name}", *self.options, *args]
+    def command(self, book: str, *args: str) -> list[str]:
+        """The command of a playbook: a path in the repository without its ending, or the name of one of the collection's."""
+        path = f"{book}.yml" if (ROOT / f"{book}.yml").exists() else f"playbooks/{book}.yml"
+        playbook = ["ansible-playbook", path, "--inventory=inventories/lab", f"--extra-vars=lab_name={self.name}"]
+        return [*playbook, *self.options, *args]
 
-    def play(self, book: str, *args: str, inventory: str = "inventories/lab") -> str:
+    def play(self, book: str, *args: str) -> str:
         """Run a playbook to its end; what it printed, also when it failed."""
-        command = self.command(book, *args, inventory=inventory)
+        command = self.command(book, *args)
         # The first run on a machine builds all images, which takes two cores more than half an hour.
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False)
         self.code = done.returncode
@@ -93,8 +93,8 @@ class Lab:
         return sorted(self.run("bash", "-c", LISTING).splitlines())
 
     def restore(self) -> str:
-        """Run cleanup.yml on the simulated host as on any other, which is not removed but given back."""
-        said = self.play("cleanup", inventory=ORDINARY_HOST)
+        """Run the collection's cleanup on the simulated host as on any other, which is not removed but given back."""
+        said = self.play("playbooks/cleanup")
         assert self.code == 0, said[-6000:]
         return said
 

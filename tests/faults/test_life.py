@@ -230,7 +230,7 @@ def test_one_broken_cluster_does_not_stop_the_other(life: Lab, tmp_path: Path) -
     inventory.write_text(yaml.safe_dump({"kubegpu_clusters": groups}))
     # Their names are those of the inventory.
     wanted = variables(ML, kubegpu_evidence=str(tmp_path / "evidence"))
-    command = ["ansible-playbook", "playbooks/site.yml", f"--inventory={inventory}", wanted]
+    command = ["ansible-playbook", "site.yml", f"--inventory={inventory}", wanted]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
     finally:

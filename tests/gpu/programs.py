@@ -10,8 +10,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import NVIDIA_PROGRAMS, Image, Recipe, recipe
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import NVIDIA_PROGRAMS, Image, Recipe, recipe
 from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VERSIONS
 
 NAMES = (*NVIDIA_PROGRAMS, "nvidia-container-runtime.cdi", "nvidia-device-plugin")

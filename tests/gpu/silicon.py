@@ -33,7 +33,7 @@ from ansible_collections.kubegpu.tenancy.tests.gpu import kubelet
 from ansible_collections.kubegpu.tenancy.tests.gpu.nvml import QUESTIONS, UUID, Answer, Nvml, unsupported
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "roles/lab/files/gpu"
+SOURCES = ROOT / "lab/roles/lab/files/gpu"
 VERSION = "580.95.05"
 FIELDS = ("index", "uuid", "name", "memory.total", "driver_version")
 FORM = "--format=csv,noheader,nounits"

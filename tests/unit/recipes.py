@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-ROLE = Path(__file__).parents[2] / "roles/lab"
+ROLE = Path(__file__).parents[2] / "lab/roles/lab"
 _DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
 _LISTS = {"kai", "vcluster"}
 VERSIONS = {

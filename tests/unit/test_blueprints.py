@@ -50,7 +50,8 @@ def test_what_a_blueprint_says_goes_together_on_its_date(name):
 
 
 def test_what_blueprints_may_set_are_variables_of_roles():
-    specs = [yaml.safe_load(path.read_text())["argument_specs"]["main"] for path in ROOT.glob("roles/*/meta/argument_specs.yml")]
+    files = [path for folder in (ROOT, ROOT / "lab") for path in folder.glob("roles/*/meta/argument_specs.yml")]
+    specs = [yaml.safe_load(path.read_text())["argument_specs"]["main"] for path in files]
     assert set(ROLE_VARIABLES) <= {name for spec in specs for name in spec["options"]}
 
 
@@ -80,7 +81,7 @@ def test_the_page_shows_every_combination_and_variable():
 
 def test_the_labs_inventory_has_what_its_blueprint_says():
     blueprint = load(LAB["kubegpu_blueprint"])
-    defaults = yaml.safe_load((ROOT / "roles/lab/defaults/main.yml").read_text())
+    defaults = yaml.safe_load((ROOT / "lab/roles/lab/defaults/main.yml").read_text())
     of_lab = {name: value for name, value in blueprint.variables.items() if name.startswith("lab_")}
     assert of_lab == {name: defaults[name] for name in of_lab}
     assert f":{of_lab['lab_kubernetes_version']}" in LAB["nvkind_image"]

@@ -27,6 +27,7 @@ PAGES = [
     ROOT / "examples/ops-repo/README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "roles").glob("*/README.md")),
+    *sorted((ROOT / "lab").rglob("README.md")),
 ]
 INVENTORIES = [
     ROOT / "inventories/existing_cluster/hosts.yml",
@@ -38,7 +39,9 @@ INVENTORIES = [
 READERS = {"report.yml"}
 # Groups of the inventory, and the example of a variable that is refused.
 NO_VARIABLES = {"kubegpu_clusters", "kubegpu_labs", "kubegpu_rehearsals", "kubegpu_tenats"}
-FOLDERS = "blueprints|changelogs|docs|examples|faults|inventories|meta|molecule|playbooks|plugins|requirements|roles|tests|tools"
+FOLDERS = (
+    "blueprints|changelogs|docs|examples|faults|inventories|lab|meta|molecule|playbooks|plugins|requirements|roles|tests|tools"
+)
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]+|Makefile|pyproject.toml)(?:::\w+)?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
@@ -140,13 +143,14 @@ def test_the_bounds_of_a_tenant_are_those_of_the_page():
     assert shown == [(name, str(most), *(str(need.get(name, "")) for need in needs)) for name, most in vcluster.QUOTA.items()]
 
 
-def test_the_changelog_names_every_module_plugin_and_role():
-    releases = yaml.safe_load((ROOT / "changelogs/changelog.yaml").read_text())["releases"].values()
+@pytest.mark.parametrize("collection", [ROOT, ROOT / "lab"], ids=lambda folder: folder.name)
+def test_the_changelog_names_every_module_plugin_and_role(collection):
+    releases = yaml.safe_load((collection / "changelogs/changelog.yaml").read_text())["releases"].values()
     parts = [part for release in releases for part in (release.get("plugins", {}), release.get("objects", {}))]
     named = {item["name"] for release in releases for item in release.get("modules", [])}
     named |= {item["name"] for part in parts for items in part.values() for item in items}
-    plugins = [path.stem for folder in ("filter", "inventory", "modules") for path in (ROOT / "plugins" / folder).iterdir()]
-    written = {*plugins, *(path.name for path in (ROOT / "roles").iterdir())} - {"__pycache__"}
+    plugins = [path.stem for kind in ("filter", "inventory", "modules") for path in collection.glob(f"plugins/{kind}/*")]
+    written = {*plugins, *(path.name for path in (collection / "roles").iterdir())} - {"__pycache__"}
     assert written - named == set(), "antsibull-changelog adds it to the release that is to come"
 
 
@@ -169,18 +173,30 @@ def test_tests_exist(page):
     assert [f"{file}::{test}" for file, test in named if f"def {test}(" not in files[file]] == []
 
 
+def file_of(playbook: str) -> Path:
+    """Return the file of a playbook that a page names by its path, or by its collection."""
+    for collection, folder in (("kubegpu.tenancy.", ROOT), ("kubegpu.lab.", ROOT / "lab")):
+        if playbook.startswith(collection):
+            return folder / f"playbooks/{playbook.removeprefix(collection)}.yml"
+    return ROOT / playbook
+
+
 def tags_of(playbook: Path) -> set[str]:
     """The tags of a playbook and of those that it imports."""
     text = playbook.read_text()
     tags = {tag for listed in re.findall(r"^ *tags: \[(.*)\]", text, re.MULTILINE) for tag in listed.split(", ")}
-    imported = re.findall(r"import_playbook: (?:kubegpu\.tenancy\.)?([\w/]+)", text)
-    return tags.union(*(tags_of(playbook.parent / f"{name}.yml") for name in imported))
+    imported = re.findall(r"import_playbook: (\S+)", text)
+    files = (file_of(name) if name.startswith("kubegpu.") else playbook.parent / name for name in imported)
+    return tags.union(*map(tags_of, files))
 
 
 @in_every_page
 def test_commands_name_what_exists(page):
-    specs = "".join(path.read_text() for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
-    playbooks = "".join(path.read_text() for path in (ROOT / "playbooks").rglob("*.yml"))
+    specs = "".join(
+        path.read_text()
+        for path in [*ROOT.glob("roles/*/meta/argument_specs.yml"), *ROOT.glob("lab/roles/*/meta/argument_specs.yml")]
+    )
+    playbooks = "".join(path.read_text() for path in [*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("lab/playbooks/**/*.yml")])
     targets = (ROOT / "Makefile").read_text().partition(".PHONY: ")[2].partition("\n")[0].split()
     wrong = []
     for line in commands(page):
@@ -193,7 +209,7 @@ def test_commands_name_what_exists(page):
             continue
         if (name := book[1]) in READERS:
             continue
-        file = ROOT / f"playbooks/{name.removeprefix('kubegpu.tenancy.')}.yml" if name.startswith("kubegpu.") else ROOT / name
+        file = file_of(name)
         wrong += [] if file.exists() else [name]
         given = set(re.findall(r"(?:-e |--extra-vars[ =])(\w+)=", line)) - {*facts.CLUSTER}
         wrong += [one for one in given if not re.search(rf"\b{one}\b", specs + playbooks)]

@@ -26,7 +26,10 @@ from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "examples/ops-repo/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PLUGINS = sorted(
-    path for folder in ("doc_fragments", "filter", "inventory", "modules") for path in ROOT.glob(f"plugins/{folder}/*")
+    path
+    for folder in ("doc_fragments", "filter", "inventory", "modules")
+    for plugins in (ROOT / "plugins", ROOT / "lab/plugins")
+    for path in plugins.glob(f"{folder}/*")
 )
 DATA = sorted(
     path
@@ -37,7 +40,8 @@ DATA = sorted(
         "roles/*/defaults/*.yml",
         "roles/*/meta/argument_specs.yml",
     )
-    for path in ROOT.glob(pattern)
+    for folder in (ROOT, ROOT / "lab")
+    for path in folder.glob(pattern)
 )
 SOURCES = [path for path in [*PAGES, *PLUGINS, *DATA] if path.is_file() and path.suffix in (".md", ".py", ".yml")]
 

@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the collection is laid out; import-linter (pyproject.toml) holds which part may import which."""
+"""How the collections are laid out; import-linter (pyproject.toml) holds which part may import which."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ from pathlib import Path
 
 import pytest
 
-PLUGINS = Path(__file__).parents[2] / "plugins"
+ROOT = Path(__file__).parents[2]
+PLUGINS = ROOT / "plugins"
+LAB = ROOT / "lab/plugins"
+# Those of the lab begin with lab/.
 FILES = {str(path.relative_to(PLUGINS)): path for path in sorted(PLUGINS.rglob("*.py"))}
+FILES |= {f"lab/{path.relative_to(LAB)}": path for path in sorted(LAB.rglob("*.py"))}
 SOURCES = {name: path.read_text() for name, path in FILES.items()}
 TREES = {name: ast.parse(source) for name, source in SOURCES.items()}
 SUBJECTS = sorted(
@@ -105,8 +109,13 @@ def imports(name: str) -> set[str]:
 
 def _package(name: str, level: int) -> list[str]:
     """Return the package that a relative import of a file begins at, one level up for each dot after the first; nothing for an absolute one."""
-    own = ["ansible_collections", "kubegpu", "tenancy", "plugins", *name.split("/")[:-1]]
+    inside = name.removeprefix("lab/")
+    own = ["ansible_collections", *_collection(name).split("."), "plugins", *inside.split("/")[:-1]]
     return own[: len(own) - level + 1] if level else []
+
+
+def _collection(name: str) -> str:
+    return "kubegpu.lab" if name.startswith("lab/") else "kubegpu.tenancy"
 
 
 def test_subjects_are_handed_their_adapters():
@@ -119,14 +128,16 @@ def test_subjects_are_handed_their_adapters():
 
 
 def test_own_code_is_imported_by_relative_names():
-    absolute = "ansible_collections.kubegpu."
     assert not {
-        name for name, tree in TREES.items() for node in ast.walk(tree) if absolute in (getattr(node, "module", None) or "")
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if f"ansible_collections.{_collection(name)}." in (getattr(node, "module", None) or "")
     }
 
 
 def test_a_module_holds_little_logic():
-    counted = {name: logic(tree) for name, tree in TREES.items() if name.startswith("modules/")}
+    counted = {name: logic(tree) for name, tree in TREES.items() if name.removeprefix("lab/").startswith("modules/")}
     assert not {name for name, count in counted.items() if count > MOST_LOGIC}, (
         f"A module has at most {MOST_LOGIC} lines; what does more is its subject's lifecycle.py. {counted}"
     )
@@ -134,7 +145,7 @@ def test_a_module_holds_little_logic():
 
 def test_no_file_of_tasks_is_called_as_a_playbook():
     """Ansible looks for what an included file includes beside the playbook first, and would take that for it."""
-    books = PLUGINS.parent / "playbooks"
+    books = ROOT / "playbooks"
     assert not {path.name for path in books.glob("*.yml")} & {path.name for path in books.glob("*/*.yml")}
 
 
@@ -164,11 +175,12 @@ def test_nothing_reaches_into_a_module_object():
 def test_private_code_says_so(folder):
     kind = folder.removesuffix("s").replace("_", " ")
     banner = f"# Note that this {kind} is PRIVATE to the collection: it may change in any release."
-    assert not [name for name in FILES if name.startswith(folder) and banner not in SOURCES[name].splitlines()[:8]]
+    private = [name for name in FILES if name.removeprefix("lab/").startswith(folder)]
+    assert not [name for name in private if banner not in SOURCES[name].splitlines()[:8]]
 
 
 def test_there_is_nothing_but_private_code_to_import():
-    assert not [name for name in FILES if re.match(r"(module|plugin)_utils/[^_]", name)]
+    assert not [name for name in FILES if re.match(r"(lab/)?(module|plugin)_utils/[^_]", name)]
     assert not [name for name in FILES if name.endswith("__init__.py")]
 
 
@@ -227,7 +239,7 @@ def test_an_execution_environment_brings_what_modules_import():
     foreign = {found.partition(".")[0] for name in code for found in imports(name)} - {*sys.stdlib_module_names, "__future__"}
     # They come with ansible-core and with kubernetes.
     brought = {"ansible", "ansible_collections", "yaml", "urllib3", "websocket"}
-    declared = re.findall(r"^[a-z]+", (PLUGINS.parent / "meta/ee-requirements.txt").read_text(), re.MULTILINE)
+    declared = re.findall(r"^[a-z]+", (ROOT / "meta/ee-requirements.txt").read_text(), re.MULTILINE)
     # jsonpatch is imported by kubernetes.core.
     assert foreign - brought == set(declared) - {"jsonpatch"}
 
@@ -274,7 +286,7 @@ def test_documents_are_read_within_a_size_and_a_depth(name):
     assert not found, f"use parse_json, load_document or load_documents of _common/documents.py: {found}"
 
 
-UNTESTED = [*(PLUGINS.parent / "tests/bench").glob("*.py"), *(PLUGINS.parent / "tools").glob("*.py")]
+UNTESTED = [*(ROOT / "tests/bench").glob("*.py"), *(ROOT / "tools").glob("*.py")]
 
 
 @pytest.mark.parametrize("path", UNTESTED, ids=lambda path: path.name)

@@ -13,8 +13,10 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
-MODULES = sorted((ROOT / "plugins/modules").glob("*.py"))
+# The folder of each collection.
+COLLECTIONS = {"kubegpu.tenancy": ROOT, "kubegpu.lab": ROOT / "lab"}
+ROLES = sorted(path for folder in COLLECTIONS.values() for path in (folder / "roles").iterdir() if path.is_dir())
+MODULES = sorted(path for folder in COLLECTIONS.values() for path in (folder / "plugins/modules").glob("*.py"))
 
 
 def load(path: Path) -> dict:
@@ -71,7 +73,8 @@ def test_module_shows_how_it_is_used_and_what_it_returns(module):
     parts = {name: text.partition(f'\n{name} = r"""')[2].partition('"""')[0] for name in ("DOCUMENTATION", "EXAMPLES", "RETURN")}
     documentation, examples, returned = (yaml.safe_load(part) for part in parts.values())
     assert documentation["module"] == module.stem
-    assert any(f"kubegpu.tenancy.{module.stem}" in task for task in examples)
+    collection = "kubegpu.lab" if module.is_relative_to(ROOT / "lab") else "kubegpu.tenancy"
+    assert any(f"{collection}.{module.stem}" in task for task in examples)
     assert returned
 
 
@@ -93,12 +96,13 @@ def test_the_action_group_holds_every_module_with_authentication_options():
     assert set(load(ROOT / "meta/runtime.yml")["action_groups"]["kube"]) == with_options
 
 
-# What others' collections do with Docker on the lab's machine and on a GPU host is no call to the API of a cluster.
-NO_API = ("community.docker.",)
+# What others' collections do with Docker on the lab's machine is no call to the API of a cluster.
+NO_API = ("kubegpu.lab.", "community.docker.")
 TASKS = [
-    *(ROOT / "roles").glob("*/tasks/*.yml"),
-    *(ROOT / "roles").glob("*/handlers/*.yml"),
-    *(ROOT / "playbooks").rglob("*.yml"),
+    path
+    for folder in COLLECTIONS.values()
+    for files in ("roles/*/tasks/*.yml", "roles/*/handlers/*.yml", "playbooks/**/*.yml")
+    for path in folder.glob(files)
 ]
 
 
@@ -122,5 +126,6 @@ def test_calls_to_an_api_go_by_the_collections_own_modules(path):
     text = path.read_text()
     assert not re.search(r"^[^#]*\b(kubectl|helm) ", text, re.MULTILINE)
     found = modules_of(yaml.safe_load(text))
-    foreign = [name for name in found if not name.startswith(("ansible.builtin.", "kubegpu.tenancy.", *NO_API))]
+    further = NO_API if path.is_relative_to(ROOT / "lab") else ()
+    foreign = [name for name in found if not name.startswith(("ansible.builtin.", "kubegpu.tenancy.", *further))]
     assert [*foreign, *(name for name in found if name == "ansible.builtin.uri")] == []

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import recipe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import (
     FRACTION_NOTE,
     GPU_RESOURCE,
@@ -27,8 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_policie
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.facts import LOWEST_PRIORITY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, leaves
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import recipe
-from ansible_collections.kubegpu.tenancy.tests.unit.plugins.plugin_utils.test_lab_recipe import LAB, VERSIONS
+from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, VERSIONS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples/workloads").glob("*.yaml"))

@@ -22,8 +22,8 @@ BUILD = """
 import json, sys
 from pathlib import Path
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import File, Image, Program, Recipe
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import File, Image, Program, Recipe
 
 programs = tuple(Program(name, "v1", c_source=f"role:{name}/main.c") for name in ("quick", "slow"))
 image = Image("example.com/big:1", (File("/big", "text:" + "x" * int(sys.argv[3]) * 2**20),))

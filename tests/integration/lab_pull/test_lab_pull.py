@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._pull import Puller, choose
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import Chart, Download, File, Image, Program, Recipe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_pull import Puller, choose
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import Chart, Download, File, Image, Program, Recipe
 
 REFS = ("docker.io/kindest/node:v1", "ghcr.io/loft-sh/vcluster-oss:1")
 CHARTS = (

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.kubegpu.tenancy.tests.gpu.nvml import QUESTIONS, UUID, Nvml, Question
 
-SOURCES = Path(__file__).parents[3] / "roles/lab/files/gpu"
+SOURCES = Path(__file__).parents[3] / "lab/roles/lab/files/gpu"
 
 SUCCESS, UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE = 0, 1, 2, 3, 6, 7
 

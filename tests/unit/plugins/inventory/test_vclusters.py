@@ -121,7 +121,8 @@ def test_a_paused_tenant_is_in_no_group_of_a_scheduler(source, monkeypatch):
 
 def test_nothing_that_was_seen_has_the_name_of_something_that_is_wanted(source, monkeypatch):
     monkeypatch.setattr(vclusters.Kube, "connect", lambda **_auth: InMemoryApi(OBJECTS))
-    specs = [yaml.safe_load(path.read_text())["argument_specs"] for path in ROOT.glob("roles/*/meta/argument_specs.yml")]
+    files = [path for folder in (ROOT, ROOT / "lab") for path in folder.glob("roles/*/meta/argument_specs.yml")]
+    specs = [yaml.safe_load(path.read_text())["argument_specs"] for path in files]
     inputs = {name for spec in specs for entry in spec.values() for name in entry.get("options", {})} | CLUSTER.keys()
     assert {"kubegpu_tenants", "vcluster_tenant_desired"} <= inputs
     published = read(source).hosts["gpu1/team-ml"].vars.keys() - {"inventory_file", "inventory_dir", "cores"}

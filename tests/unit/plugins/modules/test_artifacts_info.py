@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import REWRITE_HOSTS, recipe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import CLUSTER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.plugins.modules.artifacts_info import reconcile
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import REWRITE_HOSTS, recipe
 from ansible_collections.kubegpu.tenancy.tests.unit.charts import Charts
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, VERSIONS

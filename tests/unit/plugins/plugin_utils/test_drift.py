@@ -16,7 +16,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import BLUEPRINT, REMOVED, WORKED, Inventory, live
 
 ROOT = Path(__file__).parents[4]
-# Where site.yml makes changes. Of the lab, which is made anew at will, nothing is compared.
+# Where site.yml makes changes.
 PLACES = [
     *(ROOT / "playbooks/tasks").glob("*.yml"),
     *(ROOT / "playbooks/plays").glob("*.yml"),
@@ -223,11 +223,6 @@ def test_each_cluster_is_named_and_what_is_not_known_counts_more_than_what_diffe
         "gpu1: everything is as wanted",
         "COULD NOT TELL gpu3: Compare: timed out",
     ]
-
-
-def test_a_lab_that_is_not_there_agrees_with_nothing():
-    result = found(Inventory().cluster(_kubegpu_unmade=True).without("gpu1", "_kubegpu_ledger"))
-    assert (result["clusters"], result["unknown"]) == ({"gpu1": "unknown"}, ["gpu1: its lab is yet to be made"])
 
 
 def test_a_cluster_without_its_kubeconfig_could_not_be_read_and_one_that_is_gone_differs():

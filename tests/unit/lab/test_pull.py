@@ -8,10 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _lab_pull
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_pull import Puller, choose, published_digest
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import (
+from ansible_collections.kubegpu.lab.plugins.plugin_utils import _pull
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._pull import Puller, choose, published_digest
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import (
     ENFORCING,
     Chart,
     Download,
@@ -19,6 +18,7 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import
     Program,
     Recipe,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
 A, B = "a" * 64, "b" * 64
 PACKAGES = f"Package: t\nFilename: ./t_1.deb\nSHA256: {A}\n\nPackage: t\nFilename: ./pool/t_2.deb\nSHA256: {B}\nSHA512: {A}{B}\n"
@@ -68,7 +68,7 @@ def test_published_digest(text, name, digest):
 )
 def test_each_server_is_asked_once(monkeypatch, tmp_path, mirror, asked):
     addresses: list[str] = []
-    monkeypatch.setattr(_lab_pull, "answers", lambda address, _timeout: addresses.append(address) or "dl." not in address)
+    monkeypatch.setattr(_pull, "answers", lambda address, _timeout: addresses.append(address) or "dl." not in address)
     assert puller(tmp_path, mirror).silent() == ([] if mirror else ["dl.example.com"])
     assert sorted(addresses) == asked
 
@@ -90,11 +90,11 @@ def test_a_network_that_enforces_policies_is_upstreams_own(monkeypatch, tmp_path
 
 
 def test_forced_sources_ask_nobody(monkeypatch, tmp_path):
-    monkeypatch.setattr(_lab_pull, "answers", lambda *_args: pytest.fail("asked"))
+    monkeypatch.setattr(_pull, "answers", lambda *_args: pytest.fail("asked"))
     assert isinstance(choose("pull", "", RECIPE, tmp_path, tmp_path, print), Puller)
     assert not isinstance(choose("build", "", RECIPE, tmp_path, tmp_path, print), Puller)
 
 
 def test_auto_pulls_a_version_without_pinned_modules(monkeypatch, tmp_path):
-    monkeypatch.setattr(_lab_pull, "answers", lambda *_args: True)
+    monkeypatch.setattr(_pull, "answers", lambda *_args: True)
     assert isinstance(choose("auto", "", RECIPE, tmp_path, tmp_path, print), Puller)

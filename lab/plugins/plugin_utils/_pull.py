@@ -24,10 +24,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ansible.module_utils import urls
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
-from ..module_utils._common.errors import TenancyError
-from ._lab_build import HEARTBEAT, Builder, answers
-from ._lab_recipe import ENFORCING, Chart, Download, Image, Program, Recipe
+from ._build import HEARTBEAT, Builder, answers
+from ._recipe import ENFORCING, Chart, Download, Image, Program, Recipe
 
 PROBE_TIMEOUT = 5.0
 READ_TIMEOUT = 60.0

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
-from ..module_utils._common.errors import TenancyError
-from ..plugin_utils._lab_pull import choose
-from ..plugin_utils._lab_recipe import recipe
+from ..plugin_utils._pull import choose
+from ..plugin_utils._recipe import recipe
 
 display = Display()
 

@@ -32,10 +32,10 @@ from pathlib import Path
 
 import yaml
 from ansible.module_utils import urls
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import load_document, load_documents
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import CommandFailed, TenancyError
 
-from ..module_utils._common.documents import load_document, load_documents
-from ..module_utils._common.errors import CommandFailed, TenancyError
-from ._lab_recipe import Chart, File, Image, Program, Recipe, Rootfs
+from ._recipe import Chart, File, Image, Program, Recipe, Rootfs
 
 HEARTBEAT = 30.0
 # mmdebstrap and the Go client resume nothing half-made, but a step never takes longer than this on two cores.

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import ENFORCING, REWRITE_HOSTS, Recipe, recipe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import ENFORCING, REWRITE_HOSTS, Recipe, recipe
 from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VERSIONS
 
 RECIPE = recipe(VERSIONS, LAB)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.lab.plugins.plugin_utils import _build
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import File, Image, Program, Recipe, Rootfs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _lab_build
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_build import Builder
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._lab_recipe import File, Image, Program, Recipe, Rootfs
 
 TOOL = Program("tool", "v1", "example.com/tool")
 ROOTFS = Rootfs("base", ("bash",), customize="base.sh")
@@ -141,7 +141,7 @@ class TestFiles:
         base.parent.mkdir(parents=True)
         with tarfile.open(base, "w") as tar:
             for name in ("./etc/name", "./etc/other"):
-                _lab_build._add_bytes(tar, name, b"of Debian", 0o644)
+                _build._add_bytes(tar, name, b"of Debian", 0o644)
         out = io.BytesIO()
         work.write_image_tar(work.recipe.host, out)
         with tarfile.open(fileobj=io.BytesIO(out.getvalue())) as tar:
@@ -153,7 +153,7 @@ def test_oci_layout_is_whole(tmp_path):
     layer = tmp_path / "layer.tar"
     layer.write_bytes(b"a layer")
     image = Image("some", (), entrypoint=("/run", "it"), user="1:1", stop_signal="SIGTERM")
-    _lab_build._write_oci_layout(tmp_path / "layout", image, [layer])
+    _build._write_oci_layout(tmp_path / "layout", image, [layer])
 
     def blob(descriptor: dict) -> bytes:
         content = (tmp_path / "layout/blobs/sha256" / descriptor["digest"].removeprefix("sha256:")).read_bytes()
@@ -180,7 +180,7 @@ def test_storage_manifest_is_as_kind_wants_it():
         {"kind": "Namespace"},
         None,
     ]
-    storage, deployment, config, namespace = yaml.safe_load_all(_lab_build._storage_manifest(yaml.safe_dump_all(upstream)))
+    storage, deployment, config, namespace = yaml.safe_load_all(_build._storage_manifest(yaml.safe_dump_all(upstream)))
     assert storage["metadata"] == {
         "name": "standard",
         "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},

@@ -5,7 +5,7 @@
 # Note that this plugin util is PRIVATE to the collection: it may change in any release.
 """What the lab is made of, as data: programs, root filesystems, container images and charts.
 
-Nothing here is a step; _lab_build.py makes files of it, or _lab_pull.py fetches what upstream publishes. Names of images, paths in them and entry points are
+Nothing here is a step; _build.py makes files of it, or _pull.py fetches what upstream publishes. Names of images, paths in them and entry points are
 the upstream projects' own, so that their charts and manifests run unmodified, and either way gives the same lab.
 """
 
@@ -14,9 +14,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ..module_utils._common.errors import TenancyError
-from ..module_utils._kai import validation as _kai_releases
-from ..module_utils._vcluster import facts as _vcluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as _kai_releases
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as _vcluster
 
 KAI_SERVICES = (
     "admission",

@@ -4,11 +4,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 DOCUMENTATION = r"""
-module: lab_artifacts
+module: artifacts
 short_description: Build or pull the lab's programs, images and charts into a cache
 version_added: 0.1.0
 description:
-  - Makes what the role P(kubegpu.tenancy.lab#role) needs out of pinned Go modules and Debian packages, or copies
+  - Makes what the role P(kubegpu.lab.lab#role) needs out of pinned Go modules and Debian packages, or copies
     images, charts and programs that upstream publishes. Programs are checked against their published SHA-256.
   - It runs on the controller and prints its progress, one line a step and one every half minute.
   - Every artifact is named after all it is made from, so what is there is not built again, and a build that was
@@ -60,7 +60,7 @@ options:
 
 EXAMPLES = r"""
 - name: Build what is missing
-  kubegpu.tenancy.lab_artifacts:
+  kubegpu.lab.artifacts:
     cache: ~/.cache/kubegpu.tenancy
     role_files: "{{ role_path }}/files"
     versions: "{{ lab_versions }}"
@@ -73,7 +73,7 @@ EXAMPLES = r"""
       network_policies: false
 
 - name: Pull what is missing from the site's mirror
-  kubegpu.tenancy.lab_artifacts:
+  kubegpu.lab.artifacts:
     cache: ~/.cache/kubegpu.tenancy
     role_files: "{{ role_path }}/files"
     versions: "{{ lab_versions }}"
