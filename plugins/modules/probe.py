@@ -222,47 +222,7 @@ EXAMPLES = r"""
   kubegpu.tenancy.probe:
     kind: gpu
     kubeconfig: /etc/kubegpu/dc1/cluster.yml
-    checks:
-    description:
-      - For the kinds V(kai_scheduling), V(kai_policies) and V(shared_scheduler), what to check. By default all checks of the kind.
-      - Kind V(kai_scheduling). V(cpu) runs a pod without a GPU in each leaf, V(gpu) a pod with one GPU, which must see exactly one.
-      - V(gang) runs two pods in each leaf that may only start together. V(gang_too_large) does so with a second pod that can never start, so that
-        the first must not either.
-      - V(over_limit) asks in each leaf for more GPUs than its limit, which must stay pending for that reason.
-      - V(fraction), V(quarters), V(gpu_memory) and V(burst) run pods that share GPUs, in one leaf. KAI Scheduler must be installed with GPU
-        sharing. Each GPU must be reserved for the pods that share it and have no other owner, none may be given out more than
-        once, and pod groups and queue must count as allocated what the pods have.
-      - V(fraction) runs 0.5, 0.25 and 0.25 of a GPU, one pod after the other, which must share one; V(quarters) four pods with 0.25.
-      - V(gpu_memory) runs two pods that ask by annotation for half of the memory of a GPU, which must share one. Nodes must have the
-        label C(nvidia.com/gpu.memory).
-      - V(burst) runs four to ten pods with half a GPU at once, as many as fit into the free GPUs, of which there must be two. It is
-        judged when all of them have run for five seconds.
-      - Whatever is checked, what the scheduler and the operator logged meanwhile is searched for known causes of trouble, such as a
-        missing CRD, a lost authorisation, or a webhook that does not answer, and KAI Scheduler's pods for images that do not come and
-        for lack of memory. Where a log cannot be read, that check, V(logs), counts as not tried.
-      - Kind V(kai_policies). V(reclaim) has a queue without quota use all of the check's GPUs, and one with quota take one back.
-      - V(preemption) has a pod of a higher class take the place of one of a lower class in its queue.
-      - V(fair_share) has two queues without quota ask for all GPUs, which have to be divided by their over-quota weights, 1 to 3.
-      - V(elastic) takes one pod from a group that needs fewer than it has. The others have to run on.
-      - V(roles) has two workers wait for their leader, without which their group must not start.
-      - V(job) has a Job wait whose pods have to start together and do not fit, and run where they do. It needs KAI Scheduler 0.14.1 or later.
-      - V(packing) places two pods, on one node or on two, as the scheduler's placement strategy says. It needs two nodes with two GPUs each.
-      - V(topology) has a group that has to run within one node wait where no node has room for it, and run where one has. It needs
-        KAI Scheduler 0.12 or later, and two nodes with GPUs that no other pod holds.
-      - Kind V(shared_scheduler). V(queue) has a pod name a queue that is not the tenant's, and V(devices) a pod ask to see all GPUs of its
-        node, which the host cluster has to refuse, and the tenant to be told by an event. V(gpu) runs a pod with a whole GPU. V(fraction) runs
-        two with half a GPU each, one after the other, which have to share one that is reserved for them, or be on GPUs that others share.
-    type: list
-    elements: str
-  accept_hazards:
-    description:
-      - For the kinds V(kai_scheduling) and V(shared_scheduler), hazards of the release that are accepted, by the number of upstream's issue. By
-        default none.
-      - With V(#1103), pods that share a GPU that is not reserved any more, and so free for others, have the verdict V(accepted), which
-        names that GPU and does not fail. Other names change nothing here.
-    type: list
-    elements: str
-  expected_gpus:
+    expected_gpus:
       kubegpu-worker: [GPU-7a3c2d0e-6a5f-4d53-9a3e-2a4f7d6f8f10]
 
 - name: List what the desired state needs
