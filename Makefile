@@ -1,7 +1,7 @@
 # make site     a simulated GPU host on this machine, with verified tenants
 # make cleanup  takes it away again
 # make test     tries all of that on labs, and the code; make check is the quick part of it
-# make faults   proves that it goes on after kills, stops and what else goes wrong; takes two and a half hours
+# make faults   proves that it goes on after kills, stops and what else goes wrong; takes more than three hours
 # make fuzz     tries generated inputs on everything that reads what tenants, people and programs write; takes ten minutes, KUBEGPU_FUZZ_FACTOR times
 # make docs     writes the generated part of docs/inventory.md
 # make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, re-runs, rehearsals, and large clusters of
