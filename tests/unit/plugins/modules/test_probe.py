@@ -29,6 +29,11 @@ def test_every_kind_is_described_and_shown():
     assert [kind for kind in OPTIONS if f"V({kind})" not in lines("kind")] == []
 
 
+def test_examples_give_options_that_their_kind_takes():
+    given = [task["kubegpu.tenancy.probe"] for task in yaml.safe_load(probe.EXAMPLES) if "kubegpu.tenancy.probe" in task]
+    assert [one for one in given if one.keys() - OPTIONS[one["kind"]].keys() - {"kind", "kubeconfig"}] == []
+
+
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_defaults_are_documented(kind):
     assert OPTIONS[kind].keys() <= probe.ARGUMENT_SPEC.keys() == DOCUMENTED.keys()
