@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import CONTROLLER_FOLDER
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import NODE, RUNTIME_CLASS, STORAGE, Site
@@ -75,11 +76,15 @@ def without_tenants(playbook: str, clusters: int) -> Cost:
         return cost(playbook, site.write(), site.environment)
 
 
+def host(number: int) -> str:
+    return f"kubegpu-bench-{number}"
+
+
 def with_tenants(folder: Path, cluster: Cluster, clusters: int) -> Path:
     """Write an inventory of hosts that all lead to one cluster and its tenants, and return its path."""
     hosts = {}
     for number in range(clusters):
-        name = f"lab{number}"
+        name = host(number)
         (folder / name).mkdir(exist_ok=True)
         # Runs on one kubeconfig wait for each other.
         path = Path(shutil.copy(cluster.kubeconfig, folder / name / "cluster.yml"))
@@ -105,10 +110,17 @@ def of_lab(lab: Lab) -> dict[tuple[str, int], Cost]:
         inventories = {number: with_tenants(Path(folder), cluster, number) for number in (1, WITH_TENANTS)}
         # Another way to the cluster is another kubeconfig, for each tenant. One after the other: they are verified in the same namespaces.
         command = ["ansible-playbook", str(ROOT / "playbooks/site.yml"), f"--inventory={inventories[WITH_TENANTS]}", "--forks=1"]
-        subprocess.run(command, env=environment, cwd=ROOT, check=True)
-        return {
-            (book, number): cost(book, path, environment) for number, path in inventories.items() for book in ("site", "drift")
-        }
+        try:
+            subprocess.run(command, env=environment, cwd=ROOT, check=True)
+            return {
+                (book, number): cost(book, path, environment)
+                for number, path in inventories.items()
+                for book in ("site", "drift")
+            }
+        finally:
+            # Their tenants' kubeconfigs. The tenants themselves go with the lab.
+            for number in range(WITH_TENANTS):
+                shutil.rmtree(Path(CONTROLLER_FOLDER, host(number)).expanduser(), ignore_errors=True)
 
 
 def rows(empty: dict[str, Cost], many: Cost, full: dict[tuple[str, int], Cost]) -> list[str]:
