@@ -106,16 +106,20 @@ class Lab:
         """Start a playbook and kill it without a warning, some seconds into a task.
 
         :arg alone: only ansible-playbook itself, as a person's kill -9 does; its workers go on for a while.
+        :raises AssertionError: where it never came to the task, or had ended by then.
         """
         said = ""
+        # Otherwise Ansible names a task only once it has a result, because it may turn out to be skipped.
+        environment = os.environ | {"ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true"}
         with subprocess.Popen(
-            self.command(book), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            self.command(book), cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             assert process.stdout
             for line in process.stdout:
                 said += line
                 if line.startswith("TASK [") and task in line:
                     time.sleep(seconds)
+                    assert process.poll() is None, f"{book}.yml had ended {seconds} s after the task {task} began"
                     if alone:
                         process.kill()
                     else:
