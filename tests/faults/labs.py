@@ -137,6 +137,7 @@ class Lab:
                     raise AssertionError(f"{book}.yml ended before: {said.read()[-6000:]}")
                 time.sleep(0.5)
             time.sleep(seconds)
+            assert process.poll() is None, f"{book}.yml had ended {seconds} s after that"
             kill_tree(process.pid)
             process.wait()
 

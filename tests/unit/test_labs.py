@@ -38,5 +38,7 @@ def test_a_run_is_killed_in_the_middle_of_a_task(tmp_path: Path) -> None:
 def test_a_run_that_has_ended_is_not_killed(tmp_path: Path) -> None:
     lab = Sleeping(tmp_path, 0)
     with pytest.raises(AssertionError, match="had ended"):
-        lab.kill_at("site", "Sleep", 15)
+        lab.kill_at("site", "Sleep", 10)
+    with pytest.raises(AssertionError, match="had ended"):
+        lab.kill_when("site", lambda: True, 10)
     assert lab.after.exists()
