@@ -35,6 +35,16 @@ def test_node_labels_and_kubeconfigs_stay_while_a_tenant_is_there(site: Site) ->
     assert (site.folder / "gpu1/here/cluster.yml").exists()
 
 
+def test_check_mode_removes_nothing_from_a_cluster_that_is_yet_to_be_made(site: Site) -> None:
+    with served(InMemoryApi([])) as server:
+        site.add("gpu1", server, kubegpu_cluster_provider="nvkind", nvkind_workers=[{"count": 4}], kubegpu_tenants=[ML])
+        del site.hosts["gpu1"]["kubegpu_kubeconfig"]
+        said = site.run("--check", "--extra-vars=kubegpu_only=ml", playbook="cleanup")
+    assert site.code == 0, said
+    assert "failed=0" in said
+    assert "rescued=0" in said
+
+
 @pytest.mark.parametrize("playbook", ["cleanup", "drift"])
 def test_a_limit_names_clusters_and_leaves_them_their_tenants(site: Site, playbook: str) -> None:
     with (
