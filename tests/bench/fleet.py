@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +33,11 @@ TENANTS = [
     tenant("v0.13.1", "team-research"),
     {"name": "web", "trust": "high", "vcluster": {"kubernetes_version": "v1.35.4"}},
 ]
+LAYOUT: dict[str, Any] = {
+    "lab_gpus": 8,
+    "nvkind_workers": [{"gpus": [0, 1, 2, 3]}, {"gpus": [4, 5, 6, 7]}],
+    "kubegpu_tenants": TENANTS,
+}
 # A program of its own for each playbook, so that what it reports is of that playbook's processes alone.
 MEASURED = """
 import json, resource, subprocess, sys
@@ -142,9 +146,7 @@ def rows(empty: dict[str, Cost], many: Cost, full: dict[tuple[str, int], Cost]) 
 def main() -> None:
     empty = {book: without_tenants(book, EMPTY) for book in ("site", "drift")}
     many = without_tenants("site", MANY)
-    workers: Sequence[dict[str, Any]] = [{"gpus": [0, 1, 2, 3]}, {"gpus": [4, 5, 6, 7]}]
-    variables = {"lab_gpus": 8, "nvkind_workers": workers, "kubegpu_tenants": TENANTS}
-    with Lab("kubegpu-bench", f"--extra-vars={json.dumps(variables)}") as lab:
+    with Lab("kubegpu-bench", f"--extra-vars={json.dumps(LAYOUT)}") as lab:
         lab.site()
         full = of_lab(lab)
     lines = ["| all is as wanted | CPU seconds |", "| --- | --- |", *rows(empty, many, full)]

@@ -27,8 +27,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validatio
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
+from fleet import LAYOUT, TENANTS
 from report import now, today, write_section
-from switch import OLD, tenant
 
 MORE = 50
 ROUNDS = 3
@@ -154,14 +154,7 @@ def add_idle_tenants(lab: Lab, cluster: Cluster) -> None:
 
 
 def main() -> None:
-    workers = [{"gpus": [0, 1, 2, 3]}, {"gpus": [4, 5, 6, 7]}]
-    mine = [
-        tenant(OLD),
-        tenant("v0.13.1", "team-research"),
-        {"name": "web", "trust": "high", "vcluster": {"kubernetes_version": "v1.35.4"}},
-    ]
-    variables: dict[str, Any] = {"lab_gpus": 8, "nvkind_workers": workers, "kubegpu_tenants": mine}
-    with Lab("kubegpu-bench", f"--extra-vars={json.dumps(variables)}") as lab:
+    with Lab("kubegpu-bench", f"--extra-vars={json.dumps(LAYOUT)}") as lab:
         lab.site()
         seconds(lab, "site")
         nothing = min(start_of_ansible() for _round in range(ROUNDS))
@@ -171,7 +164,7 @@ def main() -> None:
         cluster = Cluster(lab, Path(os.environ["KUBEGPU_CACHE"]))
         own = starts(cluster)
         add_idle_tenants(lab, cluster)
-        all_of_them = f"--extra-vars={json.dumps({'kubegpu_tenants': mine + [entry(number) for number in range(MORE)]})}"
+        all_of_them = f"--extra-vars={json.dumps({'kubegpu_tenants': TENANTS + [entry(number) for number in range(MORE)]})}"
         # It hands the new ones' kubeconfigs over.
         seconds(lab, SITE, all_of_them, changes=True)
         many = min(seconds(lab, SITE, all_of_them) for _round in range(ROUNDS)) - nothing

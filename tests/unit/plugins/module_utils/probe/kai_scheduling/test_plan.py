@@ -15,20 +15,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_schedul
     gpu_memory,
     plan,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.plan import Settings
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
+from ansible_collections.kubegpu.tenancy.tests.unit.probes import QUEUES, SETTINGS
 
-SETTINGS = Settings("kai-probe", scheduler_name="kai-scheduler", runtime_class="nvidia")
-QUEUES = parse(
-    [
-        {
-            "name": "ml",
-            "gpu": {"limit": 4},
-            "children": [{"name": "training", "gpu": {"limit": 4}}, {"name": "notebooks", "gpu": {"limit": 2}}],
-        },
-        {"name": "open"},
-    ]
-)
 LEAVES = ["training", "notebooks"]
 
 
