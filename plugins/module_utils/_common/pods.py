@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Judge pods of any workload: whether they are ready or have ended, what they hold, and why they do not run. Make those that run anywhere."""
+"""Judge pods of any workload: whether they are ready or have ended, what they hold, and why they do not run. Make pods that run anywhere."""
 
 from __future__ import annotations
 

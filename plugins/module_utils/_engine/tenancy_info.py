@@ -112,7 +112,7 @@ def read(run: Run) -> Result:
 def not_read(tenant: Tenant, digest: str, why: str) -> Result:
     """Return the record of a tenant that could not be compared: it is worked on, and what is wrong is then its own failure.
 
-    :arg digest: of everything that is wanted of it.
+    :arg digest: of the tenant's desired state.
     """
     work = [CHANGE] if tenant.state != "present" else [CHANGE, VERIFY]
     nothing = dict.fromkeys(("vcluster_version", "scheduler_version", "network_policies", "created", "queues", "verified_at"))
@@ -127,7 +127,7 @@ def _ask(config: Result, path: str) -> list[Result]:
 def compare(
     params: t.Mapping[str, t.Any], tenant: Tenant, live: Live, now: datetime.datetime, shared_queues: list[Result], host: str
 ) -> Result:
-    """Compare one tenant with what is wanted of it.
+    """Compare one tenant with the desired state.
 
     :arg shared_queues: those of the host cluster's KAI Scheduler, with what uses them.
     :arg host: minor version of its Kubernetes; empty where it is not known.

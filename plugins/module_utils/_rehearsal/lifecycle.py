@@ -155,7 +155,7 @@ def ensure_cluster(run: Run, trace: Trace, image: str, claim: Claim) -> None:
     """Have KWOK and the nodes of a trace, and no other simulated nodes.
 
     :arg claim: is taken as soon as the namespace is there.
-    :raises TenancyError: where the namespace is somebody else's, or the queues are; or KWOK does not start in time.
+    :raises TenancyError: where the namespace or the queues were made by others; or KWOK does not start in time.
     """
     _check_namespaces(run)
     _check_queues(run)
@@ -182,7 +182,7 @@ def ensure_cluster(run: Run, trace: Trace, image: str, claim: Claim) -> None:
 def was_here(run: Run) -> bool:
     """Tell whether a rehearsal was here, by the namespace, which goes last. Where it is not, a KAI Scheduler is somebody's own.
 
-    :raises TenancyError: where the namespace is somebody else's.
+    :raises TenancyError: where the namespace was made by others.
     """
     _check_namespaces(run)
     return run.kube.get("v1", "Namespace", NAMESPACE) is not None
@@ -235,7 +235,7 @@ def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float, clai
 def _ensure_shared_objects(run: Run, trace: Trace) -> None:
     """Have what the trace's workloads refer to, and nothing of that kind from another trace.
 
-    :raises TenancyError: where the release of KAI Scheduler has no Topologies, or somebody else's object is in the way.
+    :raises TenancyError: where the release of KAI Scheduler has no Topologies, or an object of others is in the way.
     """
     wanted = {(item["kind"], item["metadata"]["name"]): item for item in plan.shared_objects(trace)}
     if trace.topologies and not run.kube.served(*TOPOLOGY):
