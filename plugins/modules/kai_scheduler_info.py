@@ -143,7 +143,9 @@ kubernetes_tested:
   returned: when installed
   type: bool
 last_probe:
-  description: What M(kubegpu.tenancy.probe) returned last, of the kind V(kai_scheduling). Null where it was never run, or its record cannot be read.
+  description:
+    - What M(kubegpu.tenancy.probe) recorded last, of the kind V(kai_scheduling). Null where it recorded nothing, or its record cannot be read.
+    - Of a tenant's own KAI Scheduler, M(kubegpu.tenancy.tenancy_info) returns what was verified.
   returned: when installed
   type: dict
 """

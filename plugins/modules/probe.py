@@ -40,8 +40,7 @@ options:
         sends it requests, because it is owned by its namespace and never ready. That nothing else gets through is the network policies' part.
       - V(kai_scheduling) runs small pods in the queues of KAI Scheduler and checks where they are placed and what they see, because an available
         scheduler is not yet one that schedules. Pods start only where GPUs are free and queues are below their limits, with the lowest priority,
-        so that no one is evicted for them. A check that lacks free capacity is reported as not tried, never as passed. A record of the results
-        stays, in the ConfigMap C(kubegpu-probe) beside KAI Scheduler.
+        so that no one is evicted for them. A check that lacks free capacity is reported as not tried, never as passed.
       - V(kai_policies) runs pods in queues of its own and checks that KAI Scheduler divides GPUs as its policies say. Its pods are evicted on
         purpose. Nobody else's may be, so a check is tried only while no other pod holds or waits for a GPU of this scheduler on these nodes, and
         its queues are limited to GPUs that are free.
@@ -188,9 +187,11 @@ options:
     type: int
   max_age:
     description:
-      - For the kind V(kai_scheduling), seconds. When the last probe is no older, all of it passed or was accepted, it had the same options, and
-        queues, nodes and KAI Scheduler's own pods are as they were then, its results are returned and nothing is run.
-      - With V(0), the default, the checks are always run.
+      - For the kind V(kai_scheduling), seconds. The results are recorded in the ConfigMap C(kubegpu-probe) beside KAI Scheduler. When the last
+        record is no older, all of it passed or was accepted, it had the same options, and queues, nodes and KAI Scheduler's own pods are as they
+        were then, its results are returned and nothing is run. With V(0), the checks are always run.
+      - Without it, the checks are always run, and nothing is recorded. What is recorded in a virtual cluster can be changed by its administrator,
+        so M(kubegpu.tenancy.tenants) records what it verified on the host cluster.
     type: int
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options

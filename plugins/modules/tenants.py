@@ -120,11 +120,6 @@ options:
       - Seconds for the probe of a tenant's own KAI Scheduler, waits included.
     type: int
     default: 240
-  probe_max_age:
-    description:
-      - Seconds for which the results of such a probe that passed are used again while nothing they rest on has changed.
-    type: int
-    default: 3600
   chart_source:
     description:
       - Where the charts of vCluster and KAI Scheduler come from. When empty, upstream's location.
@@ -252,9 +247,8 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "timeout": {"type": "int", "default": 300},
     "scheduler_timeout": {"type": "int", "default": 300},
     "probe_timeout": {"type": "int", "default": 240},
-    "probe_max_age": {"type": "int", "default": 3600},
 }
-LEAST = {"scheduler_timeout": 1, "probe_timeout": 1, "probe_max_age": 0}
+LEAST = {"scheduler_timeout": 1, "probe_timeout": 1}
 
 
 def reconcile(run: ClusterRun) -> Result:

@@ -46,8 +46,10 @@ _KAI: Params = {
     "runtime_class": RUNTIME_CLASS,
     "scheduler_name": KAI_SCHEDULER_NAME,
 }
-_TENANT: Params = {"tenant": None, "tenant_kubeconfig": None}
-# Options of each kind, with their defaults; None where it has to be given.
+# In place of a default, of an option that has to be given.
+_REQUIRED = object()
+_TENANT: Params = {"tenant": _REQUIRED, "tenant_kubeconfig": _REQUIRED}
+# Options of each kind, with their defaults.
 OPTIONS: dict[str, Params] = {
     "web": {
         **_PODS,
@@ -68,7 +70,7 @@ OPTIONS: dict[str, Params] = {
         "namespace": image_pull.NAME,
         "timeout": 300,
         "tolerations": [],
-        "images": None,
+        "images": _REQUIRED,
     },
     "network_policy": {
         **_PODS,
@@ -81,7 +83,7 @@ OPTIONS: dict[str, Params] = {
         **_TENANT,
         "namespace": connectivity.NAME,
         "timeout": 120,
-        "network": None,
+        "network": _REQUIRED,
     },
     "kai_scheduling": {
         **_KAI,
@@ -92,7 +94,7 @@ OPTIONS: dict[str, Params] = {
         "accept_hazards": [],
         "node_selector": {},
         "namespace_labels": {},
-        "max_age": 0,
+        "max_age": None,
     },
     "kai_policies": {
         **_KAI,
@@ -161,7 +163,7 @@ def _problems(kind: str, params: Params) -> t.Iterator[str]:
         if given and not taken:
             others = ", ".join(other for other, options in OPTIONS.items() if option in options)
             yield f"{option}: a probe of kind {kind} does not take it. Kinds that do: {others}."
-        elif taken and not given and OPTIONS[kind][option] is None:
+        elif taken and not given and OPTIONS[kind][option] is _REQUIRED:
             yield f"{option}: a probe of kind {kind} needs it."
     known = OPTIONS[kind].get("checks", ())
     if unknown := [check for check in params.get("checks") or () if known and check not in known]:

@@ -53,7 +53,6 @@ def _checks(work: Work) -> None:
         image=image,
         runtime_class=params["runtime_class"],
         timeout=params["probe_timeout"],
-        max_age=params["probe_max_age"],
     )
 
 

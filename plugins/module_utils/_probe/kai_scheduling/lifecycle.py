@@ -68,9 +68,9 @@ def probe(run: Run) -> Result:
 
     :raises TenancyError: when a check failed, with all results.
     """
-    attempt = Probe(run)
-    record = run.kube.get("v1", "ConfigMap", RECORD, KAI_NAMESPACE)
-    if last := status.still_valid(record, attempt.fingerprint, run.params["max_age"], utc_now()):
+    attempt, max_age = Probe(run), run.params["max_age"]
+    record = run.kube.get("v1", "ConfigMap", RECORD, KAI_NAMESPACE) if max_age else None
+    if last := status.still_valid(record, attempt.fingerprint, max_age, utc_now()):
         return {"changed": False, "recorded": True} | last
     if run.check_mode:
         untried = [result(check.name, check.queue, NOT_TRIED, "check mode") for check in attempt.waiting]
@@ -78,9 +78,10 @@ def probe(run: Run) -> Result:
     if attempt.waiting:
         attempt.run_checks()
     report: JsonObject = {"at": stamp(utc_now()), "results": attempt.results, "seconds": run.deadline.elapsed()}
-    metadata = {"name": RECORD, "namespace": KAI_NAMESPACE, "labels": OWNED_LABELS}
-    data = {FINGERPRINT_KEY: attempt.fingerprint, REPORT_KEY: json.dumps(report)}
-    run.kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    if max_age is not None:
+        metadata = {"name": RECORD, "namespace": KAI_NAMESPACE, "labels": OWNED_LABELS}
+        data = {FINGERPRINT_KEY: attempt.fingerprint, REPORT_KEY: json.dumps(report)}
+        run.kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     return concluded(**report, named_by=("name", "queue")) | {"recorded": False}
 
 

@@ -459,14 +459,14 @@ def _restarts(pod: JsonObject) -> int:
     return sum(status.get("restartCount", 0) for status in pod.get("status", {}).get("containerStatuses") or [])
 
 
-def still_valid(record: JsonObject | None, digest: str, max_age: int, now: datetime.datetime) -> JsonObject | None:
+def still_valid(record: JsonObject | None, digest: str, max_age: int | None, now: datetime.datetime) -> JsonObject | None:
     """Return the report of an earlier probe, where all of it passed or was accepted, and still holds.
 
     :arg record: the ConfigMap that keeps it.
-    :arg max_age: seconds.
+    :arg max_age: seconds; 0 or None where no report stands in for a probe.
     """
     data = (record or {}).get("data") or {}
-    if max_age <= 0 or data.get(FINGERPRINT_KEY) != digest:
+    if not max_age or data.get(FINGERPRINT_KEY) != digest:
         return None
     try:
         report: JsonObject = parse_json(data[REPORT_KEY])

@@ -429,6 +429,15 @@ def test_a_record_stands_in_while_all_is_as_it_was():
     assert run(asked, kube, False)["recorded"] is False
 
 
+def test_nothing_is_recorded_unless_an_age_is_given():
+    kube = Cluster()
+    for _time in range(2):
+        assert run(params(checks=["cpu"]), kube, False)["recorded"] is False
+    assert kube.record is None
+    assert run(params(checks=["cpu"], max_age=0), kube, False)["recorded"] is False
+    assert kube.record is not None
+
+
 def test_a_record_of_a_failure_does_not():
     kube = Cluster(log="Unauthorized")
     asked = params(checks=["cpu"], max_age=60)
