@@ -61,7 +61,7 @@ def lab_options(gpus: int, tenants: list[Object]) -> str:
 
 def passed(said: str) -> bool:
     """Whether a tenant's checks all passed, or were not tried for want of GPUs, or failed by a hazard that was accepted."""
-    (row,) = [line for line in said.rpartition("TASK [Show the summary]")[2].splitlines() if line.split()[:1] == ["team-ml"]]
+    (row,) = [line for line in said.rpartition("TASK [Print the summary]")[2].splitlines() if line.split()[:1] == ["team-ml"]]
     return bool(re.search(r" running .* \d+ of \d+", row)) and "failed" not in row
 
 

@@ -9,6 +9,8 @@ import re
 import subprocess
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.synced import SYNCED_FROM_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CONTROL_PLANE
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, changed
 
 KILLED_AT = [
@@ -17,8 +19,20 @@ KILLED_AT = [
     ("nvkind : Make the cluster", 8),
     ("nvkind : Make the cluster", 25),
     ("Make the nodes offer their GPUs", 4),
-    # From the virtual clusters over KAI Scheduler to its checks.
-    *(("Work on tenants", seconds) for seconds in (6, 20, 35, 50, 65, 80)),
+]
+KUBECTL = ("kubectl", "--kubeconfig=/etc/kubegpu/kubegpu/cluster.yml")
+# What the first tenants have on the host cluster, in the order in which it comes: arguments of kubectl get.
+STAGES = {
+    "virtual clusters": ("statefulsets", f"--selector={CONTROL_PLANE}"),
+    "KAI Scheduler's operator": ("pods", f"--selector={SYNCED_FROM_LABEL}=kai-scheduler"),
+    "the checks' pods": ("pods", f"--selector={SYNCED_FROM_LABEL}=kai-probe"),
+}
+KILLED_WHEN = [
+    ("virtual clusters", 0),
+    ("virtual clusters", 25),
+    ("KAI Scheduler's operator", 0),
+    ("KAI Scheduler's operator", 25),
+    ("the checks' pods", 0),
 ]
 
 
@@ -30,6 +44,13 @@ def verified(said: str) -> int:
 @pytest.mark.parametrize(("task", "seconds"), KILLED_AT)
 def test_site_is_killed(lab: Lab, task: str, seconds: float) -> None:
     lab.kill_site_at(task, seconds)
+
+
+@pytest.mark.parametrize(("stage", "seconds"), KILLED_WHEN)
+def test_site_is_killed_while_it_works_on_tenants(lab: Lab, stage: str, seconds: float) -> None:
+    """Where a stage was reached by the run before, the seconds count from the beginning of this one."""
+    get = (*KUBECTL, "get", *STAGES[stage], "--all-namespaces", "--output=name")
+    lab.kill_when("site", lambda: bool(lab.run(*get)), seconds)
 
 
 def test_site_is_killed_and_its_workers_go_on(lab: Lab) -> None:

@@ -84,7 +84,7 @@ def test_a_tenant_without_room_is_refused_at_once_with_the_way_out(life: Lab) ->
     assert "Nodes are held by team-ml" in said
     assert "kubegpu.tenancy.cleanup -e kubegpu_only=team-ml" in said
     assert "Give Docker NVIDIA's runtime" not in said, "it was refused only after work on the host"
-    summary = said.rpartition("TASK [Show the summary]")[2].partition("PLAY [")[0]
+    summary = said.rpartition("TASK [Print the summary]")[2].partition("PLAY [")[0]
     assert summary.count("FAILED lab") == 1, summary
 
 
@@ -131,7 +131,7 @@ def test_a_reset_makes_a_tenant_anew(life: Lab) -> None:
     assert life.code == 0, said[-4000:]
     row = next(line for line in said.splitlines() if line.strip().startswith("team-ml ") and "2 of 2" in line)
     assert " running " in row
-    assert "web " not in said.rpartition("TASK [Show the summary]")[2].partition("PLAY RECAP")[0]
+    assert "web " not in said.rpartition("TASK [Print the summary]")[2].partition("PLAY RECAP")[0]
 
 
 def test_a_state_that_is_not_written_back_is_told_from_both_sides(life: Lab) -> None:
@@ -175,7 +175,7 @@ def test_a_temporary_tenant_comes_stays_and_expires(life: Lab) -> None:
         return f"--extra-vars={json.dumps({'kubegpu_temporary_tenant': tenant})}"
 
     said = life.site(variables(ML), job("1h"))
-    summary = said.rpartition("TASK [Show the summary]")[2].partition("PLAY [")[0]
+    summary = said.rpartition("TASK [Print the summary]")[2].partition("PLAY [")[0]
     assert "2 of 2" in next(line for line in summary.splitlines() if line.strip().startswith("ci-1234 ")), summary
     assert "ci-1234: temporary, expires at " in summary
     assert "team-ml " not in summary
@@ -238,7 +238,7 @@ def test_one_broken_cluster_does_not_stop_the_other(life: Lab, tmp_path: Path) -
     said = done.stdout + done.stderr
     assert done.returncode != 0
     assert other.everything() == []
-    summary = said.rpartition("TASK [Show the summary]")[2].partition("PLAY [")[0]
+    summary = said.rpartition("TASK [Print the summary]")[2].partition("PLAY [")[0]
     rows = {line.split()[0]: line for line in summary.splitlines() if line.split()[1:2] == ["team-ml"]}
     assert rows.keys() == {"lab", "broken", "nowhere"}, said[-8000:]
     assert "2 of 2" in rows["lab"], summary

@@ -64,6 +64,13 @@ FURTHER_FILES = {
 DOCUMENTS = {"ARGUMENT_SPEC", "DOCUMENTATION", "EXAMPLES", "RETURN"}
 
 
+FOLDERS_OF_TASKS = ("playbooks", "roles/*/tasks", "lab/playbooks", "lab/roles/*/tasks")
+# Verbs that hide what a task does, and pronouns, of which nobody knows in a log what they stand for.
+VAGUE = re.compile(
+    r"^(Ask|Compare (it|them|what)|Do|Get|Have|Judge|Let|Look|Note|Say|See|Show|Take)\b|\b(it|them|they|these|those|what is wanted)\b"
+)
+
+
 def lines(node: ast.AST) -> int:
     """Count a node's source lines without the docstrings in it."""
     decorators = getattr(node, "decorator_list", [])
@@ -147,6 +154,17 @@ def test_no_file_of_tasks_is_called_as_a_playbook():
     """Ansible looks for what an included file includes beside the playbook first, and would take that for it."""
     books = ROOT / "playbooks"
     assert not {path.name for path in books.glob("*.yml")} & {path.name for path in books.glob("*/*.yml")}
+
+
+def test_names_of_plays_and_tasks_say_what_happens_to_whom():
+    files = [*ROOT.glob("*.yml"), *(file for folder in FOLDERS_OF_TASKS for file in ROOT.glob(f"{folder}/**/*.yml"))]
+    found = {
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in files
+        for name in re.findall(r"^ *- name: (.+)$", file.read_text(), re.MULTILINE)
+        if VAGUE.search(name)
+    }
+    assert not found, found
 
 
 def test_functions_are_short():
