@@ -3,7 +3,7 @@
 # make test     tries all of that on labs, and the code; make check is the quick part of it
 # make faults   proves that it goes on after kills, stops and what else goes wrong; takes more than three hours
 # make fuzz     tries generated inputs on everything that reads what tenants, people and programs write; takes ten minutes, KUBEGPU_FUZZ_FACTOR times
-# make docs     writes the generated part of docs/inventory.md
+# make docs     writes the generated parts of the manual
 # make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, re-runs, rehearsals, and large clusters of
 #               simulated nodes; takes more than an hour
 # make matrix   installs, upgrades, takes back and removes releases of KAI Scheduler, and writes docs/kai_matrix.md; --releases and a
@@ -75,6 +75,7 @@ sanity:
 docs:
 	. tools/activate
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tools/inventory_page.py
+	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tools/tested_page.py
 
 build:
 	. tools/activate

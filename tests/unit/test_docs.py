@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "examples/ops-repo/README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "roles").glob("*/README.md")),
     *sorted((ROOT / "lab").rglob("README.md")),
 ]
