@@ -246,7 +246,7 @@ def charts_of(item: plan.Installation) -> tuple[Chart, Chart]:
 def main() -> None:
     def listed(run: ModuleRun) -> Result:
         cluster = {"kubeconfig": None, "context": None}
-        return reconcile(run, Helm.connect(run.module.run_command, dict(run.params) | cluster))
+        return reconcile(run, Helm.connect(run.run_program, dict(run.params) | cluster))
 
     run_host_module(listed, ARGUMENT_SPEC)
 

@@ -179,7 +179,7 @@ ARGUMENT_SPEC = {
 
 
 def reconcile(run: ModuleRun) -> Result:
-    runtime = Runtime(run, Journal(), Engine(run.module.run_command))
+    runtime = Runtime(run, Journal(), Engine(run.run_program))
     return runtime.present() if run.params["state"] == "present" else runtime.absent()
 
 

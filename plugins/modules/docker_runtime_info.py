@@ -111,7 +111,7 @@ VOLUME_MOUNTS = "accept-nvidia-visible-devices-as-volume-mounts=true"
 
 
 def reconcile(run: ModuleRun) -> Result:
-    host = Host(run.module.run_command, run.find_program)
+    host = Host(run.run_program, run.find_program)
     toolkit, config = _program(host, "nvidia-ctk", "--version"), None
     if toolkit["rc"] == 0:
         code, config = host.output(

@@ -273,7 +273,7 @@ ARGUMENT_SPEC = {
 
 
 def reconcile(run: ModuleRun) -> Result:
-    programs = (run.module.run_command, run.find_program)
+    programs = (run.run_program, run.find_program)
     cluster = Cluster(run, Docker(*programs), Host(*programs), Files())
     with contextlib.nullcontext() if run.check_mode else lock(run.params["name"], run.deadline):
         return cluster.present() if run.params["state"] == "present" else cluster.absent()

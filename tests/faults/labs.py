@@ -94,7 +94,7 @@ class Lab:
 
     def restore(self) -> str:
         """Run the collection's cleanup on the simulated host as on any other, which is not removed but given back."""
-        said = self.play("playbooks/cleanup")
+        said = self.play("playbooks/cleanup", "--extra-vars=kubegpu_confirm=lab")
         assert self.code == 0, said[-6000:]
         return said
 

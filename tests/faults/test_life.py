@@ -276,8 +276,8 @@ def test_a_tenant_on_an_existing_cluster_by_its_kubeconfig_and_proxy(life: Lab, 
     helm = next(cache.glob("programs/helm-v3.*/helm")).parent
     environment = os.environ | {"PATH": f"{helm}:{os.environ['PATH']}"}
 
-    def play(book: str) -> str:
-        command = ["ansible-playbook", f"playbooks/{book}.yml", f"--inventory={inventory}"]
+    def play(book: str, *args: str) -> str:
+        command = ["ansible-playbook", f"playbooks/{book}.yml", f"--inventory={inventory}", *args]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
         assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
         return done.stdout
@@ -290,7 +290,7 @@ def test_a_tenant_on_an_existing_cluster_by_its_kubeconfig_and_proxy(life: Lab, 
     made = FOLDER / "dc1" / "tenants" / "guest.yml"
     assert "proxy-url" in yaml.safe_load(made.read_text())["clusters"][0]["cluster"]
     assert made.stat().st_mode & 0o777 == 0o600
-    play("cleanup")
+    play("cleanup", "--extra-vars=kubegpu_confirm=dc1")
     assert not (FOLDER / "dc1").exists()
     assert sorted((path.name, path.stat().st_mode) for path in [folder, *folder.iterdir()]) == before
     assert changed(life.site(variables(ML))) == 0

@@ -36,3 +36,18 @@ def test_a_release_without_support_that_does_not_run_is_refused_once(tmp_path: P
     assert said.count("kubegpu_tenants[0] (a).scheduler.version: ") == 1, said
     assert "1 problem in the desired state: see above." in said
     assert (site.code != 0, server.changed) == (True, [])
+
+
+def test_a_cluster_that_is_half_made_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    """Docker answers nothing here, as where nodes are not ready yet: what the cluster lacks is found out when its turn comes."""
+    site = Site(tmp_path)
+    for name, body in (("helm", "echo v3.19.5"), ("docker", "exit 1"), ("nvidia-smi", "exit 1")):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    made = {"kubegpu_cluster_provider": "nvkind", "nvkind_workers": [{"count": 1}]}
+    node = NODE | {"status": {"capacity": {}, "allocatable": {}}}
+    with served(InMemoryApi([node, RUNTIME_CLASS, STORAGE])) as server:
+        site.add("gpu1", server, **made, kubegpu_tenants=[{"name": "a", "trust": "high", "gpu_nodes": {"count": 1}}])
+        said = site.run("--check", playbook="site")
+    (failure,) = [line for line in said.splitlines() if line.strip().startswith("FAILED gpu1")]
+    assert failure.strip().startswith("FAILED gpu1: Refuse what is known not to work: nvidia-smi does not run"), said

@@ -28,11 +28,45 @@ def _site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 def test_node_labels_and_kubeconfigs_stay_while_a_tenant_is_there(site: Site) -> None:
     with served(InMemoryApi([NODE, RUNTIME_CLASS, *on_host("ml")])) as server:
         site.add("gpu1", server, kubegpu_tenants=[ML])
-        said = site.run("--skip-tags=tenants", playbook="cleanup")
+        said = site.run("--skip-tags=tenants", "--extra-vars=kubegpu_confirm=gpu1", playbook="cleanup")
     assert site.code != 0
     assert "ml: still there, so that node labels, taints and the shared scheduler stay." in said
     assert server.changed == []
     assert (site.folder / "gpu1/here/cluster.yml").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ([], "gpu1: this removes the tenants ml with all data. To confirm, run it again with -e kubegpu_confirm=gpu1. To remove"),
+        (["--extra-vars=kubegpu_confirm=gpu"], "gpu1: this removes the tenants ml with all data."),
+        (["--extra-vars=kubegpu_confirm=gpu2,gpu1"], ""),
+        (["--check"], ""),
+        (["--extra-vars=kubegpu_only=ml"], ""),
+    ],
+)
+def test_the_removal_of_all_tenants_is_confirmed_by_the_name_of_the_cluster(site: Site, given: list[str], problem: str) -> None:
+    with served(InMemoryApi([NODE, RUNTIME_CLASS, *on_host("ml"), *on_host("left")])) as server:
+        site.add("gpu1", server, kubegpu_tenants=[ML])
+        said = site.run(*given, playbook="cleanup")
+    assert problem in " ".join(said.split())
+    assert ("this removes" in said) is bool(problem)
+    # What is removed cannot be here, where an API server refuses to be written to.
+    assert (worked_on(said) == set()) is bool(problem)
+    assert not problem or server.changed == []
+
+
+def test_tenants_that_cannot_be_read_are_confirmed_too_and_what_is_not_there_is_not(site: Site) -> None:
+    made = {"kubegpu_cluster_provider": "nvkind", "nvkind_workers": [{"count": 4}]}
+    with served(InMemoryApi([])) as server:
+        site.add("gpu1", server, **made, kubegpu_tenants=[ML])
+        kubeconfig = Path(site.hosts["gpu1"]["kubegpu_kubeconfig"])
+        kubeconfig.write_text(kubeconfig.read_text().replace("127.0.0.1", "127.0.0.2"))
+        said = " ".join(site.run("--tags=summary", playbook="cleanup").split())
+        assert "gpu1: this removes all tenants of a cluster that cannot be read (" in said
+        kubeconfig.unlink()
+        said = site.run("--tags=summary", playbook="cleanup")
+    assert "this removes" not in said
 
 
 def test_check_mode_removes_nothing_from_a_cluster_that_is_yet_to_be_made(site: Site) -> None:

@@ -228,6 +228,12 @@ CLUSTER: Fields = {
         fields=READER,
     ),
     "kubegpu_only": Field(list, "Names of the tenants to act on; all where it is not given. A string with commas will do.", []),
+    "kubegpu_confirm": Field(
+        str,
+        "Inventory hosts, separated by commas, whose tenants the playbook cleanup may remove all at once, with their data. "
+        "It belongs on the command line.",
+        "",
+    ),
     "kubegpu_unlisted": Field(
         str,
         "What happens to tenants and shared schedulers that this collection made and the inventory does not list any more: keep "

@@ -42,10 +42,6 @@ class ClusterRun(ModuleRun):
             self._helm = Helm.connect(self.run_program, self.params, self.deadline)
         return self._helm
 
-    def run_program(self, *args: t.Any, **kwargs: t.Any) -> tuple[int, str, str]:
-        """Run a program as ``AnsibleModule.run_command`` does; one that cannot be started is an error that says why, and ends no module."""
-        return t.cast("tuple[int, str, str]", self.module.run_command(*args, handle_exceptions=False, **kwargs))
-
     def part(self, params: Params, kubeconfig: str | None = None) -> Run:
         """Return a run of a part of the work, with options, a deadline and results of its own.
 

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import host
@@ -35,7 +33,7 @@ def _look(monkeypatch):
             return (0, CONFIG, "") if args[1] == "config" else programs[args[0].rpartition("/")[2]]
 
         run = Run({"toolkit_config": "/etc/x.toml", "limits": dict(limits)})
-        run.module = SimpleNamespace(run_command=run_command)
+        run.run_program = run_command
         run.find_program = lambda name: f"/usr/bin/{name}" if name in programs else None
         return docker_runtime_info.reconcile(run)
 

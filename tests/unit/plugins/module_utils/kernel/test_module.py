@@ -325,6 +325,15 @@ def test_programs_are_found_on_the_host(outcome):
     assert found[1] is None
 
 
+@pytest.mark.parametrize("kernel", [run_module, run_host_module])
+def test_a_program_that_cannot_be_started_is_named_with_the_reason(outcome, tmp_path, kernel):
+    program = tmp_path / "helm"
+    program.write_bytes(b"\x00")
+    program.chmod(0o755)
+    code, result = outcome(lambda run: run.run_program([str(program)]), run_module=kernel)
+    assert (code, result["msg"]) == (1, f"{program} cannot be started: Exec format error.")
+
+
 # --- parts of the work -------------------------------------------------------------------------------------------
 
 
