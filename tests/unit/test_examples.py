@@ -24,7 +24,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "examples/ops-repo/README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "examples/ops-repo/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PLUGINS = sorted(
     path
     for folder in ("doc_fragments", "filter", "inventory", "modules")
@@ -121,10 +121,10 @@ def test_examples_are_found():
     }
     assert {name for name, versions in named.items() if versions} == {
         "README.md",
+        "docs/how-to/tenants.md",
         "docs/inventory.md",
         "docs/lab.md",
         "docs/roles.md",
-        "docs/tenants.md",
         "examples/ops-repo/inventories/lab/group_vars/kubegpu_labs/tenant_team_ml.yml",
         "examples/ops-repo/inventories/production/host_vars/gpu1.example/tenant_team_ml.yml",
         *(f"inventories/existing/{name}.yml" for name in ("aks", "eks", "gke", "k3s", "kubeadm", "openshift")),
