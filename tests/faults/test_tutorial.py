@@ -23,10 +23,10 @@ TUTORIAL = (ROOT / "docs/tutorial.md").read_text()
 # Of the tutorial, the steps before this heading leave the teams as they were.
 HEADING = "\n## Two releases, the same jobs\n"
 BEFORE = steps(TUTORIAL.partition(HEADING)[0])
-TEAM_LEAD = steps((ROOT / "docs/team_lead.md").read_text())
+TEAM_LEAD = steps((ROOT / "docs/how-to/team-lead.md").read_text())
 STEPS = {
     **{f"tutorial.md, line {step.line}": step for step in BEFORE},
-    **{f"team_lead.md, line {step.line}": step for step in TEAM_LEAD},
+    **{f"team-lead.md, line {step.line}": step for step in TEAM_LEAD},
     **{f"tutorial.md, line {step.line}": step for step in steps(TUTORIAL)[len(BEFORE) :]},
 }
 # Seconds for a block: the first run on a machine builds all images.

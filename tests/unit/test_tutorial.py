@@ -50,7 +50,7 @@ def test_bash_can_read_the_commands(step):
 
 def test_the_page_for_team_leads_is_typed_in_before_the_releases_are_compared():
     assert PAGE.count("\n## Two releases, the same jobs\n") == 1
-    assert len(steps((ROOT / "docs/team_lead.md").read_text())) == 5
+    assert len(steps((ROOT / "docs/how-to/team-lead.md").read_text())) == 5
 
 
 # As kubectl prints them, with v0.12.0 and v0.13.1 alike; the reservation pods of KAI Scheduler have no queue.
@@ -65,7 +65,7 @@ training    <none>   <none>   <none>   8000
 
 
 def test_a_team_lead_counts_what_the_pods_of_a_queue_hold(tmp_path):
-    (step,) = [step for step in steps((ROOT / "docs/team_lead.md").read_text()) if "awk" in step.commands]
+    (step,) = [step for step in steps((ROOT / "docs/how-to/team-lead.md").read_text()) if "awk" in step.commands]
     (tmp_path / "pods").write_text(PODS)
     script = f"kubectl() {{ cat {tmp_path}/pods; }}\n{step.commands}"
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, check=True, timeout=30)

@@ -124,7 +124,7 @@ def test_a_comment_explains_what_is_asked_of_kai_scheduler(example):
     comments = " ".join(re.findall(r"^ *# (.*)$", example.read_text(), re.MULTILINE))
     unexplained = [name for name in asked_of_kai(example) if not re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", comments)]
     assert unexplained == []
-    assert all(mark in comments for mark in ("1. ", "2. ", "3. ", "THE LINE TO CHANGE", "docs/team_lead.md"))
+    assert all(mark in comments for mark in ("1. ", "2. ", "3. ", "THE LINE TO CHANGE", "docs/how-to/team-lead.md"))
 
 
 @in_every_example
@@ -167,5 +167,10 @@ def test_the_lab_runs_every_example():
 
 
 def test_the_page_for_team_leads_shows_every_example():
-    shown = re.findall(r"`examples/workloads/([\w-]+)\.yaml`", (ROOT / "docs/team_lead.md").read_text())
+    shown = re.findall(r"`examples/workloads/([\w-]+)\.yaml`", (ROOT / "docs/how-to/team-lead.md").read_text())
     assert {*shown} == {example.stem for example in EXAMPLES}
+
+
+def test_the_first_job_of_the_page_for_team_leads_is_the_example():
+    (job,) = re.findall(r"<<'EOF'\n(.*?)^EOF$", (ROOT / "docs/how-to/team-lead.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert [yaml.safe_load(job)] == objects(ROOT / "examples/workloads/gpu.yaml")
