@@ -37,7 +37,7 @@ def test_a_row_has_the_documented_keys_and_nothing_is_changed(check_mode):
 
 def test_every_reason_is_documented_and_no_other():
     returned = set(re.findall(r"V\((\w+)\)", " ".join(RETURNED["reason"]["description"]))) - {"pending", "past_kai"}
-    page = (ROOT / "docs/queues.md").read_text().partition("## Why a pod waits")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    page = (ROOT / "docs/how-to/my-pod-waits.md").read_text().partition("## Why a pod waits")[2].partition("\n## ")[0]
+    rows = [line.split("|")[2] for line in page.splitlines() if line.startswith("| ")]
     assert returned == REASONS
     assert set(re.findall(r"`(\w+)`", " ".join(rows))) == REASONS
