@@ -109,7 +109,7 @@ def test_inventories_that_are_shown_are_accepted(source):
 
 
 def test_the_tree_of_queues_that_is_shown_is_accepted():
-    (shown,) = yaml_blocks(ROOT / "docs/queues.md")
+    (shown,) = yaml_blocks(ROOT / "docs/explanation/gpu-sharing.md")
     assert list(parse_queues(yaml.safe_load(shown)["queues"])) == ["ml", "training", "notebooks"]
 
 
