@@ -6,7 +6,7 @@
 # make docs     writes the generated parts of the manual
 # make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, re-runs, rehearsals, and large clusters of
 #               simulated nodes; takes more than an hour
-# make matrix   installs, upgrades, takes back and removes releases of KAI Scheduler, and writes docs/kai_matrix.md; --releases and a
+# make matrix   installs, upgrades, takes back and removes releases of KAI Scheduler, and writes docs/contributing/kai-matrix.md; --releases and a
 #               cluster of yours in ARGS
 # make rehearse  on a lab of its own, what an upgrade of KAI Scheduler would do; ARGS='-e rehearsal_pattern=gangs' for other work, and
 #               make cleanup ARGS='-e lab_name=kubegpu-rehearsal' takes that lab away
@@ -75,6 +75,7 @@ sanity:
 docs:
 	. tools/activate
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tools/inventory_page.py
+	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tools/kai_page.py
 	PYTHONPATH=$$ANSIBLE_COLLECTIONS_PATH python tools/tested_page.py
 
 build:

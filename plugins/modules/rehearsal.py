@@ -12,7 +12,7 @@ short_description: Rehearse a change of KAI Scheduler on simulated nodes
 version_added: 0.1.0
 description:
   - Plays the same trace under KAI Scheduler as it is, O(baseline), and as it is to be, O(candidate), several rounds each, and returns a verdict.
-    A trace says what a cluster has to schedule over a span of time. C(docs/rehearsal.md) describes its format.
+    A trace says what a cluster has to schedule over a span of time. C(docs/reference/rehearsal.md) describes its format.
   - V(reject) where the candidate cannot be installed or played, or violates an invariant, also where the baseline violates it, too.
   - V(hold) where a measure is worse than O(thresholds) allow, in the median of the rounds, and worse in every round than in any of the
     baseline's.
@@ -108,7 +108,7 @@ options:
   thresholds:
     description:
       - By how much the candidate may be worse, by measure, each with C(ratio), a part of the baseline's median, and C(amount), in the measure's
-        own unit. Both add up. What is left out is as in C(docs/rehearsal.md).
+        own unit. Both add up. What is left out is as in C(docs/reference/rehearsal.md).
     type: dict
     default: {}
   chart_source:
@@ -295,7 +295,7 @@ rounds:
   description:
     - What came of each round, two lists by C(baseline) and C(candidate). The latter is empty where the candidate could not be played.
     - A round has C(violations), the invariants that did not hold, each with C(invariant), C(at) in seconds since the round began, and
-      C(message); C(measures) by name, as C(docs/rehearsal.md) lists them; C(samples) with GPUs by queue, pods C(bound) and C(waiting), at each
+      C(message); C(measures) by name, as C(docs/reference/rehearsal.md) lists them; C(samples) with GPUs by queue, pods C(bound) and C(waiting), at each
       observation; C(waits), the seconds that each pod waited for a node; and C(unbound), why each pod has no node at the end.
   returned: with O(state=present), not in check mode
   type: dict

@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", default=[], help="further upgrades, such as v0.7.11:v0.9.3:v0.12.0")
     parser.add_argument("--kubeconfig", default="", help="of a cluster that nobody uses, in place of a lab")
     parser.add_argument("--charts", default="", help="folder of .tgz files, or oci:// prefix")
-    parser.add_argument("--page", type=Path, default=DOCS / "kai_matrix.md", help="where the rows are written")
+    parser.add_argument("--page", type=Path, default=DOCS / "contributing/kai-matrix.md", help="where the rows are written")
     asked = parser.parse_args()
     with cluster(asked.kubeconfig) as lab:
         matrix = Matrix(lab, Path(os.environ["KUBEGPU_CACHE"]), asked.kubeconfig, asked.charts)

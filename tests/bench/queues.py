@@ -159,7 +159,7 @@ def report(found: Found, count: int, looped: int) -> None:
     axes.set_xlabel(f"seconds for {count} queues (logarithmic)")
     axes.legend()
     figure.tight_layout()
-    figure.savefig(DOCS / "benchmark.svg", metadata={"Date": None})
+    figure.savefig(DOCS / "contributing/benchmark.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/benchmark.md, each of whose sections is one benchmark's."""
+"""docs/contributing/benchmark.md, each of whose sections is one benchmark's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def today() -> str:
 
 def write_section(title: str, text: str) -> None:
     """Replace a section, or add it."""
-    path = DOCS / "benchmark.md"
+    path = DOCS / "contributing/benchmark.md"
     sections = path.read_text("utf-8").split("\n## ")[1:] if path.exists() else []
     sections = [section for section in sections if not section.startswith(f"{title}\n")]
     sections.append(f"{title}\n\n{text}")

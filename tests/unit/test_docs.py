@@ -19,7 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validat
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as vcluster
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import load
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
-from ansible_collections.kubegpu.tenancy.tools import inventory_page
+from ansible_collections.kubegpu.tenancy.tools import inventory_page, kai_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -84,6 +84,13 @@ def test_the_schema_of_the_inventory_is_current():
 def test_a_page_without_its_marks_is_refused():
     with pytest.raises(ValueError, match="are missing"):
         inventory_page.page("# The inventory\n")
+
+
+def test_the_page_of_releases_is_current():
+    text = kai_page.PAGE.read_text()
+    assert kai_page.page(text) == text, "make docs writes it"
+    with pytest.raises(ValueError, match="the lines around 'releases' are missing"):
+        kai_page.page("# KAI Scheduler\n")
 
 
 def test_the_rehearsals_page_shows_a_trace_and_names_all_that_is_judged():

@@ -118,7 +118,9 @@ RELEASE: Fields = {
     "name": Field(str, "kai, or the name of another scheduler, which its Helm release and namespace get.", required=True),
     "version": Field(str, "Version of the scheduler; of one that is not kai, version of its chart."),
     "gpu_sharing": Field(bool, "Whether pods may ask KAI Scheduler for fractions of a GPU.", False),
-    "accept_hazards": Field(list, "Names of hazards of KAI Scheduler's release that are accepted, see docs/kai.md.", []),
+    "accept_hazards": Field(
+        list, "Names of hazards of KAI Scheduler's release that are accepted, see docs/reference/kai-releases.md.", []
+    ),
     "values": Field(dict, "Values for the scheduler's chart, merged over those of this collection.", {}),
 }
 SCHEDULER: Fields = RELEASE | {
@@ -223,7 +225,7 @@ CLUSTER: Fields = {
     METRICS: Field(
         dict,
         "The Prometheus of the host cluster that reads the metrics of the tenants' own KAI Schedulers, and the only one that may read those of "
-        "the shared one, see docs/metrics.md. Empty: none is told of them.",
+        "the shared one, see docs/how-to/monitor.md. Empty: none is told of them.",
         {},
         fields=READER,
     ),
@@ -257,7 +259,7 @@ CLUSTER: Fields = {
     "kubegpu_rehearsal": Field(
         str,
         "required: KAI Scheduler's release, values and queues are changed only with a verdict on exactly that change, see "
-        "docs/rehearsal.md. optional: without one, too.",
+        "docs/reference/rehearsal.md. optional: without one, too.",
         OPTIONAL,
         choices=REHEARSAL,
     ),

@@ -135,7 +135,7 @@ THRESHOLDS: dict[str, dict[str, float]] = {
     "unbound": {"ratio": 0.0, "amount": 0.0},
     "evicted": {"ratio": 0.2, "amount": 2.0},
     # GPU devices, on average over the round: free while pods wait, and of those, on nodes of which others are taken. Between rounds of the
-    # same release on 16 GPUs they differed by two (docs/benchmark.md).
+    # same release on 16 GPUs they differed by two (docs/contributing/benchmark.md).
     "idle_gpus": {"ratio": 0.1, "amount": 2.0},
     "fragmented_gpus": {"ratio": 0.1, "amount": 2.0},
     # GPU devices that a queue is away from its fair share, on average over queues and the round.
