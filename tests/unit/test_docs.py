@@ -71,9 +71,11 @@ def commands(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them from headings."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """As GitHub makes them from headings, and those of the page of claims."""
+    text = page.read_text()
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    made = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return made | set(re.findall(r'<a id="([\w-]+)"></a>', text))
 
 
 def test_the_schema_of_the_inventory_is_current():
@@ -93,12 +95,18 @@ def test_the_page_of_releases_is_current():
         kai_page.page("# KAI Scheduler\n")
 
 
-def test_the_rehearsals_page_shows_a_trace_and_names_all_that_is_judged():
-    text = (ROOT / "docs/rehearsal.md").read_text()
-    (trace,) = [block for block in yaml_blocks(ROOT / "docs/rehearsal.md") if "format:" in block]
+def test_the_rehearsals_page_shows_a_trace_and_all_that_is_judged():
+    page = ROOT / "docs/reference/rehearsal.md"
+    text = page.read_text()
+    (trace,) = [block for block in yaml_blocks(page) if "format:" in block]
     assert parse_trace(yaml.safe_load(trace)).gpus == 32
-    rows = {name for row in re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
-    assert rows >= {*rehearsal.INVARIANTS, *rehearsal.THRESHOLDS}
+    keys = {name for cell in re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)}
+    assert keys >= rehearsal.WORKLOAD.keys()
+    judged = text.partition("\n## Invariants\n")[2].partition("\n## Verdicts\n")[0]
+    invariants = re.findall(r"^\| `(\w+)` \| (\d+) \| [^|]* \|$", judged, re.MULTILINE)
+    assert invariants == [(name, f"{rehearsal.GRACE.get(name, 0):g}") for name in rehearsal.INVARIANTS]
+    measures = re.findall(r"^\| `(\w+)` \| \w+ \| ([\d.]+) \| ([\d.]+) \| [^|]* \|$", judged, re.MULTILINE)
+    assert measures == [(name, f"{given['ratio']:g}", f"{given['amount']:g}") for name, given in rehearsal.THRESHOLDS.items()]
 
 
 @pytest.mark.parametrize(
