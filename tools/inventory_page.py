@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the tables of docs/inventory.md from the schema of the desired state; `make docs` runs it."""
+"""Write the tables of docs/reference/inventory.md from the schema of the desired state; `make docs` runs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import CLUSTER
 
-PAGE = Path(__file__).parents[1] / "docs/inventory.md"
+PAGE = Path(__file__).parents[1] / "docs/reference/inventory.md"
 # Between these lines of the page nothing is written by hand.
 BEGIN = "<!-- begin: written by make docs from plugins/module_utils/_desired/facts.py -->\n"
 END = "<!-- end -->\n"
@@ -70,7 +70,7 @@ def _default(field: Field) -> str:
 
 def _text(field: Field) -> str:
     """Return what a field means, with its choices marked and with links to pages."""
-    text = re.sub(r"docs/(\w+\.md)", r"[\1](\1)", field.doc).replace("<", r"\<").replace("|", r"\|")
+    text = re.sub(r"docs/([\w-]+/([\w-]+)\.md)", r"[\2](../\1)", field.doc).replace("<", r"\<").replace("|", r"\|")
     return re.sub(rf"(?<![\w-])({'|'.join(field.choices)})(?![\w-])", r"`\1`", text) if field.choices else text
 
 

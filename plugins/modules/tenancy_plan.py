@@ -13,7 +13,7 @@ description:
   - Reads what the inventory says of a cluster, checks all of it before anything is touched, and returns it whole, with every key.
   - All problems are reported at once, each with the variable's path and what would be right.
   - Every variable whose name starts with C(kubegpu_) has to be a known one. They are listed in the collection's page
-    C(docs/inventory.md).
+    C(docs/reference/inventory.md).
   - It runs on the controller and asks no cluster.
   - Where C(kubegpu_blueprint) names a blueprint, that gives what the inventory does not say. See the collection's page
     C(docs/blueprints.md).

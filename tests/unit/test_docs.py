@@ -111,7 +111,7 @@ def test_the_rehearsals_page_shows_a_trace_and_all_that_is_judged():
 
 @pytest.mark.parametrize(
     "source",
-    [ROOT / "README.md", ROOT / "docs/blueprints.md", ROOT / "docs/inventory.md", ROOT / "docs/how-to/tenants.md", *INVENTORIES],
+    [ROOT / "README.md", ROOT / "docs/blueprints.md", ROOT / "docs/reference/inventory.md", ROOT / "docs/how-to/tenants.md", *INVENTORIES],
     ids=str,
 )
 def test_inventories_that_are_shown_are_accepted(source):

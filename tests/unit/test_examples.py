@@ -122,7 +122,7 @@ def test_examples_are_found():
     assert {name for name, versions in named.items() if versions} == {
         "README.md",
         "docs/how-to/tenants.md",
-        "docs/inventory.md",
+        "docs/reference/inventory.md",
         "docs/lab.md",
         "docs/roles.md",
         "examples/ops-repo/inventories/lab/group_vars/kubegpu_labs/tenant_team_ml.yml",

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 # Pages for users; contributing is for people who know the code.
 PAGES = sorted(page for folder in ("how-to", "reference", "explanation") for page in (ROOT / "docs").glob(f"{folder}/*.md"))
 MOST_WORDS, MOST_WORDS_ON_AVERAGE, MOST_WORDS_IN_A_CELL = 30, 20, 15
+ACCIDENTS = "accidents"
 # What is written between these lines comes from elsewhere.
 GENERATED = re.compile(r"<!-- begin: .*?<!-- end -->", re.DOTALL)
 DIALECT = re.compile(
@@ -79,11 +80,14 @@ def test_the_page_of_claims_is_current():
 
 
 def test_every_claim_stands_on_a_page_and_every_mark_leads_to_a_claim():
+    """Accidents are many, and the manual makes one claim of them."""
     marks = {name for page in [*PAGES, ROOT / "README.md"] for name in tested_page.MARK.findall(page.read_text())}
-    assert marks == {claim.name for claim in tested_page.claims()}
+    claims = {claim.name for claim in tested_page.claims()}
+    assert marks - claims == set()
+    assert {claim.name for claim in tested_page.claims() if claim.page != ACCIDENTS} - marks == set()
 
 
-@pytest.mark.parametrize("claim", tested_page.claims(), ids=lambda claim: claim.name)
+@pytest.mark.parametrize("claim", list(tested_page.claims()), ids=lambda claim: claim.name)
 def test_the_tests_of_a_claim_exist(claim):
     assert count(claim.sentence) <= MOST_WORDS
     for test in claim.tests:

@@ -5,7 +5,7 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """The schema of the desired state: every variable that an inventory may set, its type, its default and what it means.
 
-docs/inventory.md is written from it, and validation.py checks against it.
+docs/reference/inventory.md is written from it, and validation.py checks against it.
 """
 
 from __future__ import annotations
@@ -44,21 +44,20 @@ FOUND = ("kubegpu_info",)
 INTERNAL = (*FOUND, "kubegpu_cluster", "kubegpu_observed", "kubegpu_tenant_kubeconfig")
 
 _NODES: Fields = {
-    "count": Field(int, "Number of nodes with GPUs, which are the tenant's own."),
+    "count": Field(int, "Number of nodes with GPUs. No other tenant gets them."),
     "names": Field(list, "Names of nodes with GPUs."),
-    "labels": Field(dict, "Labels that the nodes with GPUs have to carry, all of them."),
+    "labels": Field(dict, "Labels that the nodes with GPUs must have, all of them."),
 }
 GPU_NODES: Fields = _NODES | {
     "shared_gpus": Field(
         int,
-        "Says that the nodes are shared with other tenants that say so, too: GPU devices that this tenant's pods hold at most. "
-        "With names or labels only.",
+        "The most GPU devices that the tenant's pods hold on nodes that it shares with other tenants. All of them give shared_gpus. Only "
+        "with names or labels.",
     ),
     "share_gpus_with": Field(
         str,
-        "With shared_gpus and the host cluster's KAI Scheduler: with whom this tenant's pods may share one GPU. own, as without it: with "
-        "nobody's pods but its own, which get whole GPUs only, because KAI Scheduler does not keep parts of several tenants apart. any: with "
-        "pods of other tenants that say any, too.",
+        "Only with shared_gpus and the host cluster's KAI Scheduler. own, the default: pods get whole GPUs only, because KAI Scheduler does "
+        "not keep the parts of several tenants apart. any: a pod may share one GPU with pods of other tenants that also give any.",
         choices=("own", "any"),
     ),
 }
@@ -68,7 +67,7 @@ NODE_CHOICES = tuple(_NODES)
 TOLERATION: Fields = {
     "key": Field(
         str,
-        "Key of the taint. It cannot be left out, which would tolerate all taints, those of nodes of tenants with zero trust among them.",
+        "Key of the taint. It is required: without a key, everything would be tolerated, taints of tenants with zero trust included.",
         required=True,
     ),
     "operator": Field(str, "Equal compares the value, too.", "Equal", choices=("Exists", "Equal")),
@@ -85,29 +84,29 @@ TENANT_API: Fields = {
     ),
     "host": Field(
         str,
-        "Host name that a tenant's kubeconfig names, with {tenant} for the tenant's name, as in {tenant}.gpu.example. Whoever runs the "
-        "cluster's DNS has it lead to the load balancer or the ingress controller. Required for Ingress, refused for NodePort.",
+        "Host name that a tenant's kubeconfig names, with {tenant} for the tenant's name, as in {tenant}.gpu.example. Your DNS "
+        "has to resolve it to the load balancer or the ingress controller. Required for Ingress, refused for NodePort.",
         "",
     ),
     "annotations": Field(
-        dict, "Annotations of the Service, of the Ingress with Ingress, such as for an internal load balancer.", {}
+        dict, "Annotations of the Service, or of the Ingress, such as for an internal load balancer.", {}
     ),
-    "ingress_class": Field(str, "IngressClass, with Ingress; empty for the cluster's default.", ""),
+    "ingress_class": Field(str, "IngressClass of an Ingress. Empty: the cluster's default.", ""),
 }
 
 VCLUSTER: Fields = {
     "version": Field(str, "Version of vCluster's chart and image.", DEFAULT_VERSION),
     "kubernetes_version": Field(
-        str, "Kubernetes version of the virtual cluster, such as v1.35.4; empty for the chart's own.", ""
+        str, "Kubernetes version of the virtual cluster, such as v1.35.4. Empty: the chart's own.", ""
     ),
     "values": Field(dict, "Values for vCluster's chart, merged over those of this collection.", {}),
 }
 
 SERVICE: Fields = {
-    "name": Field(str, "What it is, for people: ingress, monitoring, registry.", required=True),
+    "name": Field(str, "Name of the service, for people, such as ingress, monitoring or registry.", required=True),
     "namespace": Field(str, "Namespace of its pods on the host cluster.", required=True),
-    "labels": Field(dict, "Labels of its pods there; without any, all pods of the namespace.", {}),
-    "ports": Field(list, "TCP ports, of its pods for egress, of the tenant's for ingress.", required=True),
+    "labels": Field(dict, "Labels of its pods. Without labels, all pods of the namespace.", {}),
+    "ports": Field(list, "TCP ports. For egress, ports of the service's pods; for ingress, ports of the tenant's pods.", required=True),
 }
 NETWORK: Fields = {
     "egress": Field(list, "What the tenant's pods may reach.", [], fields=SERVICE),
@@ -115,8 +114,8 @@ NETWORK: Fields = {
 }
 
 RELEASE: Fields = {
-    "name": Field(str, "kai, or the name of another scheduler, which its Helm release and namespace get.", required=True),
-    "version": Field(str, "Version of the scheduler; of one that is not kai, version of its chart."),
+    "name": Field(str, "kai, or the name of another scheduler. The scheduler's Helm release and namespace get this name.", required=True),
+    "version": Field(str, "Release of KAI Scheduler. For another scheduler, version of its chart."),
     "gpu_sharing": Field(bool, "Whether pods may ask KAI Scheduler for fractions of a GPU.", False),
     "accept_hazards": Field(
         list, "Names of hazards of KAI Scheduler's release that are accepted, see docs/reference/kai-releases.md.", []
@@ -124,39 +123,38 @@ RELEASE: Fields = {
     "values": Field(dict, "Values for the scheduler's chart, merged over those of this collection.", {}),
 }
 SCHEDULER: Fields = RELEASE | {
-    "shared": Field(bool, "Whether it is the host cluster's KAI Scheduler, described by kubegpu_shared_scheduler.", False),
-    "chart": Field(str, "Chart of a scheduler that is not kai, as helm takes it.", ""),
-    "repository": Field(str, "Address of the chart repository in which that chart is.", ""),
+    "shared": Field(bool, "Whether the tenant uses the host cluster's KAI Scheduler, which kubegpu_shared_scheduler describes.", False),
+    "chart": Field(str, "Chart of a scheduler that is not kai, as helm names charts.", ""),
+    "repository": Field(str, "Address of the chart's repository.", ""),
 }
 
 TENANT: Fields = {
-    "name": Field(str, "Name of the tenant, its virtual cluster, its kubeconfig and its context in it.", required=True),
-    "trust": Field(str, "Isolation profile, see docs/trust.md.", required=True, choices=tuple(TRUST_PROFILES)),
+    "name": Field(str, "Name of the tenant, of its virtual cluster, and of its kubeconfig.", required=True),
+    "trust": Field(str, "Isolation profile, see docs/explanation/isolation.md.", required=True, choices=tuple(TRUST_PROFILES)),
     "state": Field(
         str,
         "present makes the tenant, or resumes it. paused ends its control plane and its pods and keeps its data. absent removes it.",
         "present",
         choices=TENANT_STATES,
     ),
-    "gpu_nodes": Field(dict, "Nodes with GPUs that it gets; without it, the nodes without GPUs.", {}, fields=GPU_NODES),
+    "gpu_nodes": Field(dict, "Nodes with GPUs that the tenant gets. Empty: the nodes without GPUs.", {}, fields=GPU_NODES),
     "vcluster": Field(dict, "Its virtual cluster.", {}, fields=VCLUSTER),
     "quota": Field(
         dict,
-        "Bounds of its namespace on the host cluster, as a ResourceQuota names them, such as count/pods: 300, in place of those of "
-        "docs/trust.md. They hold for everything of the tenant, its control plane and KAI Scheduler, too. GPUs are bounded by "
-        "gpu_nodes.shared_gpus instead.",
+        "Bounds of the tenant's namespace, in the words of a ResourceQuota, such as count/pods: 300. They replace the defaults in "
+        "docs/explanation/isolation.md. The control plane and KAI Scheduler count, too. GPUs are bounded by gpu_nodes.shared_gpus instead.",
         {},
     ),
     "network": Field(
         dict,
-        "Services of the host cluster that its network policies let through, with a trust that has any, see docs/trust.md.",
+        "Services of the host cluster that the tenant's network policies let through, see docs/explanation/isolation.md.",
         {},
         fields=NETWORK,
     ),
-    "scheduler": Field(dict, "What places its pods; without it, the host cluster's default scheduler.", {}, fields=SCHEDULER),
+    "scheduler": Field(dict, "What places the tenant's pods. Empty: the host cluster's default scheduler.", {}, fields=SCHEDULER),
     "queues": Field(list, "Tree of queues of KAI Scheduler, as the module kai_queues takes it.", []),
     "expires": Field(
-        str, f"Age after which kubegpu.tenancy.expire removes it, such as 30m, 2h or 7d. Of {TEMPORARY} only, which needs it.", ""
+        str, f"Age after which kubegpu.tenancy.expire removes the tenant, such as 30m, 2h or 7d. Only for {TEMPORARY}, which requires it.", ""
     ),
 }
 
@@ -170,66 +168,66 @@ WORKER: Fields = {
 CLUSTER: Fields = {
     BLUEPRINT: Field(
         str,
-        "Versions and settings that hold where the inventory gives none, see docs/blueprints.md: the name of a blueprint with its date, "
-        "or the path of a file of your own on the controller.",
+        "Name of a blueprint with its date, or path of your own file on the controller, see docs/how-to/many-clusters.md. Its versions and "
+        "settings hold where the inventory gives none.",
         "",
     ),
     "kubegpu_cluster_provider": Field(
         str,
-        "nvkind: the cluster is made on the inventory host. existing: it is there, and the inventory host reaches its API.",
+        "nvkind: the collection makes the cluster on the inventory host. existing: you have the cluster, and the inventory host reaches its API.",
         "nvkind",
         choices=PROVIDERS,
     ),
     "kubegpu_kubeconfig": Field(
         str,
-        "Path of the administrator's kubeconfig on the inventory host. Required where the cluster exists; otherwise "
+        "Path of the administrator's kubeconfig on the inventory host. Required for an existing cluster. Default: "
         f"{STATE_FOLDER}/<nvkind_cluster_name>/cluster.yml.",
         "",
     ),
     "kubegpu_kubeconfig_dir": Field(
-        str, f"Folder on the controller for the kubeconfigs; {CONTROLLER_FOLDER}/<inventory host> where it is not given.", ""
+        str, f"Folder on the controller for the kubeconfigs. Default: {CONTROLLER_FOLDER}/<inventory host>.", ""
     ),
     "kubegpu_kubeconfig_proxy": Field(
         str, "Address of a proxy, http or https, through which the controller reaches the clusters.", ""
     ),
     "kubegpu_charts": Field(
-        str, "Where Helm charts come from: empty for upstream, a folder of .tgz files, or an oci:// prefix.", ""
+        str, "Where Helm charts come from: a folder of .tgz files, or an oci:// prefix. Empty: upstream.", ""
     ),
     "kubegpu_runtime_class": Field(
         str,
-        "RuntimeClass by which pods get GPUs; empty where the nodes' default runtime, or their device plugin alone, gives them. KAI "
-        "Scheduler, its reservation pods and the probes use it.",
+        "RuntimeClass of pods with GPUs, also for KAI Scheduler's reservation pods and for probes. Empty: the cluster has none, because the "
+        "nodes' default runtime or the device plugin gives GPUs to pods.",
         RUNTIME_CLASS,
     ),
     "kubegpu_tolerations": Field(
         list,
-        "Taints, such as nvidia.com/gpu, that everything of a tenant tolerates: its control plane, its pods, which need not say so "
-        "themselves, and KAI Scheduler. Also what probes run on the host cluster.",
+        "Taints, such as nvidia.com/gpu, that a tenant's control plane, pods and KAI Scheduler tolerate, and the probes' pods. Teams need "
+        "not write these tolerations.",
         [],
         fields=TOLERATION,
     ),
     "kubegpu_storage_class": Field(
-        str, "StorageClass of the volumes of the tenants' control planes; empty for the cluster's default.", ""
+        str, "StorageClass for the volumes of control planes. Empty: the cluster's default.", ""
     ),
     "kubegpu_tenant_api": Field(dict, "How the tenants' API servers are reached.", {}, fields=TENANT_API),
     TENANTS: Field(list, "The tenants.", [], fields=TENANT),
     TEMPORARY: Field(
         dict,
-        f"One tenant more, for a while, such as for a job of a pipeline: the keys of {TENANTS}, and expires. With it, only this tenant "
-        "is acted on. It is given on the command line, see docs/tenants.md.",
+        f"One temporary tenant, such as for a job of a pipeline: the keys of {TENANTS}, and expires. The run acts on this tenant only. "
+        "Give it on the command line, see docs/how-to/tenants.md.",
         {},
     ),
     SHARED_SCHEDULER: Field(
-        dict, "The host cluster's own KAI Scheduler, which tenants with scheduler.shared use.", {}, fields=RELEASE
+        dict, "The host cluster's KAI Scheduler, for tenants with scheduler.shared.", {}, fields=RELEASE
     ),
     METRICS: Field(
         dict,
-        "The Prometheus of the host cluster that reads the metrics of the tenants' own KAI Schedulers, and the only one that may read those of "
-        "the shared one, see docs/how-to/monitor.md. Empty: none is told of them.",
+        "The Prometheus of the host cluster that reads the metrics of KAI Schedulers, see docs/how-to/monitor.md. No other one may read the "
+        "shared scheduler's. Empty: no Prometheus is configured.",
         {},
         fields=READER,
     ),
-    "kubegpu_only": Field(list, "Names of the tenants to act on; all where it is not given. A string with commas will do.", []),
+    "kubegpu_only": Field(list, "Names of the tenants to act on, as a list or separated by commas. Empty: all.", []),
     "kubegpu_confirm": Field(
         str,
         "Inventory hosts, separated by commas, whose tenants the playbook cleanup may remove all at once, with their data. "
@@ -238,37 +236,37 @@ CLUSTER: Fields = {
     ),
     "kubegpu_unlisted": Field(
         str,
-        "What happens to tenants and shared schedulers that this collection made and the inventory does not list any more: keep "
-        "names them in the summary, remove removes them.",
+        "What happens to tenants and shared schedulers that the inventory no longer lists: keep leaves them and names them in the "
+        "summary, remove removes them.",
         "keep",
         choices=UNLISTED,
     ),
     "kubegpu_accept_unenforced_network_policies": Field(
         bool,
-        "Whether tenants whose profile needs network policies are made where the cluster's network does not enforce them.",
+        "Whether to make tenants whose profile needs network policies if the cluster's network does not enforce policies.",
         False,
     ),
     "kubegpu_accept_combinations": Field(
         list,
-        "Names of combinations of versions that are accepted although upstream does not list them, see docs/blueprints.md.",
+        "Names of combinations of versions to accept although upstream does not list them, see docs/how-to/many-clusters.md.",
         [],
     ),
     "kubegpu_accept_lost_pods": Field(
-        bool, "Whether tenants are paused although that ends pods for good, because no controller makes them anew.", False
+        bool, "Whether to pause a tenant although that ends pods for good, because no controller makes them again.", False
     ),
     "kubegpu_rehearsal": Field(
         str,
-        "required: KAI Scheduler's release, values and queues are changed only with a verdict on exactly that change, see "
-        "docs/reference/rehearsal.md. optional: without one, too.",
+        "required: a change of KAI Scheduler's release, values or queues needs a verdict on exactly that change, see "
+        "docs/reference/rehearsal.md. optional: it needs none.",
         OPTIONAL,
         choices=REHEARSAL,
     ),
     "kubegpu_rehearsal_verdicts": Field(
-        str, "Folder on the controller with the verdicts, the files verdict-*.json that rehearsals write.", ""
+        str, "Folder on the controller with the files verdict-*.json that rehearsals write.", ""
     ),
-    "kubegpu_rehearsal_max_age": Field(int, "How many days a verdict is good for.", 30),
-    "kubegpu_accept_holds": Field(list, "Names of changes that are made although their verdict is hold.", []),
+    "kubegpu_rehearsal_max_age": Field(int, "Days for which a verdict is valid.", 30),
+    "kubegpu_accept_holds": Field(list, "Names of changes to make although their verdict is hold.", []),
     "kubegpu_evidence": Field(
-        str, "Folder on the controller for what a run found out, see docs/evidence.md. Empty: none is written.", ""
+        str, "Folder on the controller for the evidence of a run, see docs/reference/evidence.md. Empty: no evidence is written.", ""
     ),
 }
