@@ -38,11 +38,11 @@ VERSION = "580.95.05"
 FIELDS = ("index", "uuid", "name", "memory.total", "driver_version")
 FORM = "--format=csv,noheader,nounits"
 
-# Of the page docs/real_gpus.md, which holds the report of the last run on a real GPU.
+# Of the page docs/contributing/real-gpus.md, which holds the report of the last run on a real GPU.
 TITLE = """\
 # On real GPUs
 
-The [lab](lab.md) has no GPU. A small library stands in for NVIDIA's `libnvidia-ml`, and a small program for `nvidia-smi`. `tests/gpu/run` holds
+The [lab](../how-to/lab.md) has no GPU. A small library stands in for NVIDIA's `libnvidia-ml`, and a small program for `nvidia-smi`. `tests/gpu/run` holds
 both against the real ones: each function that the library answers, the forms and exit statuses of the program, and what NVIDIA's own programs
 make of either: the specification of `nvidia-ctk cdi generate`, the device plugin, containers by `nvidia-container-runtime`. It also runs what
 this collection reads on a GPU host. A kubelet's side of the device plugin's API is a double (`tests/gpu/kubelet.py`).
@@ -51,7 +51,7 @@ It needs a machine with one NVIDIA GPU, gcc and Python, as root, and no network.
 
 ```
 tests/gpu/pack                              # on a machine with a network; then copy this folder, with build/gpu, to the one with the GPU
-tests/gpu/run --report docs/real_gpus.md    # there: writes this page
+tests/gpu/run --report docs/contributing/real-gpus.md    # there: writes this page
 ```
 
 Not tried on a real GPU so far: Docker, the cluster of nvkind, KAI Scheduler, several GPUs, MIG.

@@ -121,6 +121,7 @@ def test_examples_are_found():
     }
     assert {name for name, versions in named.items() if versions} == {
         "README.md",
+        "docs/how-to/existing-cluster.md",
         "docs/how-to/tenants.md",
         "docs/reference/inventory.md",
         "docs/lab.md",
