@@ -122,6 +122,7 @@ def test_examples_are_found():
     assert {name for name, versions in named.items() if versions} == {
         "README.md",
         "docs/how-to/existing-cluster.md",
+        "docs/how-to/gpu-host.md",
         "docs/how-to/tenants.md",
         "docs/reference/inventory.md",
         "docs/lab.md",
