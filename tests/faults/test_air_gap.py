@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A mirror that holds what kubegpu.tenancy.artifacts lists, and nothing else, is enough for site, as docs/air_gap.md has it filled and named."""
+"""A mirror that holds what kubegpu.tenancy.artifacts lists, and nothing else, is enough for site, as docs/how-to/air-gap.md has it filled and named."""
 
 from __future__ import annotations
 
