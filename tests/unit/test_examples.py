@@ -126,6 +126,7 @@ def test_examples_are_found():
         "docs/how-to/lab.md",
         "docs/how-to/tenants.md",
         "docs/reference/inventory.md",
+        "docs/reference/kai-releases.md",
         "docs/roles.md",
         "examples/ops-repo/inventories/lab/group_vars/kubegpu_labs/tenant_team_ml.yml",
         "examples/ops-repo/inventories/production/host_vars/gpu1.example/tenant_team_ml.yml",
