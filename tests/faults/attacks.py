@@ -360,7 +360,7 @@ def service_of_another_tenant(attacker: Attacker) -> Outcome:
 
 
 @attack(
-    "nothing: the engine learns a pod's address after the pod runs ([trust.md](trust.md))",
+    "nothing: the engine learns a pod's address after the pod runs ([isolation](../explanation/isolation.md))",
     alone="possible possible possible",
     beside="possible possible",
 )

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What tenants can do to the operator's run from within: every report about others stays as it was, in the usual time.
 
-Writes docs/hostile.md.
+Writes docs/contributing/hostile.md.
 """
 
 from __future__ import annotations
@@ -540,7 +540,7 @@ def test_all_is_as_before_once_they_are_gone(field: Field) -> None:
 
 
 def test_each_attempt_came_as_far_as_is_known(field: Field) -> None:
-    (ROOT / "docs/hostile.md").write_text(page(field.seen))
+    (ROOT / "docs/contributing/hostile.md").write_text(page(field.seen))
     assert field.seen == {one.does: one.reaches for one in HOSTILE}, json.dumps(field.reasons, indent=1)
 
 

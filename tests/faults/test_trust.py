@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What tenants can do to others from within, and at once: on nodes of their own, then on nodes and by a scheduler that they share.
 
-Writes docs/attacks.md.
+Writes docs/contributing/attacks.md.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def page(seen: dict[str, dict[str, tuple[str, ...]]]) -> str:
         Tried in the lab by the administrator of a tenant, with nothing but its kubeconfig, network policies enforced by SIG
         Network's kube-network-policies. On nodes of its own, `high` and `partial` have a KAI Scheduler of their own; `zero` has
         none, because its pod security standard would not be `restricted` then. On shared nodes, the host cluster's KAI Scheduler
-        places the pods of all. Made by `tests/faults/test_trust.py`; what the profiles do is in [trust.md](trust.md).
+        places the pods of all. Made by `tests/faults/test_trust.py`; what the profiles do is in [isolation](../explanation/isolation.md).
 
         | attempt | own nodes: `high` | `partial` | `zero` | shared nodes: `high` | `partial` | what stops it |
         |---|---|---|---|---|---|---|
@@ -155,7 +155,7 @@ def test_what_each_profile_stops(trust_lab: TrustLab) -> None:
     seen, reasons = {}, {}
     for layout in LAYOUTS:
         seen[layout], reasons[layout] = attempts(layout, trust_lab.arrange(layout))
-    (ROOT / "docs/attacks.md").write_text(page(seen))
+    (ROOT / "docs/contributing/attacks.md").write_text(page(seen))
     expected = {layout: {one.does: outcomes for one in ATTACKS if (outcomes := getattr(one, layout))} for layout in LAYOUTS}
     assert seen == expected, json.dumps(reasons, indent=1)
 

@@ -164,7 +164,8 @@ def test_roles_and_modules_are_used_as_they_are():
 
 
 def test_the_bounds_of_a_tenant_are_those_of_the_page():
-    shown = re.findall(r"^\| `([a-z/.-]+)` \| (\w+) \| (\w*) \| (\w*) \|$", (ROOT / "docs/trust.md").read_text(), re.MULTILINE)
+    text = (ROOT / "docs/explanation/isolation.md").read_text()
+    shown = re.findall(r"^\| `([a-z/.-]+)` \| (\w+) \| (\w*) \| (\w*) \|$", text, re.MULTILINE)
     needs = (vcluster.LEAST_QUOTA, kai.LEAST_QUOTA)
     assert shown == [(name, str(most), *(str(need.get(name, "")) for need in needs)) for name, most in vcluster.QUOTA.items()]
 

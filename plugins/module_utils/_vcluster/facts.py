@@ -232,7 +232,7 @@ _LISTED_ONLY: Values = {"enabled": True, "selector": {"matchExpressions": [{"key
 LISTED_BASIC = "basic"
 CLASSES = (("node.k8s.io/v1", "RuntimeClass"), ("storage.k8s.io/v1", "StorageClass"))
 
-# Values that each trust profile adds (docs/trust.md). None is a boundary against someone who breaks out of a container, because
+# Values that each trust profile adds (docs/explanation/isolation.md). None is a boundary against someone who breaks out of a container, because
 # tenants share kernels.
 TRUST_PROFILES: dict[str, Values] = {
     "high": {},
