@@ -127,7 +127,7 @@ def test_examples_are_found():
         "docs/how-to/tenants.md",
         "docs/reference/inventory.md",
         "docs/reference/kai-releases.md",
-        "docs/roles.md",
+        "docs/reference/playbooks.md",
         "examples/ops-repo/inventories/lab/group_vars/kubegpu_labs/tenant_team_ml.yml",
         "examples/ops-repo/inventories/production/host_vars/gpu1.example/tenant_team_ml.yml",
         *(f"inventories/existing/{name}.yml" for name in ("aks", "eks", "gke", "k3s", "kubeadm", "openshift")),
