@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shutil
@@ -19,6 +20,8 @@ REPO = Path(__file__).parents[2] / "examples/ops-repo"
 WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in (REPO / ".github/workflows").glob("*.yml")}
 JOBS = [(name, job) for name, workflow in WORKFLOWS.items() for job in workflow["jobs"].values()]
 SECRET = "secrets."
+GITLAB = yaml.safe_load((REPO / ".gitlab-ci.yml").read_text())
+OF_GITLAB = {name: job for name, job in GITLAB.items() if "script" in job}
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
@@ -108,3 +111,110 @@ def test_an_inventory_is_checked_without_the_vault(copies: tuple[Path, Path]) ->
     done = subprocess.run(command, cwd=base, env=os.environ | settings, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "team-ml, web" in done.stdout
+
+
+def test_on_gitlab_what_reaches_clusters_runs_for_the_default_branch_alone() -> None:
+    sources = {name: [rule["if"] for rule in job["rules"]] for name, job in OF_GITLAB.items()}
+    assert sources == {
+        "check": ['$CI_PIPELINE_SOURCE == "merge_request_event"'],
+        "pull-request": ['$CI_PIPELINE_SOURCE == "web" && $MERGE_REQUEST && $COMMIT'],
+        "merge": ['$CI_PIPELINE_SOURCE == "push"'],
+        "nightly": ['$CI_PIPELINE_SOURCE == "schedule"'],
+    }
+    # Whatever is no merge request is of that branch.
+    assert [rule["if"] for rule in GITLAB["workflow"]["rules"]] == [
+        *sources["check"],
+        "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH",
+    ]
+    assert [name for name, job in OF_GITLAB.items() if job.get("extends") != ".clusters"] == ["check"]
+    named = {word for job in OF_GITLAB.values() for line in job["script"] for word in line.split() if word.startswith("ci/")}
+    assert named == {"ci/check", "ci/take-data", "ci/pull-request", "ci/merge", "ci/nightly"}
+    assert [script for script in named if not os.access(REPO / script, os.X_OK)] == []
+
+
+@pytest.mark.parametrize("pushed_since", [False, True])
+def test_on_gitlab_the_data_of_the_commit_that_was_read_is_taken(tmp_path: Path, pushed_since: bool) -> None:
+    git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgsign=false")
+
+    def run(*command: str, folder: Path) -> str:
+        return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+    forge, proposed, base = tmp_path / "forge", tmp_path / "proposed", tmp_path / "base"
+    shutil.copytree(REPO, forge, ignore=shutil.ignore_patterns("collections", ".ansible"))
+    for command in (("init", "-b", "main"), ("add", "."), ("commit", "-m", "main")):
+        run(*git, *command, folder=forge)
+    for clone in (proposed, base):
+        run("git", "clone", "--quiet", str(forge), str(clone), folder=tmp_path)
+    commits = []
+    for name in ("new", "newer"):
+        (proposed / f"inventories/production/{name}.yml").write_text("a: 1")
+        (proposed / "ci/check").write_text("exit 3")
+        run(*git, "add", ".", folder=proposed)
+        run(*git, "commit", "-m", name, folder=proposed)
+        commits.append(run("git", "rev-parse", "HEAD", folder=proposed))
+    of_request = commits[1] if pushed_since else commits[0]
+    run("git", "push", "--quiet", str(forge), f"{of_request}:refs/merge-requests/7/head", folder=proposed)
+    script = "\n".join(OF_GITLAB["pull-request"]["script"]).partition("\nci/pull-request")[0]
+    given = os.environ | {"MERGE_REQUEST": "7", "COMMIT": commits[0]}
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", script], cwd=base, env=given, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode == 0) is not pushed_since, done.stdout + done.stderr
+    assert (base / "inventories/production/new.yml").exists() is not pushed_since
+    assert (base / "ci/check").read_text() == (REPO / "ci/check").read_text()
+
+
+def stub(folder: Path, name: str, script: str) -> None:
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("status", "at", "run", "expected"),
+    [
+        (
+            "2",
+            "now",
+            "drift",
+            ["something differs from the inventory", "gpu1: a &lt;!channel&gt; b", "and 1 more", "https://job"],
+        ),
+        ("1", "now", "drift", ["it could not be told what differs", "gpu1: a &lt;!channel&gt; b", "and 1 more", "https://job"]),
+        # What an earlier run, or another one, left is not what this one found.
+        ("1", "2026-01-01T00:00:00Z", "drift", ["it could not be told what differs", "https://job"]),
+        ("1", "now", "site", ["it could not be told what differs", "https://job"]),
+        ("1", None, "", ["it could not be told what differs", "https://job"]),
+    ],
+)
+def test_an_alert_says_what_drift_found(
+    copies: tuple[Path, Path], tmp_path: Path, status: str, at: str | None, run: str, expected: list[str]
+) -> None:
+    base, _proposed = copies
+    stub(tmp_path, "curl", "cat")
+    if at:
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        lines = ["gpu1: a <!channel> b", *(f"gpu1: {number}" for number in range(20))]
+        found = {"run": run, "at": at.replace("now", now), "problems": [], "pending": lines}
+        (base / "evidence").mkdir()
+        (base / "evidence/tenancy.json").write_text(json.dumps(found))
+    for webhook, sent in (("https://hook.example", True), ("", False)):
+        given = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ALERT_WEBHOOK": webhook}
+        command = ["ci/alert", status, "https://job"]
+        done = subprocess.run(command, cwd=base, env=given, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        assert bool(done.stdout) is sent
+        if sent:
+            text = json.loads(done.stdout)["text"]
+            assert [line for line in expected if line not in text] == []
+            assert ("gpu1" in text) == ("gpu1" in "".join(expected))
+
+
+@pytest.mark.parametrize(("expire", "drift", "ended"), [(0, 0, 0), (0, 2, 2), (0, 4, 1), (2, 0, 1), (2, 2, 1)])
+def test_a_night_ends_as_drift_does_and_goes_on_after_a_failure(
+    copies: tuple[Path, Path], tmp_path: Path, expire: int, drift: int, ended: int
+) -> None:
+    base, _proposed = copies
+    stub(tmp_path, "ansible-playbook", f'echo "$1"; case $1 in *expire) exit {expire} ;; *) exit {drift} ;; esac')
+    given = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ALERT_WEBHOOK": ""}
+    done = subprocess.run(["ci/nightly"], cwd=base, env=given, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.split()) == (ended, ["kubegpu.tenancy.expire", "drift.yml"])
