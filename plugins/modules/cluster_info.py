@@ -38,7 +38,7 @@ options:
     default: {}
   accept_combinations:
     description:
-      - Names of combinations of versions that are accepted although upstream does not list them, as C(docs/blueprints.md) has them.
+      - Names of combinations of versions that are accepted although upstream does not list them, as C(docs/how-to/many-clusters.md) has them.
     type: list
     elements: str
     default: []

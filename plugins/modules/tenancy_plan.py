@@ -16,7 +16,7 @@ description:
     C(docs/reference/inventory.md).
   - It runs on the controller and asks no cluster.
   - Where C(kubegpu_blueprint) names a blueprint, that gives what the inventory does not say. See the collection's page
-    C(docs/blueprints.md).
+    C(docs/how-to/many-clusters.md).
   - Versions that upstream says do not go together are refused, unless C(kubegpu_accept_combinations) names the combination. Those that
     upstream does not list are warnings.
   - Releases of KAI Scheduler with hazards that touch what is asked for are refused, unless C(accept_hazards) names these. That

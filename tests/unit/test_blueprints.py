@@ -21,7 +21,7 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/blueprints.md").read_text()
+PAGE = (ROOT / "docs/how-to/many-clusters.md").read_text()
 NAMES = names()
 LAB = yaml.safe_load((ROOT / "inventories/lab/group_vars/kubegpu_labs.yml").read_text())
 TENANTS = [

@@ -116,7 +116,6 @@ def test_the_rehearsals_page_shows_a_trace_and_all_that_is_judged():
     "source",
     [
         ROOT / "README.md",
-        ROOT / "docs/blueprints.md",
         ROOT / "docs/reference/inventory.md",
         *(page for page in HOW_TO if blocks(page)),
         *INVENTORIES,
