@@ -47,6 +47,9 @@ FOLDERS = (
 FILE = re.compile(rf"`((?:{FOLDERS})/[\w./-]+|Makefile|pyproject.toml)(?:::\w+)?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
+# As a cell of a table names parts of the collection.
+NAMED = re.compile(r"(role|module|playbook)s? ((?:`\w+`(?:, )?)+)")
+
 # What a block in another language than the shell's begins with.
 DATA = ("yaml", "json", "text")
 
@@ -244,9 +247,13 @@ def test_commands_name_what_exists(page):
     assert wrong == []
 
 
-def test_the_scenarios_that_show_a_command_exist():
-    rows = re.findall(r"^\| .* \| `(\w+)` \|$", (ROOT / "docs/by_hand.md").read_text(), re.MULTILINE)
-    assert {"lab"} < set(rows) <= {scenario.name for scenario in (ROOT / "molecule").iterdir()}
+def test_what_replaces_a_command_of_the_talk_exists():
+    """Roles, modules and playbooks in the second column of the page's tables."""
+    rows = re.findall(r"^\| `.*?(?<!\\) \| ([^|]*) \|.*\|$", (ROOT / "docs/how-to/from-the-talk.md").read_text(), re.MULTILINE)
+    named = {(kind, name) for row in rows for kind, names in NAMED.findall(row) for name in re.findall(r"`(\w+)`", names)}
+    assert {kind for kind, _name in named} == {"role", "module", "playbook"}
+    folders = {"role": "roles/{}", "module": "plugins/modules/{}.py", "playbook": "playbooks/{}.yml"}
+    assert [name for kind, name in named if not (ROOT / folders[kind].format(name)).exists()] == []
 
 
 @in_every_page
