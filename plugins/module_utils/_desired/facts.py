@@ -88,17 +88,13 @@ TENANT_API: Fields = {
         "has to resolve it to the load balancer or the ingress controller. Required for Ingress, refused for NodePort.",
         "",
     ),
-    "annotations": Field(
-        dict, "Annotations of the Service, or of the Ingress, such as for an internal load balancer.", {}
-    ),
+    "annotations": Field(dict, "Annotations of the Service, or of the Ingress, such as for an internal load balancer.", {}),
     "ingress_class": Field(str, "IngressClass of an Ingress. Empty: the cluster's default.", ""),
 }
 
 VCLUSTER: Fields = {
     "version": Field(str, "Version of vCluster's chart and image.", DEFAULT_VERSION),
-    "kubernetes_version": Field(
-        str, "Kubernetes version of the virtual cluster, such as v1.35.4. Empty: the chart's own.", ""
-    ),
+    "kubernetes_version": Field(str, "Kubernetes version of the virtual cluster, such as v1.35.4. Empty: the chart's own.", ""),
     "values": Field(dict, "Values for vCluster's chart, merged over those of this collection.", {}),
 }
 
@@ -106,7 +102,9 @@ SERVICE: Fields = {
     "name": Field(str, "Name of the service, for people, such as ingress, monitoring or registry.", required=True),
     "namespace": Field(str, "Namespace of its pods on the host cluster.", required=True),
     "labels": Field(dict, "Labels of its pods. Without labels, all pods of the namespace.", {}),
-    "ports": Field(list, "TCP ports. For egress, ports of the service's pods; for ingress, ports of the tenant's pods.", required=True),
+    "ports": Field(
+        list, "TCP ports. For egress, ports of the service's pods; for ingress, ports of the tenant's pods.", required=True
+    ),
 }
 NETWORK: Fields = {
     "egress": Field(list, "What the tenant's pods may reach.", [], fields=SERVICE),
@@ -114,7 +112,9 @@ NETWORK: Fields = {
 }
 
 RELEASE: Fields = {
-    "name": Field(str, "kai, or the name of another scheduler. The scheduler's Helm release and namespace get this name.", required=True),
+    "name": Field(
+        str, "kai, or the name of another scheduler. The scheduler's Helm release and namespace get this name.", required=True
+    ),
     "version": Field(str, "Release of KAI Scheduler. For another scheduler, version of its chart."),
     "gpu_sharing": Field(bool, "Whether pods may ask KAI Scheduler for fractions of a GPU.", False),
     "accept_hazards": Field(
@@ -123,7 +123,9 @@ RELEASE: Fields = {
     "values": Field(dict, "Values for the scheduler's chart, merged over those of this collection.", {}),
 }
 SCHEDULER: Fields = RELEASE | {
-    "shared": Field(bool, "Whether the tenant uses the host cluster's KAI Scheduler, which kubegpu_shared_scheduler describes.", False),
+    "shared": Field(
+        bool, "Whether the tenant uses the host cluster's KAI Scheduler, which kubegpu_shared_scheduler describes.", False
+    ),
     "chart": Field(str, "Chart of a scheduler that is not kai, as helm names charts.", ""),
     "repository": Field(str, "Address of the chart's repository.", ""),
 }
@@ -154,7 +156,9 @@ TENANT: Fields = {
     "scheduler": Field(dict, "What places the tenant's pods. Empty: the host cluster's default scheduler.", {}, fields=SCHEDULER),
     "queues": Field(list, "Tree of queues of KAI Scheduler, as the module kai_queues takes it.", []),
     "expires": Field(
-        str, f"Age after which kubegpu.tenancy.expire removes the tenant, such as 30m, 2h or 7d. Only for {TEMPORARY}, which requires it.", ""
+        str,
+        f"Age after which kubegpu.tenancy.expire removes the tenant, such as 30m, 2h or 7d. Only for {TEMPORARY}, which requires it.",
+        "",
     ),
 }
 
@@ -206,9 +210,7 @@ CLUSTER: Fields = {
         [],
         fields=TOLERATION,
     ),
-    "kubegpu_storage_class": Field(
-        str, "StorageClass for the volumes of control planes. Empty: the cluster's default.", ""
-    ),
+    "kubegpu_storage_class": Field(str, "StorageClass for the volumes of control planes. Empty: the cluster's default.", ""),
     "kubegpu_tenant_api": Field(dict, "How the tenants' API servers are reached.", {}, fields=TENANT_API),
     TENANTS: Field(list, "The tenants.", [], fields=TENANT),
     TEMPORARY: Field(
@@ -217,9 +219,7 @@ CLUSTER: Fields = {
         "Give it on the command line, see docs/how-to/tenants.md.",
         {},
     ),
-    SHARED_SCHEDULER: Field(
-        dict, "The host cluster's KAI Scheduler, for tenants with scheduler.shared.", {}, fields=RELEASE
-    ),
+    SHARED_SCHEDULER: Field(dict, "The host cluster's KAI Scheduler, for tenants with scheduler.shared.", {}, fields=RELEASE),
     METRICS: Field(
         dict,
         "The Prometheus of the host cluster that reads the metrics of KAI Schedulers, see docs/how-to/monitor.md. No other one may read the "
@@ -261,12 +261,12 @@ CLUSTER: Fields = {
         OPTIONAL,
         choices=REHEARSAL,
     ),
-    "kubegpu_rehearsal_verdicts": Field(
-        str, "Folder on the controller with the files verdict-*.json that rehearsals write.", ""
-    ),
+    "kubegpu_rehearsal_verdicts": Field(str, "Folder on the controller with the files verdict-*.json that rehearsals write.", ""),
     "kubegpu_rehearsal_max_age": Field(int, "Days for which a verdict is valid.", 30),
     "kubegpu_accept_holds": Field(list, "Names of changes to make although their verdict is hold.", []),
     "kubegpu_evidence": Field(
-        str, "Folder on the controller for the evidence of a run, see docs/reference/evidence.md. Empty: no evidence is written.", ""
+        str,
+        "Folder on the controller for the evidence of a run, see docs/reference/evidence.md. Empty: no evidence is written.",
+        "",
     ),
 }
