@@ -16,7 +16,11 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 # Pages for users; contributing is for people who know the code.
-PAGES = sorted(page for folder in ("how-to", "reference", "explanation") for page in (ROOT / "docs").glob(f"{folder}/*.md"))
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs/tutorial.md",
+    *sorted(page for folder in ("how-to", "reference", "explanation") for page in (ROOT / "docs").glob(f"{folder}/*.md")),
+]
 MOST_WORDS, MOST_WORDS_ON_AVERAGE, MOST_WORDS_IN_A_CELL = 30, 20, 15
 ACCIDENTS = "accidents"
 # What is written between these lines comes from elsewhere.
@@ -81,7 +85,7 @@ def test_the_page_of_claims_is_current():
 
 def test_every_claim_stands_on_a_page_and_every_mark_leads_to_a_claim():
     """Accidents are many, and the manual makes one claim of them."""
-    marks = {name for page in [*PAGES, ROOT / "README.md"] for name in tested_page.MARK.findall(page.read_text())}
+    marks = {name for page in PAGES for name in tested_page.MARK.findall(page.read_text())}
     claims = {claim.name for claim in tested_page.claims()}
     assert marks - claims == set()
     assert {claim.name for claim in tested_page.claims() if claim.page != ACCIDENTS} - marks == set()

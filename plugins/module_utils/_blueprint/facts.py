@@ -30,7 +30,7 @@ ROLE_VARIABLES = (
     "lab_nvidia_container_toolkit_version",
 )
 # What is one inventory's own.
-OWN = (BLUEPRINT, "kubegpu_only", TENANTS, TEMPORARY, SHARED_SCHEDULER)
+OWN = (BLUEPRINT, "kubegpu_only", "kubegpu_confirm", TENANTS, TEMPORARY, SHARED_SCHEDULER)
 
 CONTENT: Fields = {
     "about": Field(str, "What it is for.", required=True),
