@@ -126,6 +126,13 @@ def pods_gone(kube: Kube, namespace: str, selector: str | None = None) -> tuple[
     return (None, f"{', '.join(names)} still there") if names else (True, "")
 
 
+def delete_pods(kube: Kube, pods: t.Iterable[JsonObject]) -> None:
+    """Delete those of the pods that are not being deleted already."""
+    for pod in pods:
+        if "deletionTimestamp" not in pod["metadata"]:
+            kube.delete("v1", "Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
+
+
 def pod_spec(image: str, script: str, **container: t.Any) -> JsonObject:
     """Return the spec of a pod with one container that runs a shell script; ``container`` overrides the container's fields."""
     # Satisfies the pod security standard `restricted` and a quota, so that one probe serves every trust profile.

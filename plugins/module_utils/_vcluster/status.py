@@ -27,14 +27,48 @@ from .facts import (
     SCHEDULER_ANNOTATION,
     SYNCED_OWNERS,
     TRUST_ANNOTATION,
+    minor_version,
 )
 from .values import backing_store, has_own_scheduler, selected
+
+if t.TYPE_CHECKING:
+    from .._adapters.helm import Release
 
 # Namespaces of pods that have no controller, and that KAI Scheduler makes again where it needs them.
 _OF_KAI = (RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE)
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _FAILURE = re.compile(r"error|fatal|panic|failed|\bfull\b|no space", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Existing:
+    """What a host cluster has of one virtual cluster, read once, before a run writes.
+
+    :ivar kubernetes: version of the host cluster's API server, such as v1.35.4.
+    :ivar namespace: also one that is being removed.
+    :ivar release: of a namespace that is not; ``expired``, when its certificate ended, None where it has not.
+    """
+
+    kubernetes: str
+    namespace: JsonObject | None = None
+    release: Release | None = None
+    expired: str | None = None
+
+    @property
+    def usable(self) -> JsonObject | None:
+        """The namespace, where objects can be created in it."""
+        return None if is_terminating(self.namespace) else self.namespace
+
+    @property
+    def host(self) -> str:
+        """The minor version of the host cluster's Kubernetes; empty where it is not known."""
+        return minor_version(self.kubernetes)
+
+
+def is_terminating(item: JsonObject | None) -> bool:
+    """Tell whether an object is being removed."""
+    return item is not None and "deletionTimestamp" in item["metadata"]
 
 
 # --- the control plane -------------------------------------------------------------------------------------------

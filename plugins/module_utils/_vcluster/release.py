@@ -1,0 +1,104 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""The chart of one virtual cluster: what stands against it, what differs from what is installed, and how it is applied."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._common.errors import TenancyError
+from .._common.ownership import annotations_of
+from .._common.values import Change
+from . import validation
+from .facts import CONTROL_PLANE, RENDERED_ANNOTATION
+from .inventory import configs
+from .overlaps import collisions
+from .status import Existing
+from .values import Wanted
+
+if t.TYPE_CHECKING:
+    from .._adapters.helm import Chart
+    from .._common.run import Run
+    from .._helm.lifecycle import HelmRelease
+
+# Finds the chart of a version, or raises TenancyError.
+FindChart = t.Callable[[str], "Chart"]
+# What a difference of the host's Kubernetes is called in changes.
+_RENDERED = "host_kubernetes"
+
+
+class ChartRelease:
+    """The release of vCluster's chart for one virtual cluster.
+
+    :arg release: read already.
+    """
+
+    def __init__(self, run: Run, release: HelmRelease, find_chart: FindChart) -> None:
+        self.run = run
+        self.kube = run.kube
+        self.release = release
+        self.find_chart = find_chart
+        self.name = release.name
+        self.namespace = release.namespace
+
+    def refuse_history(self, asked: Wanted, existing: Existing) -> None:
+        """Refuse what does not go with what is in the namespace."""
+        release = existing.release
+        if existing.usable and release is None:
+            for other in self.kube.list("apps/v1", "StatefulSet", self.namespace, CONTROL_PLANE):
+                if other["metadata"]["name"] != self.name:
+                    raise TenancyError(
+                        f"namespace: {self.namespace} already holds the virtual cluster {other['metadata']['name']}."
+                    )
+        if release and release.status != "pending-install" and not self.run.params["force_version"]:
+            validation.check_upgrade(release.chart_version, asked.version)
+        if release and release.status == "deployed":
+            validation.check_store(release.values, asked.values)
+
+    def changes(self, asked: Wanted, existing: Existing) -> list[Change]:
+        """List what differs of the release, and the host's Kubernetes where the chart was rendered for another one, or nobody knows."""
+        changes = self.release.changes(asked.version, asked.values)
+        noted, host = annotations_of(existing.usable).get(RENDERED_ANNOTATION), existing.host
+        known = asked.recorded or existing.usable is None or not host or noted == host
+        return changes if known else [*changes, (_RENDERED, noted, host)]
+
+    def previewed(self, asked: Wanted) -> Chart:
+        """Return the chart, once neither it nor another virtual cluster stands against the values."""
+        chart = self.find_chart(asked.version)
+        self._refuse_shared_gpus(asked)
+        self.release.preview(chart, asked.values)
+        return chart
+
+    def _refuse_shared_gpus(self, asked: Wanted) -> None:
+        """Refuse GPUs that another virtual cluster books without seeing this one."""
+        key = f"{self.namespace}/{self.name}"
+        found = configs(self.kube)
+        overlaps = collisions(self.kube.list("v1", "Node"), found.read | {key: asked.values}, only=key)
+        if overlaps:
+            raise TenancyError(
+                "node_selector: " + "; ".join(overlaps) + ". Give them different nodes, or a gpu_quota each that fit together.",
+                overlaps=overlaps,
+            )
+
+    def apply(self, chart: Chart, asked: Wanted, changes: list[Change], host: str) -> None:
+        """Install or upgrade the release.
+
+        :arg host: minor version of the host cluster's Kubernetes.
+        """
+        release = self.release.found
+        self.run.change_all(changes, self.release.write)
+        why = "it is not installed" if release is None else ", ".join(what for what, _before, _after in changes) + " differ"
+        self.run.take(
+            f"{'upgrade' if release else 'install'} the Helm release {self.name} with vCluster {asked.version}",
+            why,
+            lambda: self._rendered(chart, asked, host if any(what == _RENDERED for what, _before, _after in changes) else ""),
+        )
+
+    def _rendered(self, chart: Chart, asked: Wanted, host: str) -> None:
+        """Apply the chart, and only then note for which Kubernetes of the host, so that a run that is killed before that does it again."""
+        self.release.apply(chart, asked.values, self.run.deadline)
+        if host:
+            self.kube.patch("v1", "Namespace", self.namespace, {"metadata": {"annotations": {RENDERED_ANNOTATION: host}}})
