@@ -35,7 +35,8 @@ FILE_NAMES = {"facts", "lifecycle", "plan", "status", "validation", "values"}
 # What a subject holds besides.
 FURTHER_FILES = {
     "_desired": {"model"},  # the types of the desired state
-    "_kai": {"removal", "stand_in"},
+    # Parts of its lifecycle.
+    "_kai": {"availability", "export", "images", "removal", "replacement", "stand_in"},
     "_kubeconfig": {"current"},  # the context that counts
     "_ledger": {"devices", "model"},  # what kubelet knows of devices; rows of nodes and pods
     # What is judged; then rules: on what a pod asks for, on pods that have a node, and on workloads without pods.

@@ -16,8 +16,9 @@ from .._common.run import Result, Run
 from .._common.text import legible
 from .._common.values import utc_now
 from .._kai import status
+from .._kai.availability import read_parts
 from .._kai.facts import work_hazards_of
-from .._kai.lifecycle import asked_of, helm_release, read_parts
+from .._kai.lifecycle import asked_of, helm_release
 from .._kai.validation import hazards_on, touching
 from .._kai.validation import release as find_release
 from .._probe.kai_scheduling.facts import RECORD, REPORT_KEY
