@@ -37,6 +37,8 @@ FURTHER_FILES = {
     "_desired": {"model"},  # the types of the desired state
     # Parts of its lifecycle.
     "_kai": {"availability", "export", "images", "removal", "replacement", "stand_in"},
+    # The two sides of a cluster.
+    "_kind": {"host_files", "nodes"},
     "_kubeconfig": {"current"},  # the context that counts
     "_ledger": {"devices", "model"},  # what kubelet knows of devices; rows of nodes and pods
     # What is judged; then rules: on what a pod asks for, on pods that have a node, and on workloads without pods.

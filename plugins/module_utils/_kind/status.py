@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import enum
 import re
 import typing as t
 
@@ -32,6 +33,18 @@ from .facts import (
 SECONDS = len("2026-01-31T12:00:00")
 # A kubelet reports its pods within a minute or two of its start, a busy one later.
 UNREPORTED = datetime.timedelta(minutes=10)
+
+
+class State(enum.Enum):
+    """What there is of a cluster, against the layout that is wanted; all but the last have to be made."""
+
+    ABSENT = "absent"
+    HALF_MADE = "half-made"
+    DIFFERENT = "different"
+    MADE = "made"
+
+
+WHY_TO_MAKE = {State.ABSENT: "there is none", State.HALF_MADE: "an earlier run did not finish it"}
 
 
 @dataclasses.dataclass(frozen=True)
