@@ -34,6 +34,8 @@ MOST_LOGIC, MOST_LINES = 100, 40
 FILE_NAMES = {"facts", "lifecycle", "plan", "status", "validation", "values"}
 # What a subject holds besides.
 FURTHER_FILES = {
+    # By whom a kubeconfig leads into a virtual cluster.
+    "_access": {"account", "administrator"},
     "_desired": {"model"},  # the types of the desired state
     # Parts of its lifecycle.
     "_kai": {"availability", "export", "images", "removal", "replacement", "stand_in"},

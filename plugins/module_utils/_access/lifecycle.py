@@ -11,28 +11,21 @@ import functools
 import typing as t
 
 from .._common import verbatim
-from .._common.errors import ApiError, TenancyError, check_all
+from .._common.errors import TenancyError, check_all
 from .._common.kubeconfig import entry
 from .._common.names import namespace_of
-from .._common.ownership import is_owned
 from .._common.run import Result
-from .._common.values import JsonObject, utc_now
-from .._common.wait import wait_for
+from .._common.values import JsonObject
 from .._kubeconfig import plan, values
 from .._vcluster import validation
-from .._vcluster.control_plane import Ask, ControlPlane, expired
-from .._vcluster.facts import READY_PATH
+from .._vcluster.control_plane import Ask, ControlPlane
+from .account import SHORTEST_TOKEN, Account
+from .administrator import Administrator
 
 if t.TYPE_CHECKING:
     from .._adapters.kubeconfig_file import KubeconfigFile
     from .._adapters.kubernetes import Kube
     from .._common.run import Run
-
-
-# Path that everyone may read whom the API server knows, and nobody else.
-KNOWN_PATH = "/api"
-# Seconds for which the API server grants a token at least.
-SHORTEST_TOKEN = 600
 
 
 class Access:
@@ -52,22 +45,26 @@ class Access:
         self.namespace = namespace_of(self.name, run.params["namespace"])
         self.context: str = run.params["context_name"] or self.name
         self.account: JsonObject | None = run.params["service_account"]
+        self.plane = ControlPlane(run.kube, self.name, self.namespace)
+        self.administrator = Administrator(run, ask, self.plane, self.context)
 
     # --- present ---
 
     def present(self) -> Result:
         """Have the entries in the file, once the API server answered; without a file, return them."""
         existing = self._checked()
-        plane = ControlPlane(self.run.kube, self.name, self.namespace)
-        secret = plane.secret()
+        secret = self.plane.secret()
         base = {"context": self.context} | ({"path": self.run.params["path"]} if self.file else {})
-        if self.run.check_mode and self._problem(secret):
+        if self.run.check_mode and self.administrator.problem(secret):
             # An earlier task would have solved it.
             return base | self._predicted(existing)
-        config = self._administrator(plane, secret, bool(self.account) or self.run.params["verify"])
+        # To ask for a service account's token in check mode, too, the API server has to answer.
+        verify = self.run.params["verify"] and not self.run.check_mode
+        config = self.administrator.kubeconfig(secret, verify=bool(self.account) or verify)
         if self.account:
             token = entry(existing, "users", self.context).get("token")
-            config = self._for_account(config, str(token) if isinstance(token, str) else "")
+            account = self._account(self.account, config)
+            config = account.kubeconfig(config, str(token) if isinstance(token, str) else "")
         user = config["users"][0]["user"]
         base |= {"server": config["clusters"][0]["cluster"]["server"], "expires": values.iso(values.expiry(user))}
         if self.file is None:
@@ -153,7 +150,7 @@ class Access:
         existing = self._parsed()
         # First, because without its file nobody would know of a token that is still valid.
         if self.account:
-            self._revoke()
+            self._revoke(self.account)
         if self.file is None:
             return self.run.result(context=self.context)
         left = plan.without(existing, self.context) if existing else None
@@ -163,139 +160,14 @@ class Access:
         before, after = self._summary(existing), self._summary(left if changed else existing)
         return self._result(before, after, changed) | {"context": self.context, "path": self.run.params["path"]}
 
-    def _revoke(self) -> None:
-        plane = ControlPlane(self.run.kube, self.name, self.namespace)
-        secret = plane.secret()
+    def _revoke(self, options: JsonObject) -> None:
+        secret = self.plane.secret()
         # With the virtual cluster, the service account is gone anyway.
         if secret:
-            self._ensure_account(self._enter(self._administrator(plane, secret, verify=True)), False)
+            self._account(options, self.administrator.kubeconfig(secret, verify=True)).ensure(False)
 
-    # --- the administrator's kubeconfig ---
-
-    def _problem(self, secret: JsonObject | None) -> str | None:
-        """Return why nobody can get in, as far as the host cluster knows."""
-        if secret is None:
-            return f"has no kubeconfig: its Secret vc-{self.name} does not exist."
-        if ended := expired(secret):
-            return (
-                f"lets nobody in: the client certificate in its Secret vc-{self.name} expired {ended}. "
-                "The module vcluster with state=present has it renewed."
-            )
-        return None
-
-    def _administrator(self, plane: ControlPlane, secret: JsonObject | None, verify: bool) -> JsonObject:
-        """Return the administrator's kubeconfig.
-
-        :arg verify: whether the API server has to answer first.
-        """
-        problem = self._problem(secret)
-        if problem or secret is None:
-            raise TenancyError(f"Virtual cluster {self.name} in namespace {self.namespace} {problem}")
-        server = self.run.params["server"] or self._server(plane)
-        config = values.kubeconfig(secret, self.context, server, self._proxy_url())
-        if verify and (self.account or not self.run.check_mode):
-            self._wait(config, READY_PATH)
-        return config
-
-    def _proxy_url(self) -> str | None:
-        """Return the address of the proxy: as asked for, or that on the way to the host cluster. An empty text asks for none."""
-        given: str | None = self.run.params["proxy_url"]
-        if given is not None:
-            return given
-        inherited = self.run.kube.proxy_url
-        validation.check_proxy("proxy_url: as the kubeconfig of the host cluster names it", inherited)
-        return inherited
-
-    def _server(self, plane: ControlPlane) -> str:
-        service = plane.service()
-        hidden = service and service["spec"].get("type", "ClusterIP") == "ClusterIP"
-        server, why = values.server_address(service, plane.pods(), plane.ingress() if hidden else None)
-        if server is None:
-            raise TenancyError(f"server: give the address of virtual cluster {self.name}; none can be derived, because {why}.")
-        return server
-
-    def _wait(self, config: JsonObject, path: str, new_token: bool = False) -> None:
-        """Wait until the API server answers.
-
-        :arg new_token: the API server may not know the token yet, so that a refusal may pass.
-        """
-
-        def answers() -> tuple[bool | None, str]:
-            try:
-                self.ask(config, path)
-            except TenancyError as exc:
-                if isinstance(exc, ApiError) and exc.permanent and not new_token:
-                    raise
-                return None, exc.message
-            return True, ""
-
-        wait_for(f"an answer of virtual cluster {self.name}", answers, self.run.deadline)
-
-    # --- the service account ---
-
-    def _for_account(self, administrator: JsonObject, old_token: str) -> JsonObject:
-        """Return the service account's kubeconfig; its token is empty where check mode asks for none."""
-        account = t.cast(JsonObject, self.account)
-        virtual = self._enter(administrator)
-        role = account["cluster_role"]
-        if role and virtual.get(values.RBAC, "ClusterRole", role) is None:
-            raise TenancyError(f"service_account.cluster_role: virtual cluster {self.name} has no cluster role {role}.")
-        self._ensure_account(virtual, True)
-        config = values.with_token(administrator, old_token)
-        who = (account["name"], account["namespace"], account["expiration"])
-        if values.serves(old_token, *who, utc_now()) and self._is_accepted(config):
-            return config
-        config = values.with_token(administrator, "" if self.run.check_mode else virtual.create_token(*who))
-        if not self.run.check_mode:
-            self._wait(config, KNOWN_PATH, new_token=True)
-        return config
-
-    def _is_accepted(self, config: JsonObject) -> bool:
-        try:
-            self.ask(config, KNOWN_PATH)
-        except TenancyError:
-            return False
-        return True
-
-    def _enter(self, administrator: JsonObject) -> Kube:
+    def _account(self, options: JsonObject, administrator: JsonObject) -> Account:
+        """Return the service account, in the virtual cluster that the administrator's kubeconfig leads to."""
         # The context is named lest one of the environment's is taken.
-        return self.connect(kubeconfig=administrator, context=self.context)
-
-    def _ensure_account(self, virtual: Kube, needed: bool) -> None:
-        """Have the service account with its role, or neither of them."""
-        account = t.cast(JsonObject, self.account)
-        objects = values.account_objects(account["name"], account["namespace"], account["cluster_role"])
-        pairs = {what: (self._live(virtual, item, needed), item) for what, item in objects.items()}
-        for what, (live, item) in pairs.items():
-            wanted = item if needed and values.shown(item) is not None else None
-            same = live and wanted and all(live.get(key) == item.get(key) for key in ("roleRef", "subjects"))
-            if (live or wanted) and not same:
-                self.run.change(what, values.shown(live), values.shown(wanted))
-                verb = "replace" if live and wanted else "create" if wanted else "remove"
-                why = "the kubeconfig is for it" if needed else "absent is wanted"
-                self.run.take(f"{verb} {what}", why, functools.partial(_replace, virtual, live, wanted))
-
-    def _live(self, virtual: Kube, item: JsonObject, needed: bool) -> JsonObject | None:
-        """Read the live object; None, too, where somebody else made it and it is not needed.
-
-        :raises TenancyError: when somebody else made it and it is needed.
-        """
-        metadata = item["metadata"]
-        live = virtual.get(item["apiVersion"], item["kind"], metadata["name"], metadata.get("namespace"))
-        if live is None or is_owned(live):
-            return live
-        if needed:
-            raise TenancyError(
-                f"service_account.name: {item['kind']} {metadata['name']} in virtual cluster {self.name} "
-                "was not made by this collection; it stays untouched."
-            )
-        return None
-
-
-def _replace(virtual: Kube, live: JsonObject | None, wanted: JsonObject | None) -> None:
-    """Remove the live object, if any, and create the wanted one, if any: what a binding binds to cannot be changed."""
-    if live:
-        metadata = live["metadata"]
-        virtual.delete(live["apiVersion"], live["kind"], metadata["name"], metadata.get("namespace"))
-    if wanted:
-        virtual.create(wanted)
+        virtual = self.connect(kubeconfig=administrator, context=self.context)
+        return Account(self.run, self.ask, self.name, virtual, options)
