@@ -237,7 +237,7 @@ def test_what_a_pod_may_ask_for(
 def test_a_container_that_is_added_to_look_at_others_sees_no_device(bound: Host) -> None:
     name = bound.kube.create(pod(OWN, {}, bound.namespace, runtime=TENANT, gpus=1))["metadata"]["name"]
     # By the adapter's own connection, which knows a kubeconfig's proxy.
-    containers = bound.kube._require("v1", "Pod").subresources["ephemeralcontainers"]
+    containers = bound.kube.client.require("v1", "Pod").subresources["ephemeralcontainers"]
 
     def added(container: str, env: Sequence[dict[str, Any]]) -> None:
         body = {"spec": {"ephemeralContainers": [{"name": container, "image": "none", "env": list(env)}]}}

@@ -321,13 +321,13 @@ def test_tokens_are_those_of_a_service_account_that_exists(server, name):
 
 def test_a_pod_that_has_not_started_has_an_empty_log_and_no_pod_has_none(server, name):
     with pytest.raises(TenancyError, match="not found") as caught:
-        server.kube.logs(name, server.namespace)
+        server.kube.pods.logs(name, server.namespace)
     assert caught.value.details["status"] == 404
     server.kube.create(pod(server, name))
-    assert server.kube.logs(name, server.namespace) == ""
-    assert server.kube.logs(name, server.namespace, "c", lines=5, seconds=1) == ""
+    assert server.kube.pods.logs(name, server.namespace) == ""
+    assert server.kube.pods.logs(name, server.namespace, "c", lines=5, seconds=1) == ""
     # It has no container yet in which there could be a file.
     with pytest.raises(TenancyError, match=f"Reading /file in Pod {name} failed"):
-        server.kube.read_file(name, server.namespace, "c", "/file")
+        server.kube.pods.read_file(name, server.namespace, "c", "/file")
     assert server.kube.delete("v1", "Pod", name, server.namespace, grace_seconds=0) is True
     assert get(server, name, "Pod") is None

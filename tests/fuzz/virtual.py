@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import ASKED_LIST
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.asking import ASKED_LIST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import Pages, checked, parsed
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import message_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run

@@ -270,6 +270,11 @@ class InMemoryApi:
 
     # --- the adapter's verbs ---
 
+    @property
+    def pods(self) -> InMemoryApi:
+        """What goes on in pods, by the verbs at the end."""
+        return self
+
     def served(self, api_version: str, kind: str) -> bool:
         return (api_version, kind) not in self.unserved
 

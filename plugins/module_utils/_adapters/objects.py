@@ -20,6 +20,9 @@ from .._common.quantity import MOST
 from .._common.text import shown
 from .._common.values import JsonObject
 
+# Objects of one page of a list, as many as kubectl asks for.
+PAGE = 500
+
 
 def _is_text(value: t.Any) -> bool:
     return isinstance(value, str)

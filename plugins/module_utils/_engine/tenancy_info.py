@@ -11,8 +11,8 @@ import datetime
 import os.path
 import typing as t
 
+from .._adapters.asking import ask_list
 from .._adapters.kubeconfig import kubeconfig_exists, read_kubeconfig
-from .._adapters.kubernetes import ask_list
 from .._assignment.lifecycle import nodes_to_give
 from .._common.names import GPU_RESOURCE, HOST_SCHEDULER_LABEL, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
 from .._common.ownership import annotations_of, labels_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import typing as t
 
+from .._adapters.asking import ask
 from .._adapters.helm import Chart, find_chart
-from .._adapters.kubernetes import ask
 from .._common.run import Result, Run
 from .._common.values import value_at
 from .._probe import network_policy

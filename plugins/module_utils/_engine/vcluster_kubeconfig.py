@@ -10,8 +10,9 @@ from __future__ import annotations
 import typing as t
 
 from .._access.lifecycle import Access
+from .._adapters.asking import ask
 from .._adapters.kubeconfig_file import KubeconfigFile
-from .._adapters.kubernetes import Kube, ask
+from .._adapters.kubernetes import Kube
 from .._common.run import Result, Run
 from .._vcluster.control_plane import Ask
 

@@ -33,7 +33,7 @@ def read_devices(
         if name not in by_node:
             return f"{name}: no device plugin runs there that mounts {DEVICE_PLUGINS_FOLDER}"
         try:
-            return assigned(kube.read_file(**by_node[name]._asdict()))
+            return assigned(kube.pods.read_file(**by_node[name]._asdict()))
         except Exception as exc:
             # What is read there is a program's answer on that node alone.
             return f"{name}: {reason(exc)}"

@@ -213,7 +213,7 @@ def _trouble(run: Run, kube: Kube, cluster: Cluster) -> Answer | None:
     for pod in cluster.schedulers:
         name = pod["metadata"]["name"]
         try:
-            logs[name] = kube.logs(name, KAI_NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
+            logs[name] = kube.pods.logs(name, KAI_NAMESPACE, lines=facts.LOG_LINES, seconds=facts.LOG_SECONDS)
         except TenancyError as exc:
             run.warn(f"Why pods wait may be in the log of pod {name} in {KAI_NAMESPACE}, which cannot be read: {reason(exc)}")
     return last_error(logs)

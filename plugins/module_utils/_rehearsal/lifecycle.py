@@ -324,7 +324,7 @@ class _Play:
         for pod in pods:
             if pod["metadata"]["namespace"] == KAI_NAMESPACE and labels_of(pod).get("app") in KAI_SCHEDULERS and is_ready(pod):
                 try:
-                    self._meter.observe(at, self._run.kube.metrics(pod["metadata"]["name"], KAI_NAMESPACE, PORT))
+                    self._meter.observe(at, self._run.kube.pods.metrics(pod["metadata"]["name"], KAI_NAMESPACE, PORT))
                 except TenancyError as exc:
                     # One reading of many, and a verdict says what was not measured.
                     self._run.warn(f"{exc.message}")
@@ -339,7 +339,7 @@ class _Play:
         logs = []
         for name in names:
             try:
-                logs.append(self._run.kube.logs(name, KAI_NAMESPACE, lines=LOG_LINES, seconds=math.ceil(seconds)))
+                logs.append(self._run.kube.pods.logs(name, KAI_NAMESPACE, lines=LOG_LINES, seconds=math.ceil(seconds)))
             except TenancyError as exc:
                 # One log of many, of a pod that may have been replaced meanwhile.
                 self._run.warn(exc.message)

@@ -66,7 +66,7 @@ class ControlPlane:
         """Return what a crashing container's log says about the failure."""
         for previous in (True, False):
             try:
-                log = self.kube.logs(pod, self.namespace, container, lines=200, previous=previous)
+                log = self.kube.pods.logs(pod, self.namespace, container, lines=200, previous=previous)
             except TenancyError as exc:
                 # The crash is what matters; its log may be gone with the container.
                 return f"(its log cannot be read: {exc.message})"

@@ -166,7 +166,7 @@ class Probe:
         for pod in self.kube.list("v1", "Pod", KAI_NAMESPACE, f"app in ({', '.join(apps)})"):
             name = pod["metadata"]["name"]
             try:
-                logs[name] = self.kube.logs(name, KAI_NAMESPACE, lines=10_000, seconds=math.ceil(seconds))
+                logs[name] = self.kube.pods.logs(name, KAI_NAMESPACE, lines=10_000, seconds=math.ceil(seconds))
             except TenancyError as exc:
                 unreadable[name] = exc.message
         return logs, unreadable
@@ -293,7 +293,7 @@ class Probe:
             phase = pods.get(name, {}).get("status", {}).get("phase")
             if phase == "Failed" or (phase in ("Running", "Succeeded") and check.gpus and not self.logs.get(name)):
                 try:
-                    self.logs[name] = self.kube.logs(name, self.namespace)
+                    self.logs[name] = self.kube.pods.logs(name, self.namespace)
                     self.unreadable.pop(name, None)
                 except TenancyError as exc:
                     # Read again with the next observation; until then there is no verdict that rests on it.

@@ -132,6 +132,6 @@ class SharedProbe:
     def _see(self, inside: Kube, check: Check) -> Seen:
         namespace, host = self.settings.namespace, self.run.kube
         pods = {pod["metadata"]["name"]: pod for pod in inside.list("v1", "Pod", namespace)}
-        logs = {name: inside.logs(name, namespace) for name in check.pod_names if name in pods}
+        logs = {name: inside.pods.logs(name, namespace) for name in check.pod_names if name in pods}
         groups = {group["metadata"]["name"]: group["spec"].get("queue", "") for group in host.list(*POD_GROUP, self.home)}
         return Seen(pods, logs, host.list("v1", "Pod"), groups)

@@ -17,15 +17,12 @@ import threading
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import kubernetes, retry
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import (
-    LARGEST_LOG,
-    PAGE,
-    Kube,
-    _entries,
-    ask,
-    ask_list,
-)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import asking, client, pods, retry
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.asking import ask, ask_list
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.client import Client, _entries
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import PAGE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.pods import LARGEST_LOG
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.parallel import CONCURRENCY, concurrently
@@ -166,7 +163,7 @@ def test_a_list_that_does_not_end_is_an_error(kube, script):
 
 def test_a_page_that_is_too_large_is_asked_for_in_parts(kube, script, monkeypatch):
     name = "a" * 1000
-    monkeypatch.setattr(kube._client.client.rest_client.pool_manager, "_largest", 5000)
+    monkeypatch.setattr(kube.client.api.client.rest_client.pool_manager, "_largest", 5000)
     script.on(f"GET {WHERE}", page(*[name] * 10), page(*[name] * 3, more="next"), page("b"))
     assert len(kube.list("v1", "ConfigMap", "ns")) == 4
     assert [call.rpartition("limit=")[2] for call in script.calls] == [str(PAGE), str(PAGE // 4), str(PAGE // 4)]
@@ -236,8 +233,7 @@ def test_threads_ask_one_after_the_other_what_the_server_knows():
             asking.release()
             return kind
 
-    client = type("Client", (), {"resources": Resources()})()
-    kube = Kube(client)
+    kube = Kube(Client(type("Api", (), {"resources": Resources()})()))
     assert concurrently(lambda kind: kube.served("v1", kind), ["Pod"] * CONCURRENCY) == [True] * CONCURRENCY
 
 
@@ -322,7 +318,7 @@ LOG = "/api/v1/namespaces/ns/pods/x/log"
 )
 def test_a_container_that_has_written_nothing_has_an_empty_log(kube, script, message):
     script.on(f"GET {LOG}", status(400, message))
-    assert kube.logs("x", "ns") == ""
+    assert kube.pods.logs("x", "ns") == ""
 
 
 @pytest.mark.parametrize(
@@ -337,12 +333,12 @@ def test_a_container_that_has_written_nothing_has_an_empty_log(kube, script, mes
 )
 def test_a_log_that_cannot_be_read_is_not_empty(kube, script, bad):
     script.on(f"GET {LOG}", bad)
-    assert failure(kube.logs, "x", "ns").message.startswith("Reading the log of Pod x failed")
+    assert failure(kube.pods.logs, "x", "ns").message.startswith("Reading the log of Pod x failed")
 
 
 def test_logs_are_bounded_as_asked(kube, script):
     script.on(f"GET {LOG}", (200, "a\nb\n", {}))
-    assert kube.logs("x", "ns", "c", lines=2, previous=True, seconds=0) == "a\nb\n"
+    assert kube.pods.logs("x", "ns", "c", lines=2, previous=True, seconds=0) == "a\nb\n"
     assert script.calls == [f"GET {LOG}?tailLines=2&limitBytes={LARGEST_LOG}&previous=true&container=c&sinceSeconds=1"]
 
 
@@ -354,13 +350,13 @@ ENDED, FAILED = '{"status": "Success"}', '{"status": "Failure", "message": "comm
 
 def test_a_file_in_a_container(kube, script):
     script.on(f"GET {EXEC}", (101, [(1, "one, "), (2, "a warning"), (1, "two"), (3, ENDED)], {}))
-    assert kube.read_file("x", "ns", "c", "/a/file") == "one, two"
+    assert kube.pods.read_file("x", "ns", "c", "/a/file") == "one, two"
     (call,) = script.calls
     assert call.partition("?")[2] == "command=cat&command=%2Fa%2Ffile&container=c&stderr=False&stdout=True"
     assert script.headers[-1]["authorization"] == "Bearer x"
     # Requests of the same client go their own way again.
     script.on(f"GET {LOG}", (200, "a log", {}))
-    assert kube.logs("x", "ns") == "a log"
+    assert kube.pods.logs("x", "ns") == "a log"
 
 
 @pytest.mark.parametrize(
@@ -375,22 +371,22 @@ def test_a_file_in_a_container(kube, script):
 )
 def test_a_file_that_cannot_be_read_is_not_empty(kube, script, answer, told):
     script.on(f"GET {EXEC}", answer)
-    message = failure(kube.read_file, "x", "ns", "c", "/a/file").message
+    message = failure(kube.pods.read_file, "x", "ns", "c", "/a/file").message
     assert message.startswith("Reading /a/file in Pod x failed")
     assert told in message
     assert len(script.calls) == 1
 
 
 def test_a_file_without_an_end_is_an_error(kube, script, monkeypatch):
-    monkeypatch.setattr(kubernetes, "LARGEST_FILE", 100)
+    monkeypatch.setattr(pods, "LARGEST_FILE", 100)
     script.on(f"GET {EXEC}", (101, [(1, "a" * 60)] * 1000, {}))
-    assert "more than 100 characters" in failure(kube.read_file, "x", "ns", "c", "/a/file").message
+    assert "more than 100 characters" in failure(kube.pods.read_file, "x", "ns", "c", "/a/file").message
 
 
 @pytest.mark.parametrize("answer", ["[" * 100_000, "[]", '{"status": {"status": "Success"}}'])
 def test_a_command_that_ends_in_an_odd_way_has_failed(kube, script, answer):
     script.on(f"GET {EXEC}", (101, [(1, "text"), (3, answer[:60_000])], {}))
-    failure(kube.read_file, "x", "ns", "c", "/a/file")
+    failure(kube.pods.read_file, "x", "ns", "c", "/a/file")
 
 
 # --- servers that do not want to be read --------------------------------------------------------------------------------
@@ -400,8 +396,9 @@ def test_a_command_that_ends_in_an_odd_way_has_failed(kube, script, answer):
 def _hasty(monkeypatch):
     """Calls that are due when the time is up get next to none."""
     monkeypatch.setattr(retry, "LEAST_SECONDS", 0.2)
-    monkeypatch.setattr(kubernetes, "LEAST_REQUEST", 0.2)
-    monkeypatch.setattr(kubernetes, "REQUEST_TIMEOUT", (0.2, 0.2))
+    monkeypatch.setattr(client, "LEAST_REQUEST", 0.2)
+    for module in (client, pods):
+        monkeypatch.setattr(module, "REQUEST_TIMEOUT", (0.2, 0.2))
 
 
 SLOW = b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n"
@@ -422,15 +419,15 @@ def test_connecting_ends_by_the_deadline(hostile, hasty, tmp_path, monkeypatch):
 
 def test_every_call_ends_by_the_deadline(kube, hostile, hasty, monkeypatch):
     kube.get("v1", "ConfigMap", "x", "ns")
-    monkeypatch.setattr(kube._client.client.configuration, "host", hostile(dripping).address)
-    monkeypatch.setattr(kube, "_deadline", Deadline(0.5))
+    monkeypatch.setattr(kube.client.api.client.configuration, "host", hostile(dripping).address)
+    monkeypatch.setattr(kube.client, "deadline", Deadline(0.5))
     for call in (
         lambda: kube.list("v1", "ConfigMap", "ns"),
         lambda: kube.get("v1", "ConfigMap", "x", "ns"),
-        lambda: kube.logs("x", "ns"),
-        lambda: kube.metrics("x", "ns", 80),
+        lambda: kube.pods.logs("x", "ns"),
+        lambda: kube.pods.metrics("x", "ns", 80),
         lambda: kube.served("other.example/v1", "Other"),
-        lambda: kube.read_file("x", "ns", "c", "/a"),
+        lambda: kube.pods.read_file("x", "ns", "c", "/a"),
         kube.version,
     ):
         with soon():
@@ -442,9 +439,9 @@ def test_a_file_that_comes_slowly_ends_too(kube, hostile, hasty, monkeypatch):
         connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n")
         drip(connection, b"X: " + b"a" * 10_000)
 
-    monkeypatch.setattr(kube._client.client.configuration, "host", hostile(act).address)
+    monkeypatch.setattr(kube.client.api.client.configuration, "host", hostile(act).address)
     with soon():
-        assert "did not end within 0.4 s" in failure(kube.read_file, "x", "ns", "c", "/a").message
+        assert "did not end within 0.4 s" in failure(kube.pods.read_file, "x", "ns", "c", "/a").message
 
 
 def test_pages_end_by_the_deadline(kube, script, clock, monkeypatch):
@@ -568,7 +565,7 @@ def test_a_list_without_an_end_is_an_error(tls, script, monkeypatch):
     monkeypatch.setattr(script, "next", lambda *_request: page(more=str(next(numbers))))
     with soon():
         assert failure(ask_list, tls, LIST, timeout=0.5).details == {"status": None}
-    monkeypatch.setattr(kubernetes, "ASKED_LIST", dataclasses.replace(kubernetes.ASKED_LIST, pages=3))
+    monkeypatch.setattr(asking, "ASKED_LIST", dataclasses.replace(asking.ASKED_LIST, pages=3))
     assert "at most 3 pages" in failure(ask_list, tls, LIST).message
 
 
@@ -770,7 +767,7 @@ GIVES = (
 
 @pytest.fixture(name="address")
 def _address(kube):
-    return kube._client.configuration.host
+    return kube.client.api.configuration.host
 
 
 def test_a_program_gives_the_credentials(address, script, tmp_path):
@@ -817,7 +814,7 @@ def test_a_program_that_is_missing_is_named(address, tmp_path, command, where):
 
 
 def test_a_program_without_an_end_is_named(address, tmp_path, monkeypatch):
-    monkeypatch.setattr(kubernetes, "SECONDS", 0.3)
+    monkeypatch.setattr(client, "SECONDS", 0.3)
     user = program(tmp_path, "exec sleep 5")
     error = failure(Kube.connect, kubeconfig=kubeconfig(tmp_path, address, user), deadline=Deadline(20))
     assert "did not end within 0.3 s. Where it waits for somebody to log in, log in before" in error.message

@@ -12,6 +12,7 @@ from ansible.module_utils.ansible_release import __version__
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.compat.version import LooseVersion
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.client import Client
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Helm
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, CommandFailed, TenancyError
@@ -342,14 +343,14 @@ def test_parts_share_the_connection_and_have_options_time_and_results_of_their_o
 
     def connect(module=None, deadline=None, **auth):
         connected.append(auth)
-        return Kube(None, deadline)
+        return Kube(Client(None, deadline))
 
     monkeypatch.setattr(Kube, "connect", connect)
 
     def reconcile(run):
         ours, theirs = run.part({"timeout": 30}), run.part({"timeout": 40}, "/k/ml.yml")
         for one in (run, ours, theirs, ours):
-            assert one.kube._deadline is one.deadline
+            assert one.kube.client.deadline is one.deadline
         ours.change("n", None, 1)
         theirs.warn("look")
         return {
