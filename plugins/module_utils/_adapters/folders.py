@@ -54,25 +54,25 @@ class Held:
     changed: float
 
 
+@dataclasses.dataclass(frozen=True)
 class Folder:
     """An open folder, for a ``with`` block.
 
-    :ivar path: where it is, for messages.
+    :ivar path: where it is, for messages; ``status``, as it was opened.
     :ivar missing: paths of the folders below it that were asked for and do not exist, outermost first.
     :ivar made: paths of the folders that were made, outermost first.
     :ivar others: for root, paths of folders on the way, this one included, that belong to other users, each with its owner.
+    :ivar is_root: whether root runs this; ``trusted``, the users whose folders nobody else can exchange.
     """
 
-    def __init__(self) -> None:
-        self.path = "/"
-        self.missing: list[str] = []
-        self.made: list[str] = []
-        self.others: dict[str, int] = {}
-        self.descriptor = os.open("/", _FOLDER)
-        self._status = os.fstat(self.descriptor)
-        self._is_root = os.geteuid() == 0
-        # In a user namespace, root of the host has another number; it owns the root folder.
-        self._trusted = {0, os.geteuid(), self._status.st_uid}
+    path: str
+    descriptor: int
+    status: os.stat_result
+    missing: list[str]
+    made: list[str]
+    others: dict[str, int]
+    is_root: bool
+    trusted: frozenset[int]
 
     def __enter__(self) -> Folder:
         return self
@@ -80,90 +80,18 @@ class Folder:
     def __exit__(self, *_exception: object) -> None:
         os.close(self.descriptor)
 
-    # --- the way ---
-
-    def go(self, path: str, make: int | None, links: bool) -> None:
-        """Go to a folder from the root folder; see ``reach``."""
-        todo = [part for part in os.path.abspath(path).split("/") if part]
-        followed = 0
-        while todo:
-            if self._is_root:
-                self._judge()
-            name = todo.pop(0)
-            try:
-                self._enter(name)
-            except FileNotFoundError:
-                if make is None:
-                    self.missing = [os.path.join(self.path, name, *todo[:more]) for more in range(len(todo) + 1)]
-                    break
-                os.mkdir(name, make, dir_fd=self.descriptor)
-                self._enter(name)
-                self.made.append(self.path)
-            except OSError as exc:
-                if exc.errno not in _LINK:
-                    raise
-                if followed == _MOST_LINKS:
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from exc
-                followed += 1
-                todo = self._target(name, links or bool(todo), exc) + todo
-        self._judge()
-
-    def _enter(self, name: str) -> None:
-        below = os.open(name, _FOLDER, dir_fd=self.descriptor)
-        os.close(self.descriptor)
-        self.descriptor, self.path = below, os.path.normpath(os.path.join(self.path, name))
-        before, self._status = self._status, os.fstat(below)
-        owner = self._status.st_uid
-        if self._is_root and owner not in self._trusted:
-            if _others_may_write(before):
-                raise TenancyError(
-                    f"{self.path} belongs to {_user(owner)}, and stands in a folder in which everybody may make one. "
-                    "Name a file in another folder."
-                )
-            self.others[self.path] = owner
-
-    def _target(self, name: str, follow: bool, error: OSError) -> list[str]:
-        """Return the parts of the way that a link stands for.
-
-        :raises TenancyError: when it is not to be followed, or somebody else may have made it.
-        """
-        path = os.path.join(self.path, name)
-        status = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
-        if not stat.S_ISLNK(status.st_mode):
-            raise error
-        kept = not _others_may_write(self._status) or self._status.st_mode & stat.S_ISVTX
-        if not (follow and kept and self._status.st_uid in self._trusted and status.st_uid in self._trusted):
-            raise TenancyError(
-                f"{path} is a symbolic link of {_user(status.st_uid)}, and is not followed: name the folder itself."
-            )
-        target = os.readlink(name, dir_fd=self.descriptor)
-        return [*(["/"] if target.startswith("/") else []), *(part for part in target.split("/") if part)]
-
-    def _judge(self) -> None:
-        """Refuse a folder in which anybody may exchange what stands there.
-
-        :raises TenancyError: with what to do.
-        """
-        status = self._status
-        if _others_may_write(status) and not status.st_mode & stat.S_ISVTX:
-            raise TenancyError(
-                f"{self.path} may be written to by others than its owner {_user(status.st_uid)} (mode {stat.S_IMODE(status.st_mode):04o}, "
-                f"group {_group(status.st_gid)}), who could exchange what stands there. Take that right away (chmod go-w {self.path}), "
-                "or name a file in another folder."
-            )
-
     # --- whose it is ---
 
     @property
     def identity(self) -> Identity:
         """Return what tells it from every other folder."""
-        return self._status.st_dev, self._status.st_ino
+        return self.status.st_dev, self.status.st_ino
 
     @property
     def owner(self) -> tuple[int | None, int | None]:
         """Return user and group that root's new files in it get; None for a folder of root, and where root does not run this."""
-        theirs = self._is_root and self._status.st_uid not in self._trusted
-        return (self._status.st_uid, self._status.st_gid) if theirs else (None, None)
+        theirs = self.is_root and self.status.st_uid not in self.trusted
+        return (self.status.st_uid, self.status.st_gid) if theirs else (None, None)
 
     @property
     def writable(self) -> bool:
@@ -234,9 +162,9 @@ class Folder:
 
         Only root can have put a file of somebody else into its own folder, unless others may write to that, too.
         """
-        owner = self._status.st_uid
-        placed = owner in self._trusted and (uid in self._trusted or not _others_may_write(self._status))
-        if not self._is_root or uid == owner or placed:
+        owner = self.status.st_uid
+        placed = owner in self.trusted and (uid in self.trusted or not _others_may_write(self.status))
+        if not self.is_root or uid == owner or placed:
             return
         raise TenancyError(
             f"{path} belongs to {_user(uid)}, and its folder to {_user(owner)}, and stays as it is. "
@@ -295,6 +223,91 @@ class Folder:
             yield descriptor
 
 
+class _Way:
+    """The way from the root folder to another one; ivars as of Folder."""
+
+    def __init__(self) -> None:
+        self.path = "/"
+        self.missing: list[str] = []
+        self.made: list[str] = []
+        self.others: dict[str, int] = {}
+        self.descriptor = os.open("/", _FOLDER)
+        self.status = os.fstat(self.descriptor)
+        self.is_root = os.geteuid() == 0
+        # In a user namespace, root of the host has another number; it owns the root folder.
+        self.trusted = frozenset({0, os.geteuid(), self.status.st_uid})
+
+    def go(self, path: str, make: int | None, links: bool) -> None:
+        """Go to a folder from the root folder; see ``reach``."""
+        todo = [part for part in os.path.abspath(path).split("/") if part]
+        followed = 0
+        while todo:
+            if self.is_root:
+                self._judge()
+            name = todo.pop(0)
+            try:
+                self._enter(name)
+            except FileNotFoundError:
+                if make is None:
+                    self.missing = [os.path.join(self.path, name, *todo[:more]) for more in range(len(todo) + 1)]
+                    break
+                os.mkdir(name, make, dir_fd=self.descriptor)
+                self._enter(name)
+                self.made.append(self.path)
+            except OSError as exc:
+                if exc.errno not in _LINK:
+                    raise
+                if followed == _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from exc
+                followed += 1
+                todo = self._target(name, links or bool(todo), exc) + todo
+        self._judge()
+
+    def _enter(self, name: str) -> None:
+        below = os.open(name, _FOLDER, dir_fd=self.descriptor)
+        os.close(self.descriptor)
+        self.descriptor, self.path = below, os.path.normpath(os.path.join(self.path, name))
+        before, self.status = self.status, os.fstat(below)
+        owner = self.status.st_uid
+        if self.is_root and owner not in self.trusted:
+            if _others_may_write(before):
+                raise TenancyError(
+                    f"{self.path} belongs to {_user(owner)}, and stands in a folder in which everybody may make one. "
+                    "Name a file in another folder."
+                )
+            self.others[self.path] = owner
+
+    def _target(self, name: str, follow: bool, error: OSError) -> list[str]:
+        """Return the parts of the way that a link stands for.
+
+        :raises TenancyError: when it is not to be followed, or somebody else may have made it.
+        """
+        path = os.path.join(self.path, name)
+        status = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+        if not stat.S_ISLNK(status.st_mode):
+            raise error
+        kept = not _others_may_write(self.status) or self.status.st_mode & stat.S_ISVTX
+        if not (follow and kept and self.status.st_uid in self.trusted and status.st_uid in self.trusted):
+            raise TenancyError(
+                f"{path} is a symbolic link of {_user(status.st_uid)}, and is not followed: name the folder itself."
+            )
+        target = os.readlink(name, dir_fd=self.descriptor)
+        return [*(["/"] if target.startswith("/") else []), *(part for part in target.split("/") if part)]
+
+    def _judge(self) -> None:
+        """Refuse a folder in which anybody may exchange what stands there.
+
+        :raises TenancyError: with what to do.
+        """
+        status = self.status
+        if _others_may_write(status) and not status.st_mode & stat.S_ISVTX:
+            raise TenancyError(
+                f"{self.path} may be written to by others than its owner {_user(status.st_uid)} (mode {stat.S_IMODE(status.st_mode):04o}, "
+                f"group {_group(status.st_gid)}), who could exchange what stands there. Take that right away (chmod go-w {self.path}), "
+                "or name a file in another folder."
+            )
+
+
 def reach(path: str, make: int | None = None, links: bool = True) -> Folder:
     """Open a folder, or the innermost on the way to it that exists.
 
@@ -306,13 +319,13 @@ def reach(path: str, make: int | None = None, links: bool = True) -> Folder:
     :raises TenancyError: for a link of somebody else, and for a folder that others may write to.
     :raises OSError: when something else is in the way.
     """
-    folder = Folder()
+    way = _Way()
     try:
-        folder.go(path, make, links)
+        way.go(path, make, links)
     except BaseException:
-        os.close(folder.descriptor)
+        os.close(way.descriptor)
         raise
-    return folder
+    return Folder(way.path, way.descriptor, way.status, way.missing, way.made, way.others, way.is_root, way.trusted)
 
 
 def temporary_of(path: str) -> str:
