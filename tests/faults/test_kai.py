@@ -32,6 +32,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import stand_in
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_policies.facts import CHECKS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.lifecycle import Probe
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.observation import Observer
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.status import Observation
 from ansible_collections.kubegpu.tenancy.plugins.modules import (
     kai_pending_info,
@@ -413,17 +414,17 @@ def test_what_the_burst_says_of_reservations_is_what_is(
     """Ten rounds, each compared with the pods and reservations that its verdict rests on (#1103)."""
     looks: list[Observation] = []
     verdicts: list[tuple[str, list[str], str]] = []
-    observe, conclude = Probe._observe, Probe._conclude
+    observe, conclude = Observer.observe, Probe._conclude
 
-    def keep_what_was_seen(self: Probe) -> Observation:
-        looks.append(observe(self))
+    def keep_what_was_seen(self: Observer, running: Any) -> Observation:
+        looks.append(observe(self, running))
         return looks[-1]
 
     def keep_the_verdict(self: Probe, check: Any, verdict: str, reason: str) -> None:
         verdicts.append((verdict, lost(looks[-1]), reason))
         conclude(self, check, verdict, reason)
 
-    monkeypatch.setattr(Probe, "_observe", keep_what_was_seen)
+    monkeypatch.setattr(Observer, "observe", keep_what_was_seen)
     monkeypatch.setattr(Probe, "_conclude", keep_the_verdict)
     cluster.scheduler(version)
     cluster.queues()

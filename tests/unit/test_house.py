@@ -45,7 +45,6 @@ FURTHER_FILES = {
     "_ledger": {"devices", "model"},  # what kubelet knows of devices; rows of nodes and pods
     # What is judged; then rules: on what a pod asks for, on pods that have a node, and on workloads without pods.
     "_pending": {"cluster", "asked", "node", "workloads"},
-    # The change, the trace, where that comes from, what a scheduler costs, and what is made of the rounds.
     # The kinds, those with much to judge in a folder.
     "_probe": {
         "connectivity",
@@ -54,7 +53,9 @@ FURTHER_FILES = {
         "network_policy",
         "web",
         *(f"{kind}/{name}" for kind in ("kai_policies", "kai_scheduling", "shared_scheduler") for name in FILE_NAMES),
+        "kai_scheduling/observation",
     },
+    # The change, the trace, where that comes from, what a scheduler costs, and what is made of the rounds.
     "_rehearsal": {"change", "metrics", "model", "patterns", "recording", "verdict"},
     # Its parts; then what values would reach beyond their tenant.
     "_vcluster": {

@@ -7,25 +7,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
-import math
 import typing as t
 
 from ..._common.errors import TenancyError
 from ..._common.names import (
-    GPU_RESOURCE,
     KAI_NAMESPACE,
     KAI_SCHEDULERS,
-    POD_GROUP,
     QUEUE_API_VERSION,
     QUEUE_KIND,
     RESERVATION_NAMESPACE,
-    RESERVED_GPU_NOTE,
 )
-from ..._common.ownership import OWNED_LABELS, annotations_of
-from ..._common.quantity import devices
+from ..._common.ownership import OWNED_LABELS
 from ..._common.values import JsonObject, stamp, utc_now
 from ..._common.wait import Deadline, when_webhook_answers
 from ..._kai.facts import OPERATOR
@@ -38,7 +32,8 @@ from ..plan import Settings
 from ..status import Verdict, concluded, result
 from . import status
 from .facts import FINGERPRINT_KEY, RECORD, REPORT_KEY, SHARING
-from .plan import NONE, Capacity, Check, allocated, free_gpus, gpu_memory, plan
+from .observation import Observer, Trial, kai_logs
+from .plan import Capacity, Check, allocated, free_gpus, gpu_memory, plan
 
 if t.TYPE_CHECKING:
     from ..._common.run import Result, Run
@@ -58,9 +53,6 @@ DECISIVE = (
     "namespace_labels",
     "scheduler_name",
 )
-
-# Seconds after which a GPU that shared pods run on, and that nobody reserves, is called lost.
-SETTLE = 5.0
 
 
 def probe(run: Run) -> Result:
@@ -85,32 +77,11 @@ def probe(run: Run) -> Result:
     return concluded(**report, named_by=("name", "queue")) | {"recorded": False}
 
 
-@dataclasses.dataclass
-class Trial:
-    """A check that runs.
-
-    :ivar began: the clock's time; ``complete``, when all of its pods were first seen running, None before.
-    :ivar deadline: the end of its part of the probe's time.
-    :ivar coming: those of its pods that are still to be created.
-    """
-
-    began: float
-    deadline: Deadline
-    coming: list[JsonObject]
-    complete: float | None = None
-
-    @property
-    def over(self) -> bool:
-        """Whether no other look at it fits into its time."""
-        return self.deadline.left(0) < INTERVAL
-
-
 class Probe:
     """One run of the checks in one cluster.
 
     :ivar fingerprint: a digest of what the verdicts rest on.
     :ivar waiting: checks that have not begun; ``results`` has those that are decided.
-    :ivar others: UUIDs of the GPUs that were reserved before the probe began, or that other pods were seen to share since.
     """
 
     def __init__(self, run: Run) -> None:
@@ -128,12 +99,7 @@ class Probe:
         names = [queue.name for queue in leaves(parse(params["queues"]) if params["queues"] else live)]
         self.waiting, self.results = plan(params["checks"], names, self.capacity, Settings.of(params))
         self.running: dict[Check, Trial] = {}
-        self.logs: dict[str, str] = {}
-        self.unreadable: dict[str, str] = {}
-        self.devices = {
-            node["metadata"]["name"]: devices(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)) for node in nodes
-        }
-        self.others = set(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
+        self.observer = Observer(run, self.capacity, nodes, pods)
 
     def _nodes(self) -> list[JsonObject]:
         """Return the nodes that the probe may use.
@@ -155,21 +121,9 @@ class Probe:
         with own_namespace(self.kube, self.namespace, deadline, labels=self.run.params["namespace_labels"]):
             while not self._advance():
                 deadline.sleep(INTERVAL)
-        logs, unreadable = self._kai_logs([OPERATOR, *KAI_SCHEDULERS], deadline.clock() - start)
+        logs, unreadable = kai_logs(self.kube, [OPERATOR, *KAI_SCHEDULERS], deadline.clock() - start)
         pods = [*self.kube.list("v1", "Pod", KAI_NAMESPACE), *self.kube.list("v1", "Pod", RESERVATION_NAMESPACE)]
         self.results.append(status.judge_logs(logs, unreadable, status.broken_pods(pods, stamp(began))))
-
-    def _kai_logs(self, apps: t.Iterable[str], seconds: float) -> tuple[dict[str, str], dict[str, str]]:
-        """Return what KAI's pods with these labels logged in the last ``seconds``, and why a log could not be read, by pod."""
-        logs: dict[str, str] = {}
-        unreadable: dict[str, str] = {}
-        for pod in self.kube.list("v1", "Pod", KAI_NAMESPACE, f"app in ({', '.join(apps)})"):
-            name = pod["metadata"]["name"]
-            try:
-                logs[name] = self.kube.pods.logs(name, KAI_NAMESPACE, lines=10_000, seconds=math.ceil(seconds))
-            except TenancyError as exc:
-                unreadable[name] = exc.message
-        return logs, unreadable
 
     def _advance(self) -> bool:
         """Conclude what can be judged now, start what there is capacity for; return True once all is done.
@@ -209,7 +163,7 @@ class Probe:
 
     def _judge_running(self) -> None:
         """Conclude the checks with a verdict, and those whose time is over."""
-        seen = self._observe()
+        seen = self.observer.observe(self.running)
         for check, trial in list(self.running.items()):
             verdict, reason = self._judge(check, trial, seen)
             if verdict is None and trial.over and (taken := self._taken(check, seen)):
@@ -227,8 +181,7 @@ class Probe:
         verdict, reason = status.judge_begun(check, len(check.pods) - len(trial.coming), seen, accepted)
         if verdict != PASSED:
             return verdict, reason
-        # Pods of others may come back and end while the check's pods are placed.
-        self._note_sharing(self.kube.list("v1", "Pod"))
+        self.observer.note_sharing()
         try:
             self._create(trial.coming.pop(0), trial.deadline)
         except TenancyError as exc:
@@ -253,51 +206,9 @@ class Probe:
             return f"{reason}; {warning}"
         if status.NO_REASON not in reason:
             return reason
-        logs, _unreadable = self._kai_logs(KAI_SCHEDULERS, self.run.deadline.clock() - trial.began)
+        logs, _unreadable = kai_logs(self.kube, KAI_SCHEDULERS, self.run.deadline.clock() - trial.began)
         error = status.last_error(logs.values())
         return f"{reason}; the scheduler's last error: {error}" if error else reason
-
-    def _observe(self) -> status.Observation:
-        """Read what the running checks are judged by."""
-        if not self.running:
-            return status.Observation({}, {})
-        pods = {pod["metadata"]["name"]: pod for pod in self.kube.list("v1", "Pod", self.namespace)}
-        seen = status.Observation(pods, self.logs, self.unreadable)
-        for check in self.running:
-            self._read_logs(check, pods)
-        if any(check.name in ("over_limit", "gang_too_large") for check in self.running):
-            seen.groups = {group["metadata"]["name"]: group for group in self.kube.list(*POD_GROUP, self.namespace)}
-        for check in self.running:
-            if check.portions and status.judge_begun(check, len(check.pods), seen)[0] == PASSED:
-                self._observe_sharing(check, seen)
-        return seen
-
-    def _observe_sharing(self, check: Check, seen: status.Observation) -> None:
-        """Read whose GPUs are whose, now that all pods of a check run."""
-        trial, now = self.running[check], self.run.deadline.clock()
-        trial.complete = trial.complete or now
-        seen.settled = now - trial.complete >= SETTLE
-        seen.cluster, seen.devices = self.kube.list("v1", "Pod"), self.devices
-        self._note_sharing(seen.cluster)
-        seen.others = frozenset(self.others)
-        groups, queue = self.kube.list(*POD_GROUP), self.kube.get(QUEUE_API_VERSION, QUEUE_KIND, check.queue)
-        before = self.capacity.allocated.get(check.queue, NONE)
-        seen.counts = status.counts(check, seen.pods, groups, queue, self.resource, before)
-
-    def _note_sharing(self, cluster: list[JsonObject]) -> None:
-        """Note which GPUs other pods share now: pods of a check may have been placed beside them."""
-        self.others |= status.shared_gpus(pod for pod in cluster if pod["metadata"].get("namespace") != self.namespace)
-
-    def _read_logs(self, check: Check, pods: dict[str, JsonObject]) -> None:
-        for name in check.pod_names:
-            phase = pods.get(name, {}).get("status", {}).get("phase")
-            if phase == "Failed" or (phase in ("Running", "Succeeded") and check.gpus and not self.logs.get(name)):
-                try:
-                    self.logs[name] = self.kube.pods.logs(name, self.namespace)
-                    self.unreadable.pop(name, None)
-                except TenancyError as exc:
-                    # Read again with the next observation; until then there is no verdict that rests on it.
-                    self.unreadable[name] = exc.message
 
     def _start(self, check: Check, deadline: Deadline) -> None:
         first, coming = check.pods[: check.first], list(check.pods[check.first :])
