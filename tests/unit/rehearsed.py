@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import THRESHOLDS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.measures import Sample
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import nodes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.patterns import generate
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Sample
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
 
 TRACE = generate("research", [nodes(count=2, gpus=4)], 100, 1)

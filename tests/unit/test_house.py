@@ -55,8 +55,9 @@ FURTHER_FILES = {
         *(f"{kind}/{name}" for kind in ("kai_policies", "kai_scheduling", "shared_scheduler") for name in FILE_NAMES),
         "kai_scheduling/observation",
     },
-    # The change, the trace, where that comes from, what a scheduler costs, and what is made of the rounds.
-    "_rehearsal": {"change", "metrics", "model", "patterns", "recording", "verdict"},
+    # The change, the trace, where that comes from, what is judged and measured at a look, what a scheduler costs, and what is
+    # made of the rounds.
+    "_rehearsal": {"change", "invariants", "look", "measures", "metrics", "model", "patterns", "recording", "verdict"},
     # Its parts; then what values would reach beyond their tenant.
     "_vcluster": {
         "classes",

@@ -12,7 +12,7 @@ import typing as t
 
 from .._common.parties import each
 from .._common.quantity import number, plain
-from .status import percentile
+from .measures import percentile
 
 # Where the scheduler serves them: --listen-address (cmd/scheduler/app/options/options.go).
 PORT = 8080

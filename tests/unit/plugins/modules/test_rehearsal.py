@@ -24,7 +24,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import VERDICT
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Sample, Violation
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.measures import Sample
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Violation
 from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal, rehearsal_gate, rehearsal_record
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm

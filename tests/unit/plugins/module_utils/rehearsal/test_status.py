@@ -9,14 +9,9 @@ import dataclasses
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse as parse_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import INVARIANTS, THRESHOLDS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.measures import Sample, fair_shares
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import Trace, nodes, workload
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import (
-    Round,
-    Sample,
-    Violation,
-    Watch,
-    fair_shares,
-)
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status import Round, Violation, Watch
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judge
 from hypothesis import given
 from hypothesis import strategies as st
