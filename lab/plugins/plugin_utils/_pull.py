@@ -26,8 +26,10 @@ from urllib.parse import urlsplit
 from ansible.module_utils import urls
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 
-from ._build import HEARTBEAT, Builder, answers
+from ._build import Builder
 from ._recipe import ENFORCING, Chart, Download, Image, Program, Recipe
+from ._registry import answers
+from ._workshop import HEARTBEAT
 
 PROBE_TIMEOUT = 5.0
 READ_TIMEOUT = 60.0
@@ -76,9 +78,7 @@ class Puller(Builder):
             node_images=(),
             component_tags={},
         )
-        super().__init__(needed, cache, role_files, say)
-        self.charts = cache / "pulled" / "charts"
-        self.registry = cache / "pulled" / "registry"
+        super().__init__(needed, cache, role_files, say, home=cache / "pulled")
         self._mirror = mirror.rstrip("/")
         self._plain = mirror.startswith("http://")
 
@@ -115,10 +115,10 @@ class Puller(Builder):
         if not (downloads := self._downloads(program)):
             super()._build_program(program)
             return
-        with self._atomic(self.program_dir(program)) as out:
+        with self.workshop.atomic(self.program_dir(program)) as out:
             out.mkdir()
             for download in downloads:
-                with self._scratch("download") as scratch:
+                with self.workshop.scratch("download") as scratch:
                     self._unpack(download, scratch, out)
 
     def _unpack(self, download: Download, scratch: Path, out: Path) -> None:
@@ -131,9 +131,9 @@ class Puller(Builder):
         tree = scratch / "tree"
         tree.mkdir()
         if archive.suffix == ".deb":
-            self._run(["dpkg-deb", "--extract", str(archive), str(tree)])
+            self.workshop.run(["dpkg-deb", "--extract", str(archive), str(tree)])
         elif archive.name.endswith(".tar.gz"):
-            self._run(["tar", "--extract", "--file", str(archive), "--directory", str(tree)])
+            self.workshop.run(["tar", "--extract", "--file", str(archive), "--directory", str(tree)])
         else:
             archive.rename(tree / download.members[0])
         for member in download.members:
@@ -153,9 +153,9 @@ class Puller(Builder):
                     out.write(chunk)
                     if time.monotonic() - said > HEARTBEAT:
                         said = time.monotonic()
-                        self._say(f"still pulling {self._step}: {out.tell() >> 20} MiB")
+                        self.workshop.say(f"still pulling {self.workshop.step}: {out.tell() >> 20} MiB")
         except (OSError, http.client.HTTPException, urls.ConnectionError) as exc:
-            raise TenancyError(f"{self._step}: {address} cannot be fetched: {exc}. {ALTERNATIVE}") from exc
+            raise TenancyError(f"{self.workshop.step}: {address} cannot be fetched: {exc}. {ALTERNATIVE}") from exc
         return digest.hexdigest()
 
     # Charts and images
@@ -175,7 +175,7 @@ class Puller(Builder):
     def _push_image(self, image: Image) -> None:
         with self._from(image.ref):
             options = ["--retry-times=2", *(["--src-tls-verify=false"] if self._plain else [])]
-            self._copy(f"docker://{self._at(image.ref.removesuffix(ENFORCING))}", image, *options)
+            self.server.copy(f"docker://{self._at(image.ref.removesuffix(ENFORCING))}", image, *options)
 
     @contextlib.contextmanager
     def _from(self, upstream: str) -> t.Iterator[None]:

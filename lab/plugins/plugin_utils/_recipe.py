@@ -28,6 +28,8 @@ KAI_SERVICES = (
     "resourcereservation",
     "scheduler",
 )
+# Kubernetes' programs of a control plane, each with an image of its name.
+CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 # KAI moved between two GitHub organisations, and its module with it.
 KAI_MODULES = {"v0.12.0": "github.com/NVIDIA/KAI-scheduler", "v0.13.1": "github.com/kai-scheduler/KAI-scheduler"}
 # The toolkit's programs, and the Debian package of each.
@@ -164,7 +166,33 @@ def _binary(path: str, program: Program, binary: str) -> File:
     return File(path, f"program:{program.id}/{binary}", 0o755)
 
 
-# long: one list of everything that a lab is made of, in which each part names those it is made from.
+@dataclasses.dataclass(frozen=True)
+class _Programs:
+    """All programs of a lab; several where the lab has several versions, or none."""
+
+    kind: Program
+    helm: Program
+    toolkit: Program
+    kubernetes: Program
+    etcd: Program
+    coredns: Program
+    kine: Program
+    local_path: Program
+    plugin: Program
+    pause: Program
+    driver: tuple[Program, ...]
+    policies: tuple[Program, ...]
+    kwok: tuple[Program, ...]
+    vcluster: tuple[Program, ...]
+    kai: tuple[Program, ...]
+
+    @property
+    def in_order(self) -> tuple[Program, ...]:
+        """Small and often needed first; what takes minutes last, so that a mistake shows early."""
+        first = (self.kind, self.helm, self.toolkit, *self.driver, self.etcd, self.kine, self.plugin, self.local_path)
+        return (*first, self.kubernetes, self.pause, self.coredns, *self.policies, *self.kwok, *self.kai, *self.vcluster)
+
+
 def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     """The lab's parts for these versions.
 
@@ -172,85 +200,120 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     :arg lab: ``name``, ``gpu_name``, ``gpu_memory_mib``, ``driver_version`` and Debian's ``host_release`` of the simulated host,
         and whether its cluster enforces ``network_policies``.
     """
-    v = versions
-    kind = Program("kind", v["kind"], "sigs.k8s.io/kind")
-    # Its module is named by the major version, v3 or v4.
-    helm = Program("helm", v["helm"], f"helm.sh/helm/{v['helm'].partition('.')[0]}")
-    toolkit = Program(
-        "nvidia-container-toolkit", v["nvidia_container_toolkit"], "github.com/NVIDIA/nvidia-container-toolkit", cgo=True
+    programs = _programs(versions, lab)
+    etcd = f"{programs.etcd.version[1:]}-0"
+    return Recipe(
+        programs.in_order,
+        _rootfs(lab["host_release"]),
+        (*_control_plane_images(programs, etcd), *_node_services(programs)),
+        (
+            *_common_images(programs),
+            *_vcluster_images(programs),
+            *_kai_images(programs),
+            *_kwok_images(programs),
+            _node(programs),
+        ),
+        _charts(programs),
+        _host(programs, lab),
+        _downloads(programs),
+        component_tags={"coredns": programs.coredns.version, "etcd": etcd},
     )
-    kubernetes = Program(
-        "kubernetes",
-        v["kubernetes"],
-        "k8s.io/kubernetes",
-        # Without it every client sees v0.0.0, and version checks of charts and kubeadm fail.
-        defines=tuple((f"k8s.io/{part}/version.gitVersion", v["kubernetes"]) for part in ("component-base", "client-go/pkg")),
-    )
-    etcd = Program("etcd", v["etcd"])
-    coredns = Program("coredns", v["coredns"], "github.com/coredns/coredns")
-    kine = Program("kine", v["kine"], "github.com/k3s-io/kine", cgo=True)
-    local_path = Program("local-path-provisioner", v["local_path_provisioner"], "github.com/rancher/local-path-provisioner")
-    plugin = Program(
-        "k8s-device-plugin",
-        v["device_plugin"],
-        "github.com/NVIDIA/k8s-device-plugin",
-        cgo=True,
-        # NVML is loaded at run time, so its symbols stay open, as in the module's own build.
-        linker_flags='-extldflags "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files"',
-    )
-    # The version that node/network-policies.yaml names.
-    policies = Program("kube-network-policies", "v0.7.0", "sigs.k8s.io/kube-network-policies")
-    enforcing = [policies] if lab["network_policies"] else []
-    # Only rehearsals need it.
-    kwoks = [Program("kwok", v["kwok"], "sigs.k8s.io/kwok")] if v["kwok"] else []
-    vclusters = [
-        Program(
-            "vcluster",
-            f"v{version}",
-            "github.com/loft-sh/vcluster",
-            defines=(("github.com/loft-sh/vcluster/pkg/telemetry.SyncerVersion", f"v{version}"),),
-        )
-        for version in v["vcluster"]
-    ]
-    kai_releases = {version: _kai_releases.release(version) for version in v["kai"]}
-    kais = [Program("kai-scheduler", version, KAI_MODULES.get(version, ""), cgo=True) for version in kai_releases]
-    pause = Program(
-        "pause",
-        "3.10",
-        c_source=f"module:{kubernetes.id}/build/pause/linux/pause.c",
-        c_flags=("-Os", "-static"),
-    )
-    driver = [
-        Program(
-            name,
-            lab["driver_version"],
-            c_source=f"role:gpu/{source}.c",
-            c_flags=flags,
-            defines=(
-                ("LAB_NAME", lab["name"]),
-                ("GPU_NAME", lab["gpu_name"]),
-                ("GPU_MEMORY_MIB", str(lab["gpu_memory_mib"])),
-                ("DRIVER_VERSION", lab["driver_version"]),
-            ),
-        )
-        for name, source, flags in (
-            ("libnvidia-ml.so", "nvml", ("-O2", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1")),
-            ("nvidia-smi", "nvidia-smi", ("-O2", "-static")),
-        )
-    ]
 
-    node_images = [
+
+# --- programs ----------------------------------------------------------------------------------------------------
+
+
+def _programs(v: dict[str, t.Any], lab: dict[str, t.Any]) -> _Programs:
+    kubernetes = _kubernetes(v["kubernetes"])
+    return _Programs(
+        kind=Program("kind", v["kind"], "sigs.k8s.io/kind"),
+        # Its module is named by the major version, v3 or v4.
+        helm=Program("helm", v["helm"], f"helm.sh/helm/{v['helm'].partition('.')[0]}"),
+        toolkit=Program(
+            "nvidia-container-toolkit", v["nvidia_container_toolkit"], "github.com/NVIDIA/nvidia-container-toolkit", cgo=True
+        ),
+        kubernetes=kubernetes,
+        etcd=Program("etcd", v["etcd"]),
+        coredns=Program("coredns", v["coredns"], "github.com/coredns/coredns"),
+        kine=Program("kine", v["kine"], "github.com/k3s-io/kine", cgo=True),
+        local_path=Program("local-path-provisioner", v["local_path_provisioner"], "github.com/rancher/local-path-provisioner"),
+        plugin=_device_plugin(v["device_plugin"]),
+        pause=_pause(kubernetes),
+        driver=_driver(lab),
+        # The version that node/network-policies.yaml names.
+        policies=(Program("kube-network-policies", "v0.7.0", "sigs.k8s.io/kube-network-policies"),)
+        if lab["network_policies"]
+        else (),
+        # Only rehearsals need it.
+        kwok=(Program("kwok", v["kwok"], "sigs.k8s.io/kwok"),) if v["kwok"] else (),
+        vcluster=tuple(map(_vcluster_program, v["vcluster"])),
+        kai=tuple(map(_kai_program, v["kai"])),
+    )
+
+
+def _kubernetes(version: str) -> Program:
+    # Without it every client sees v0.0.0, and version checks of charts and kubeadm fail.
+    defines = tuple((f"k8s.io/{part}/version.gitVersion", version) for part in ("component-base", "client-go/pkg"))
+    return Program("kubernetes", version, "k8s.io/kubernetes", defines=defines)
+
+
+def _device_plugin(version: str) -> Program:
+    # NVML is loaded at run time, so its symbols stay open, as in the module's own build.
+    flags = '-extldflags "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files"'
+    return Program("k8s-device-plugin", version, "github.com/NVIDIA/k8s-device-plugin", cgo=True, linker_flags=flags)
+
+
+def _vcluster_program(version: str) -> Program:
+    defines = (("github.com/loft-sh/vcluster/pkg/telemetry.SyncerVersion", f"v{version}"),)
+    return Program("vcluster", f"v{version}", "github.com/loft-sh/vcluster", defines=defines)
+
+
+def _kai_program(version: str) -> Program:
+    return Program("kai-scheduler", version, KAI_MODULES.get(version, ""), cgo=True)
+
+
+def _pause(kubernetes: Program) -> Program:
+    source = f"module:{kubernetes.id}/build/pause/linux/pause.c"
+    return Program("pause", "3.10", c_source=source, c_flags=("-Os", "-static"))
+
+
+def _driver(lab: dict[str, t.Any]) -> tuple[Program, ...]:
+    """The simulated driver: NVML, and nvidia-smi."""
+    version = lab["driver_version"]
+    defines = (
+        ("LAB_NAME", lab["name"]),
+        ("GPU_NAME", lab["gpu_name"]),
+        ("GPU_MEMORY_MIB", str(lab["gpu_memory_mib"])),
+        ("DRIVER_VERSION", version),
+    )
+    shared = ("-O2", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1")
+    return (
+        Program("libnvidia-ml.so", version, c_source="role:gpu/nvml.c", c_flags=shared, defines=defines),
+        Program("nvidia-smi", version, c_source="role:gpu/nvidia-smi.c", c_flags=("-O2", "-static"), defines=defines),
+    )
+
+
+# --- images ------------------------------------------------------------------------------------------------------
+
+
+def _control_plane_images(programs: _Programs, etcd: str) -> tuple[Image, ...]:
+    """What kubeadm starts, where upstream's node image has it inside.
+
+    :arg etcd: tag of its image.
+    """
+    kubernetes, pause = programs.kubernetes, programs.pause
+    return (
         *(
             Image(f"registry.k8s.io/{name}:{kubernetes.version}", (_binary(f"/usr/local/bin/{name}", kubernetes, name),))
-            for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+            for name in CONTROL_PLANE
         ),
         Image(
             f"registry.k8s.io/kube-proxy:{kubernetes.version}",
             (_binary("/usr/local/bin/kube-proxy", kubernetes, "kube-proxy"),),
             rootfs="base",
         ),
-        Image(f"registry.k8s.io/etcd:{etcd.version[1:]}-0", (_binary("/usr/local/bin/etcd", etcd, "etcd"),)),
-        _coredns("registry.k8s.io/coredns/coredns", coredns, coredns.version),
+        Image(f"registry.k8s.io/etcd:{etcd}", (_binary("/usr/local/bin/etcd", programs.etcd, "etcd"),)),
+        _coredns("registry.k8s.io/coredns/coredns", programs.coredns, programs.coredns.version),
         # containerd's configuration in kind's node image and kubeadm each name their own pause image.
         *(
             Image(
@@ -258,6 +321,13 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
             )
             for tag in ("3.10", "3.10.1")
         ),
+    )
+
+
+def _node_services(programs: _Programs) -> tuple[Image, ...]:
+    """What runs on every node beside that: storage, and a network, with policies or without."""
+    local_path, kubernetes = programs.local_path, programs.kubernetes
+    return (
         Image(
             f"docker.io/rancher/local-path-provisioner:{local_path.version}",
             (_binary("/usr/bin/local-path-provisioner", local_path, "local-path-provisioner"),),
@@ -278,10 +348,15 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
                 (_binary("/usr/bin/netpol", program, "cmd"),),
                 rootfs="base",
             )
-            for program in enforcing
+            for program in programs.policies
         ),
-    ]
-    images = [
+    )
+
+
+def _common_images(programs: _Programs) -> tuple[Image, ...]:
+    """What pods of any kind start, and the device plugin."""
+    coredns, plugin = programs.coredns, programs.plugin
+    return (
         Image("docker.io/library/busybox:1.37.0", (), rootfs="busybox"),
         # In front of the shell that is there already, by PATH.
         Image(REWRITE_HOSTS, (File("/usr/local/bin/sh", "role:rewrite-hosts.sh", 0o755),), rootfs="busybox"),
@@ -295,14 +370,18 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
             ),
             rootfs="base",
         ),
+    )
+
+
+def _vcluster_images(programs: _Programs) -> tuple[Image, ...]:
+    """The control plane of a virtual cluster: Kubernetes, and each version of vCluster."""
+    kubernetes = programs.kubernetes
+    return (
         Image(
             f"ghcr.io/loft-sh/kubernetes:{kubernetes.version}",
             (
-                *(
-                    _binary(f"/kubernetes/{name}", kubernetes, name)
-                    for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-                ),
-                _binary("/kubernetes/kine", kine, "kine"),
+                *(_binary(f"/kubernetes/{name}", kubernetes, name) for name in CONTROL_PLANE),
+                _binary("/kubernetes/kine", programs.kine, "kine"),
             ),
             rootfs="base",
         ),
@@ -313,79 +392,51 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
                 rootfs="base",
                 entrypoint=("/vcluster", "start"),
             )
-            for program in vclusters
+            for program in programs.vcluster
         ),
-        *(
-            Image(
-                f"{kai_releases[program.version].registry}/{service}:{program.version}",
-                (_binary("/workspace/app", program, service),),
-                rootfs="base",
-                entrypoint=("/workspace/app",),
-                user="65532:65532",
-            )
-            for program in kais
-            for service in KAI_SERVICES
-        ),
-        *(
-            Image(
-                f"{kai_releases[program.version].registry}/crd-upgrader:{program.version}",
-                (
-                    _binary("/usr/bin/kubectl", kubernetes, "kubectl"),
-                    File("/internal-crds", f"module:{program.id}/deployments/kai-scheduler/crds"),
-                    File("/apply-crds.sh", f"module:{program.id}/deployments/crd-upgrader/apply-crds.sh", 0o755),
-                ),
-                rootfs="base",
-                entrypoint=("/apply-crds.sh",),
-                user="65532:65532",
-            )
-            for program in kais
-        ),
-        *(
-            Image(
-                f"registry.k8s.io/kwok/kwok:{program.version}",
-                (_binary("/usr/local/bin/kwok", program, "kwok"),),
-                entrypoint=("/usr/local/bin/kwok",),
-                user="65532:65532",
-            )
-            for program in kwoks
-        ),
-        _node(kind, kubernetes, local_path, bool(enforcing)),
+    )
+
+
+def _kai_images(programs: _Programs) -> tuple[Image, ...]:
+    """The services of each version of KAI Scheduler, and what its hooks run."""
+    services = [
+        Image(
+            f"{_kai_releases.release(program.version).registry}/{service}:{program.version}",
+            (_binary("/workspace/app", program, service),),
+            rootfs="base",
+            entrypoint=("/workspace/app",),
+            user="65532:65532",
+        )
+        for program in programs.kai
+        for service in KAI_SERVICES
     ]
-    charts = [
-        *(
-            Chart(
-                "kai-scheduler",
-                program.version,
-                program.version,
-                f"module:{program.id}/deployments/kai-scheduler",
-                kai_releases[program.version].chart,
-            )
-            for program in kais
-        ),
-        *(
-            Chart("vcluster", program.version[1:], program.version[1:], f"module:{program.id}/chart", _vcluster.REPOSITORY)
-            for program in vclusters
-        ),
-        Chart(
-            "nvidia-device-plugin",
-            plugin.version[1:],
-            plugin.version[1:],
-            f"module:{plugin.id}/deployments/helm/nvidia-device-plugin",
-            DEVICE_PLUGIN_CHARTS,
-        ),
+    upgraders = [
+        Image(
+            f"{_kai_releases.release(program.version).registry}/crd-upgrader:{program.version}",
+            (
+                _binary("/usr/bin/kubectl", programs.kubernetes, "kubectl"),
+                File("/internal-crds", f"module:{program.id}/deployments/kai-scheduler/crds"),
+                File("/apply-crds.sh", f"module:{program.id}/deployments/crd-upgrader/apply-crds.sh", 0o755),
+            ),
+            rootfs="base",
+            entrypoint=("/apply-crds.sh",),
+            user="65532:65532",
+        )
+        for program in programs.kai
     ]
-    # Small and often needed first; what takes minutes last, so that a mistake shows early.
-    programs = (kind, helm, toolkit, *driver, etcd, kine, plugin, local_path, kubernetes, pause, coredns)
-    programs += (*enforcing, *kwoks, *kais, *vclusters)
-    return Recipe(
-        programs,
-        _rootfs(lab["host_release"]),
-        tuple(node_images),
-        tuple(images),
-        tuple(charts),
-        _host(kind, helm, toolkit, kubernetes, driver, lab),
-        _downloads(kind, helm, toolkit, kubernetes),
-        component_tags={"coredns": coredns.version, "etcd": f"{etcd.version[1:]}-0"},
+    return (*services, *upgraders)
+
+
+def _kwok_images(programs: _Programs) -> tuple[Image, ...]:
+    """What plays the kubelets of a rehearsal's nodes."""
+    return tuple(
+        Image(
+            f"registry.k8s.io/kwok/kwok:{program.version}",
+            (_binary("/usr/local/bin/kwok", program, "kwok"),),
+            entrypoint=("/usr/local/bin/kwok",),
+            user="65532:65532",
+        )
+        for program in programs.kwok
     )
 
 
@@ -393,7 +444,61 @@ def _coredns(repository: str, coredns: Program, tag: str) -> Image:
     return Image(f"{repository}:{tag}", (_binary("/coredns", coredns, "coredns"),), entrypoint=("/coredns",))
 
 
-def _downloads(kind: Program, helm: Program, toolkit: Program, kubernetes: Program) -> tuple[Download, ...]:
+def _node(programs: _Programs) -> Image:
+    """kind's node image: the files of its own base image on Debian's containerd (images/base/Dockerfile of kind)."""
+    kind, kubernetes, enforcing = programs.kind, programs.kubernetes, bool(programs.policies)
+    files = f"module:{kind.id}/images/base/files"
+    network = "roles:node/default-cni.yaml node/network-policies.yaml" if enforcing else "role:node/default-cni.yaml"
+    return Image(
+        f"docker.io/kindest/node:{kubernetes.version}{ENFORCING if enforcing else ''}",
+        (
+            File("/usr/local/bin/entrypoint", f"{files}/usr/local/bin/entrypoint", 0o755),
+            File("/etc/crictl.yaml", f"{files}/etc/crictl.yaml"),
+            File("/etc/containerd/config.toml", f"{files}/etc/containerd/config.toml"),
+            File("/etc/default/kubelet", f"{files}/etc/default/kubelet"),
+            File("/etc/sysctl.d", f"{files}/etc/sysctl.d"),
+            File("/etc/systemd/system", f"{files}/etc/systemd/system"),
+            File("/kind/bin", f"{files}/kind/bin", 0o755),
+            File("/kind/version", f"text:{kubernetes.version}"),
+            File("/kind/manifests/default-cni.yaml", network),
+            File("/kind/manifests/default-storage.yaml", f"storage:{programs.local_path.id}/deploy/local-path-storage.yaml"),
+            *(_binary(f"/usr/bin/{name}", kubernetes, name) for name in ("kubelet", "kubeadm", "kubectl")),
+        ),
+        rootfs="node",
+        entrypoint=("/usr/local/bin/entrypoint", "/sbin/init"),
+        stop_signal="SIGRTMIN+3",
+    )
+
+
+# --- charts and the host -----------------------------------------------------------------------------------------
+
+
+def _charts(programs: _Programs) -> tuple[Chart, ...]:
+    plugin = programs.plugin
+    kais = [
+        Chart(
+            "kai-scheduler",
+            program.version,
+            program.version,
+            f"module:{program.id}/deployments/kai-scheduler",
+            _kai_releases.release(program.version).chart,
+        )
+        for program in programs.kai
+    ]
+    vclusters = [
+        Chart("vcluster", program.version[1:], program.version[1:], f"module:{program.id}/chart", _vcluster.REPOSITORY)
+        for program in programs.vcluster
+    ]
+    folder = f"module:{plugin.id}/deployments/helm/nvidia-device-plugin"
+    return (
+        *kais,
+        *vclusters,
+        Chart("nvidia-device-plugin", plugin.version[1:], plugin.version[1:], folder, DEVICE_PLUGIN_CHARTS),
+    )
+
+
+def _downloads(programs: _Programs) -> tuple[Download, ...]:
+    kind, helm, toolkit, kubernetes = programs.kind, programs.helm, programs.toolkit, programs.kubernetes
     kind_url = f"https://kind.sigs.k8s.io/dl/{kind.version}/kind-linux-amd64"
     helm_url = f"https://get.helm.sh/helm-{helm.version}-linux-amd64.tar.gz"
     kubectl_url = f"https://dl.k8s.io/release/{kubernetes.version}/bin/linux/amd64/kubectl"
@@ -437,41 +542,15 @@ def _rootfs(host_release: str) -> tuple[Rootfs, ...]:
     )
 
 
-def _node(kind: Program, kubernetes: Program, local_path: Program, enforcing: bool) -> Image:
-    """kind's node image: the files of its own base image on Debian's containerd (images/base/Dockerfile of kind)."""
-    files = f"module:{kind.id}/images/base/files"
-    network = "roles:node/default-cni.yaml node/network-policies.yaml" if enforcing else "role:node/default-cni.yaml"
-    return Image(
-        f"docker.io/kindest/node:{kubernetes.version}{ENFORCING if enforcing else ''}",
-        (
-            File("/usr/local/bin/entrypoint", f"{files}/usr/local/bin/entrypoint", 0o755),
-            File("/etc/crictl.yaml", f"{files}/etc/crictl.yaml"),
-            File("/etc/containerd/config.toml", f"{files}/etc/containerd/config.toml"),
-            File("/etc/default/kubelet", f"{files}/etc/default/kubelet"),
-            File("/etc/sysctl.d", f"{files}/etc/sysctl.d"),
-            File("/etc/systemd/system", f"{files}/etc/systemd/system"),
-            File("/kind/bin", f"{files}/kind/bin", 0o755),
-            File("/kind/version", f"text:{kubernetes.version}"),
-            File("/kind/manifests/default-cni.yaml", network),
-            File("/kind/manifests/default-storage.yaml", f"storage:{local_path.id}/deploy/local-path-storage.yaml"),
-            *(_binary(f"/usr/bin/{name}", kubernetes, name) for name in ("kubelet", "kubeadm", "kubectl")),
-        ),
-        rootfs="node",
-        entrypoint=("/usr/local/bin/entrypoint", "/sbin/init"),
-        stop_signal="SIGRTMIN+3",
-    )
-
-
-def _host(
-    kind: Program, helm: Program, toolkit: Program, kubernetes: Program, driver: list[Program], lab: dict[str, t.Any]
-) -> Image:
+def _host(programs: _Programs, lab: dict[str, t.Any]) -> Image:
     """The GPU host: systemd, Docker and what an operator has on one, with the simulated driver of this lab."""
-    nvml, smi = driver
+    kubernetes, toolkit = programs.kubernetes, programs.toolkit
+    nvml, smi = programs.driver
     return Image(
         f"kubegpu.tenancy/lab-host/{lab['name']}",
         (
-            _binary("/usr/local/bin/kind", kind, "kind"),
-            _binary("/usr/local/bin/helm", helm, "helm"),
+            _binary("/usr/local/bin/kind", programs.kind, "kind"),
+            _binary("/usr/local/bin/helm", programs.helm, "helm"),
             _binary("/usr/local/bin/kubectl", kubernetes, "kubectl"),
             *(_binary(f"/usr/bin/{name}", toolkit, name) for name in NVIDIA_PROGRAMS),
             _binary(f"{DRIVER_LIBRARIES}/{nvml.name}.{nvml.version}", nvml, nvml.name),

@@ -109,7 +109,7 @@ class Upstream:
                     super().do_GET()
 
             def ask_registry(self) -> None:
-                registry = http.client.HTTPConnection(upstream.registry._registry_address)
+                registry = http.client.HTTPConnection(upstream.registry.server.address)
                 registry.request(self.command, self.path, headers={"Accept": ", ".join(self.headers.get_all("Accept", ["*/*"]))})
                 answer = registry.getresponse()
                 self.send_response(answer.status)
@@ -121,7 +121,7 @@ class Upstream:
             def log_message(self, *args: object) -> None:
                 pass
 
-        with self.registry._serving(True), http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        with self.registry.server.serving(), http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
             self.address = f"http://127.0.0.1:{server.server_port}"
             threading.Thread(target=server.serve_forever, daemon=True).start()
             try:
@@ -150,9 +150,9 @@ def cache(tmp_path: Path) -> Path:
 
 
 def digests(builder: Builder) -> list[str]:
-    with builder._serving(True):
+    with builder.server.serving():
         inspect = ["skopeo", "inspect", "--tls-verify=false", "--format={{.Digest}}"]
-        refs = [f"docker://{builder._registry_address}/{ref}" for ref in REFS]
+        refs = [f"docker://{builder.server.address}/{ref}" for ref in REFS]
         return [subprocess.run([*inspect, ref], check=True, capture_output=True, text=True).stdout for ref in refs]
 
 

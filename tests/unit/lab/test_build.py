@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.kubegpu.lab.plugins.plugin_utils import _build
+from ansible_collections.kubegpu.lab.plugins.plugin_utils import _contents
 from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
 from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import File, Image, Program, Recipe, Rootfs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
@@ -70,9 +70,9 @@ class TestBuild:
 
     def test_a_failing_step_is_named_and_leaves_nothing(self, role_files):
         work = builder(role_files, Program("tool", "v1", c_source="role:x"))
-        work._run = lambda *_args, **_options: (nothing for nothing in ()).throw(TenancyError("no compiler"))
+        work.workshop.run = lambda *_args, **_options: (nothing for nothing in ()).throw(TenancyError("no compiler"))
         said: list[str] = []
-        work._say = said.append
+        work.workshop.say = said.append
         with pytest.raises(TenancyError, match="no compiler"):
             work.build()
         assert [re.sub(r"\d+:\d\d", "M:SS", line) for line in said] == ["building 1 of 3, program tool-v1 (M:SS so far)"]
@@ -83,7 +83,7 @@ class TestBuild:
         work = builder(role_files)
 
         def killed() -> None:
-            with work._atomic(work.program_dir(TOOL)) as out:
+            with work.workshop.atomic(work.program_dir(TOOL)) as out:
                 out.mkdir()
                 (out / "tool").write_text("half")
                 raise KeyboardInterrupt
@@ -96,13 +96,13 @@ class TestBuild:
         work = builder(role_files)
         work.cache.mkdir()
         with pytest.raises(TenancyError, match=r"needs the program not-there-at-all, which is not installed\."):
-            work._run(["not-there-at-all"])
+            work.workshop.run(["not-there-at-all"])
 
     def test_a_programs_last_words_are_told(self, role_files):
         work = builder(role_files)
         work.cache.mkdir()
         with pytest.raises(TenancyError, match=r"ended with code 3\. Its last output: no such thing") as failure:
-            work._run(["sh", "-c", "echo no such thing >&2; exit 3"])
+            work.workshop.run(["sh", "-c", "echo no such thing >&2; exit 3"])
         assert failure.value.details == {"rc": 3}
 
 
@@ -110,7 +110,7 @@ class TestFiles:
     def tar(self, role_files: Path, *files: File) -> dict[str, tarfile.TarInfo]:
         self.content = io.BytesIO()
         with tarfile.open(fileobj=self.content, mode="w") as tar:
-            builder(role_files)._add_files(tar, Image("some", files))
+            builder(role_files).contents.add_files(tar, Image("some", files))
         self.content.seek(0)
         with tarfile.open(fileobj=self.content) as tar:
             return {member.name: member for member in tar}
@@ -141,7 +141,7 @@ class TestFiles:
         base.parent.mkdir(parents=True)
         with tarfile.open(base, "w") as tar:
             for name in ("./etc/name", "./etc/other"):
-                _build._add_bytes(tar, name, b"of Debian", 0o644)
+                _contents.add_bytes(tar, name, b"of Debian", 0o644)
         out = io.BytesIO()
         work.write_image_tar(work.recipe.host, out)
         with tarfile.open(fileobj=io.BytesIO(out.getvalue())) as tar:
@@ -153,7 +153,7 @@ def test_oci_layout_is_whole(tmp_path):
     layer = tmp_path / "layer.tar"
     layer.write_bytes(b"a layer")
     image = Image("some", (), entrypoint=("/run", "it"), user="1:1", stop_signal="SIGTERM")
-    _build._write_oci_layout(tmp_path / "layout", image, [layer])
+    _contents.write_oci_layout(tmp_path / "layout", image, [layer])
 
     def blob(descriptor: dict) -> bytes:
         content = (tmp_path / "layout/blobs/sha256" / descriptor["digest"].removeprefix("sha256:")).read_bytes()
@@ -180,7 +180,7 @@ def test_storage_manifest_is_as_kind_wants_it():
         {"kind": "Namespace"},
         None,
     ]
-    storage, deployment, config, namespace = yaml.safe_load_all(_build._storage_manifest(yaml.safe_dump_all(upstream)))
+    storage, deployment, config, namespace = yaml.safe_load_all(_contents.storage_manifest(yaml.safe_dump_all(upstream)))
     assert storage["metadata"] == {
         "name": "standard",
         "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},

@@ -83,7 +83,7 @@ def test_mirror_holds_copies_under_their_addresses(tmp_path):
 
 def test_a_network_that_enforces_policies_is_upstreams_own(monkeypatch, tmp_path):
     work, asked = puller(tmp_path), []
-    monkeypatch.setattr(work, "_copy", lambda source, image, *_options: asked.append((source, image.ref)))
+    monkeypatch.setattr(work.server, "copy", lambda source, image, *_options: asked.append((source, image.ref)))
     ref = f"docker.io/kindest/node:v1{ENFORCING}"
     work._push_image(Image(ref, ()))
     assert asked == [("docker://docker.io/kindest/node:v1", ref)]
