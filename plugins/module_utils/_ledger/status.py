@@ -52,11 +52,7 @@ def ledger(
     whose = Owners(namespaces)
     offers, unread = each(nodes, lambda node: f"node {node['metadata']['name']}", lambda node: offer_of(node, resource))
     offers.sort(key=lambda offer: offer.node)
-    alive = [pod for pod in pods if not is_ended(pod)]
-    others = sorted({name for offer in offers for name in offer.others})
-    sharers = _sharers([pod for pod in alive if gpu_groups(pod)], whose, {offer.node: offer.memory for offer in offers})
-    holdings, more = each(alive, pod_name, lambda pod: _holding(pod, whose, sharers, resource, others))
-    holdings = [holding for holding in holdings if holding.gpus or holding.others]
+    holdings, more = _holdings(pods, whose, offers, resource)
     bounds, unbound = _bounds(quotas, whose, resource)
     claimed, unclaimed = _claimed(claims, whose)
     rows = _node_rows(offers, holdings)
@@ -75,6 +71,17 @@ def ledger(
         "picture": [f"{row['node']} {drawn(row['gpus'])}" for row in rows if row["gpus"]],
         "unread": [one.sentence for one in [*unread, *more, *unbound, *unclaimed]],
     }
+
+
+def _holdings(
+    pods: t.Iterable[JsonObject], whose: Owners, offers: t.Sequence[Offer], resource: str
+) -> tuple[list[Holding], list[Unread]]:
+    """Return what pods hold that have not ended, and which of them cannot be read."""
+    alive = [pod for pod in pods if not is_ended(pod)]
+    others = sorted({name for offer in offers for name in offer.others})
+    sharers = _sharers([pod for pod in alive if gpu_groups(pod)], whose, {offer.node: offer.memory for offer in offers})
+    holdings, unread = each(alive, pod_name, lambda pod: _holding(pod, whose, sharers, resource, others))
+    return [holding for holding in holdings if holding.gpus or holding.others], unread
 
 
 def _sharers(

@@ -49,7 +49,7 @@ def read_all(kube: Kube) -> dict[str, Live]:
     """
     workloads = [item for kind in ("StatefulSet", "Deployment") for item in kube.list("apps/v1", kind, None, vc.CONTROL_PLANE)]
     of_kai = f"{MARKER_LABEL},{SYNCED_FROM_LABEL}={KAI_NAMESPACE}"
-    return status.gather(
+    objects = status.HostObjects(
         kube.list("v1", "Namespace", None, OWNED_SELECTOR),
         workloads,
         [*kube.list("v1", "Pod", None, vc.CONTROL_PLANE), *kube.list("v1", "Pod", None, of_kai)],
@@ -61,6 +61,7 @@ def read_all(kube: Kube) -> dict[str, Live]:
         [item for kind in (POLICY, BINDING) for item in kube.list(ADMISSION, kind, None, OWNED_SELECTOR)],
         find_all(kube),
     )
+    return status.gather(objects)
 
 
 def read_one(kube: Kube, name: str) -> Live:

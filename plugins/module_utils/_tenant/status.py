@@ -36,6 +36,8 @@ _OWN_KEYS = "kubegpu.tenancy/"
 # Images of one tenant that are named at most: those of a control plane, and of a KAI Scheduler, which has about a dozen.
 _MOST_IMAGES = 40
 
+Key = t.TypeVar("Key", str, "str | None")
+
 
 # --- what was verified -------------------------------------------------------------------------------------------
 
@@ -308,64 +310,77 @@ def _doubt(last: Verified | None, max_age: int, now: datetime.datetime) -> str:
 # --- all of them -------------------------------------------------------------------------------------------------
 
 
-def gather(
-    namespaces: t.Iterable[JsonObject],
-    workloads: t.Iterable[JsonObject],
-    pods: t.Iterable[JsonObject],
-    nodes: t.Iterable[JsonObject],
-    secrets: t.Iterable[JsonObject],
-    records: t.Iterable[JsonObject],
-    services: t.Iterable[JsonObject] = (),
-    host_scheduler: t.Iterable[JsonObject] = (),
-    policies: t.Iterable[JsonObject] = (),
-    metrics: t.Iterable[JsonObject] = (),
-) -> dict[str, Live]:
-    """Sort what lies on a host cluster by tenant. Objects that a tenant made are none but pods.
+@dataclasses.dataclass(frozen=True)
+class HostObjects:
+    """What lies on a host cluster of all tenants, read once. Of objects that a tenant made, pods alone count.
 
-    :arg namespaces: those with the label of this collection.
-    :arg secrets: those with the kubeconfigs of virtual clusters.
-    :arg services: those of control planes.
-    :arg host_scheduler: pods of the host cluster's own KAI Scheduler.
-    :arg policies: of its API server, for tenants' pods, and their bindings.
-    :arg metrics: what a Prometheus reads tenants' metrics by.
+    :ivar namespaces: those with the label of this collection.
+    :ivar workloads: StatefulSets and Deployments of control planes; ``services`` alike.
+    :ivar pods: of control planes, and those of tenants' KAI Schedulers.
+    :ivar secrets: those with the kubeconfigs of virtual clusters.
+    :ivar records: ConfigMaps of what was verified last.
+    :ivar host_scheduler: pods of the host cluster's own KAI Scheduler.
+    :ivar policies: of its API server, for tenants' pods, and their bindings.
+    :ivar metrics: what a Prometheus reads tenants' metrics by.
+    """
+
+    namespaces: t.Iterable[JsonObject]
+    workloads: t.Iterable[JsonObject]
+    pods: t.Iterable[JsonObject]
+    nodes: t.Iterable[JsonObject]
+    secrets: t.Iterable[JsonObject]
+    records: t.Iterable[JsonObject]
+    services: t.Iterable[JsonObject] = ()
+    host_scheduler: t.Iterable[JsonObject] = ()
+    policies: t.Iterable[JsonObject] = ()
+    metrics: t.Iterable[JsonObject] = ()
+
+
+def gather(objects: HostObjects) -> dict[str, Live]:
+    """Sort what lies on a host cluster by tenant.
+
     :returns: by name, tenants of which only labels of nodes are left included.
     """
-    workload_in, service_in, secret_in = (_by_name(items) for items in (workloads, services, secrets))
-    pods_in, records_in, metrics_in = _by_namespace(pods), _by_name(records), _by_namespace(own(metrics))
-    scheduler = tuple(host_scheduler)
-    policies_of: dict[str | None, list[JsonObject]] = {}
-    for policy in policies:
-        policies_of.setdefault(labels_of(policy).get(TENANT_LABEL), []).append(policy)
-    nodes_of: dict[str, list[JsonObject]] = {}
-    for node in nodes:
-        for owner in owners(labels_of(node)):
-            nodes_of.setdefault(owner, []).append(node)
-    live = {name: Live(nodes=tuple(theirs)) for name, theirs in nodes_of.items()}
-    for namespace in namespaces:
+    workload_in, service_in, secret_in, record_in = map(
+        _by_name, (objects.workloads, objects.services, objects.secrets, objects.records)
+    )
+    pods_in, metrics_in = (
+        _grouped((_namespace_of(item), item) for item in items) for items in (objects.pods, own(objects.metrics))
+    )
+    policies_of = _grouped((labels_of(policy).get(TENANT_LABEL), policy) for policy in objects.policies)
+    nodes_of = _grouped((owner, node) for node in objects.nodes for owner in owners(labels_of(node)))
+    scheduler = tuple(objects.host_scheduler)
+    live = {name: Live(nodes=theirs) for name, theirs in nodes_of.items()}
+    for namespace in objects.namespaces:
         name, where = labels_of(namespace).get(TENANT_LABEL), namespace["metadata"]["name"]
         if name is not None:
             live[name] = Live(
                 namespace,
                 workload_in.get((where, name)),
                 service_in.get((where, name)),
-                tuple(pods_in.get(where, ())),
-                tuple(nodes_of.get(name, ())),
+                pods_in.get(where, ()),
+                nodes_of.get(name, ()),
                 secret_in.get((where, f"{KUBECONFIG_SECRET}{name}")),
-                records_in.get((where, RECORD)),
+                record_in.get((where, RECORD)),
                 scheduler if HOST_SCHEDULER_LABEL in labels_of(namespace) else (),
-                tuple(policies_of.get(name, ())),
-                tuple(metrics_in.get(where, ())),
+                policies_of.get(name, ()),
+                metrics_in.get(where, ()),
             )
     return live
 
 
+def _namespace_of(item: JsonObject) -> str:
+    return str(item["metadata"]["namespace"])
+
+
 def _by_name(items: t.Iterable[JsonObject]) -> dict[tuple[str, str], JsonObject]:
     """Return objects that no tenant made, by namespace and name."""
-    return {(item["metadata"]["namespace"], item["metadata"]["name"]): item for item in own(items)}
+    return {(_namespace_of(item), item["metadata"]["name"]): item for item in own(items)}
 
 
-def _by_namespace(items: t.Iterable[JsonObject]) -> dict[str, list[JsonObject]]:
-    grouped: dict[str, list[JsonObject]] = {}
-    for item in items:
-        grouped.setdefault(item["metadata"]["namespace"], []).append(item)
-    return grouped
+def _grouped(pairs: t.Iterable[tuple[Key, JsonObject]]) -> dict[Key, tuple[JsonObject, ...]]:
+    """Return the objects of each key, in their order."""
+    grouped: dict[Key, list[JsonObject]] = {}
+    for key, item in pairs:
+        grouped.setdefault(key, []).append(item)
+    return {key: tuple(items) for key, items in grouped.items()}

@@ -16,6 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._nodes.status impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, RECORD_LABEL, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.status import (
     Due,
+    HostObjects,
     Live,
     Verified,
     digest,
@@ -43,7 +44,8 @@ def sort(objects, host_scheduler=(), policies=()):
     for one in objects:
         by_kind.setdefault(one["kind"], []).append(one)
     kinds = ("Namespace", "StatefulSet", "Pod", "Node", "Secret", "ConfigMap", "Service")
-    return gather(*(by_kind.get(kind, []) for kind in kinds), host_scheduler=host_scheduler, policies=policies)
+    found = HostObjects(*(by_kind.get(kind, []) for kind in kinds), host_scheduler=host_scheduler, policies=policies)
+    return gather(found)
 
 
 def record(live, wanted=WANTED, at=NOW, results=PASSED):
