@@ -89,6 +89,7 @@ def test_a_mirror_with_the_list_and_nothing_else_is_enough(tmp_path: Path) -> No
         assert re.search(rf"{re.escape(missing)}.*10\.255\.255\.1:{PORT}", said), said[-6000:]
 
         lab.run("systemctl", "start", "docker-registry")
+        lab.run("timeout", "60", "bash", "-c", "until (: < /dev/tcp/127.0.0.1/5000) 2>/dev/null; do sleep 0.2; done")
         copy(missing, address)
         lab.run("systemctl", "stop", "docker-registry")
         said = lab.play("artifacts", *LISTED, *pointed[1:])
