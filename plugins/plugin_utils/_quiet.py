@@ -11,6 +11,7 @@ import contextlib
 import typing as t
 from collections.abc import Iterator
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action.normal import ActionModule as NormalAction
 
 from ..module_utils._common.secrets import without_secrets
@@ -33,8 +34,13 @@ class QuietAction(NormalAction):
     """Runs a module as Ansible does without an action plugin, but for what is shown of its result."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> Result:
-        with self._unlogged():
-            return quiet(super().run(tmp, task_vars))
+        try:
+            with self._unlogged():
+                return quiet(super().run(tmp, task_vars))
+        except AnsibleConnectionFailure:
+            # The connection of SSH says "error censored" then; another try says why the host is not reached.
+            self._low_level_execute_command("true")
+            raise
 
     @contextlib.contextmanager
     def _unlogged(self) -> Iterator[None]:

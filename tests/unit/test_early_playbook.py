@@ -51,3 +51,12 @@ def test_a_cluster_that_is_half_made_is_no_reason_to_refuse(tmp_path: Path) -> N
         said = site.run("--check", playbook="site")
     (failure,) = [line for line in said.splitlines() if line.strip().startswith("FAILED gpu1")]
     assert failure.strip().startswith("FAILED gpu1: Refuse what is known not to work: nvidia-smi does not run"), said
+
+
+def test_why_a_host_is_not_reached_is_said(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("gpu1", None)
+    said = site.run(playbook="site")
+    assert "censored" not in said
+    assert "Failed to connect to the host via ssh: ssh: connect to host 127.0.0.1 port 1: Connection refused" in " ".join(said.split())
+    assert site.code == 4
