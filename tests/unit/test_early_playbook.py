@@ -56,7 +56,6 @@ def test_a_cluster_that_is_half_made_is_no_reason_to_refuse(tmp_path: Path) -> N
 def test_why_a_host_is_not_reached_is_said(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.add("gpu1", None)
-    said = site.run(playbook="site")
-    assert "censored" not in said
-    assert "Failed to connect to the host via ssh: ssh: connect to host 127.0.0.1 port 1: Connection refused" in " ".join(said.split())
+    said = " ".join(site.run(playbook="site").split())
+    assert "Failed to connect to the host via ssh: ssh: connect to host 127.0.0.1 port 1: Connection refused" in said
     assert site.code == 4
