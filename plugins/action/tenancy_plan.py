@@ -14,7 +14,8 @@ from ..module_utils._common.errors import TenancyError
 from ..module_utils._common.values import utc_now
 from ..module_utils._common.variables import BLUEPRINT, PREFIX, WORKERS
 from ..module_utils._desired.facts import VERSIONS
-from ..module_utils._desired.validation import desired_state, unwritten_quotas
+from ..module_utils._desired.layout import unwritten_quotas
+from ..module_utils._desired.validation import desired_state
 from ..plugin_utils._blueprints import load
 from ..plugin_utils._quiet import quiet
 from ..plugin_utils._tags import parts_of, refused_tags

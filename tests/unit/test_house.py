@@ -38,7 +38,8 @@ FILE_NAMES = {"facts", "lifecycle", "plan", "status", "validation", "values"}
 FURTHER_FILES = {
     # By whom a kubeconfig leads into a virtual cluster.
     "_access": {"account", "administrator"},
-    "_desired": {"model"},  # the types of the desired state
+    # The types of the desired state; then its parts: what is said of each, and what is wrong with it.
+    "_desired": {"model", "layout", "names", "platform", "releases", "schedulers", "settings", "tenants"},
     # Parts of its lifecycle.
     "_kai": {"availability", "export", "images", "removal", "replacement", "stand_in"},
     # The two sides of a cluster.

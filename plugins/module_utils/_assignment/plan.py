@@ -21,8 +21,8 @@ from .._common.quantity import devices
 from .._common.schema import Problems
 from .._common.values import JsonObject
 from .._common.variables import TENANTS
+from .._desired.layout import quota_problems
 from .._desired.model import Tenant
-from .._desired.validation import quota_problems
 from .._nodes.facts import CONTROL_PLANE_LABEL, GPU_PRESENT_LABEL
 from .._nodes.status import owners
 from .._nodes.validation import Claim, conflict

@@ -110,12 +110,15 @@ class Problems(list[str]):
             self.add(path, f"{said(value)} is not one of {', '.join(choices)}.")
         return right
 
-    def ask(self, path: str, check: t.Callable[[], T]) -> T | None:
-        """Return the result of a check that lives elsewhere; the path in its problems is relative to ``path``."""
+    def ask(self, before: str, check: t.Callable[[], T]) -> T | None:
+        """Return the result of a check that lives elsewhere; None where it refuses.
+
+        :arg before: what comes before the paths of its problems, such as ``trace.``
+        """
         try:
             return check()
         except TenancyError as exc:
-            self.extend(f"{path}.{problem}" for problem in exc.problems)
+            self.extend(f"{before}{problem}" for problem in exc.problems)
             return None
 
 

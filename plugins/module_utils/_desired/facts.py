@@ -5,7 +5,7 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """The schema of the desired state: every variable that an inventory may set, its type, its default and what it means.
 
-docs/reference/inventory.md is written from it, and validation.py checks against it.
+docs/reference/inventory.md is written from it, and the files beside it check against it.
 """
 
 from __future__ import annotations

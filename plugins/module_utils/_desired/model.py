@@ -202,10 +202,10 @@ class Cluster:
     accept_unenforced_network_policies: bool
     accept_lost_pods: bool
     rehearsal: JsonObject
-    accepted_hazards: dict[str, list[str]]
-    unsupported: dict[str, list[str]]
     accept_combinations: list[str]
-    combinations: JsonObject
+    accepted_hazards: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    unsupported: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    combinations: JsonObject = dataclasses.field(default_factory=lambda: {"accepted": [], "untested": []})
 
     @property
     def selected(self) -> tuple[Tenant, ...]:

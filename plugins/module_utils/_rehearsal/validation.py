@@ -38,7 +38,7 @@ def parse(given: t.Any) -> model.Trace:
     trace = problems.mapping(plain(given), TRACE, "trace")
     if trace.get("format", FORMAT) != FORMAT:
         problems.add("trace.format", f"is {trace['format']}; this release reads {FORMAT}.")
-    tree = problems.ask("trace", lambda: queues.parse(trace.get("queues", [])))
+    tree = problems.ask("trace.", lambda: queues.parse(trace.get("queues", [])))
     known = None if tree is None else {queue.name for queue in leaves(tree)}
     shapes = [_nodes(item, f"trace.nodes[{n}]", problems) for n, item in enumerate(trace.get("nodes", []))]
     workloads = [_workload(item, f"trace.workloads[{n}]", known, problems) for n, item in enumerate(trace.get("workloads", []))]
@@ -85,10 +85,10 @@ def check_playable(trace: model.Trace, given: JsonObject, path: str, today: date
     asked = Asked(shares_gpus(deep_merge(chart_values(known, sharing), given.get("values", {})), known), False)
     accepted = given.get("accept_hazards", [])
     problems = Problems()
-    problems.ask(path, lambda: queues.parse(tree, known.queue_levels, known.version))
-    problems.ask(path, lambda: parse(trace.data() | {"queues": tree}))
-    problems.ask(path, lambda: check_hazard_names(accepted))
-    problems.ask(path, lambda: refuse_hazards(known, asked, accepted, today, installed))
+    problems.ask(f"{path}.", lambda: queues.parse(tree, known.queue_levels, known.version))
+    problems.ask(f"{path}.", lambda: parse(trace.data() | {"queues": tree}))
+    problems.ask(f"{path}.", lambda: check_hazard_names(accepted))
+    problems.ask(f"{path}.", lambda: refuse_hazards(known, asked, accepted, today, installed))
     problems.raise_if_any("the change")
 
 

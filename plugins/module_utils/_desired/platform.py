@@ -1,0 +1,82 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What a cluster asks of all tenants on it."""
+
+from __future__ import annotations
+
+import re
+
+from .._common.forms import is_key, is_label_value, is_object
+from .._common.schema import Problems, named, said
+from .._common.values import JsonObject
+from .._nodes.validation import tolerates_others
+from . import facts
+from .model import Platform
+
+_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def platform_of(given: JsonObject, problems: Problems) -> Platform:
+    """Return what the cluster asks of all tenants.
+
+    :arg given: every variable of the schema.
+    """
+    tolerations = [
+        problems.mapping(item, facts.TOLERATION, f"kubegpu_tolerations[{index}]")
+        for index, item in enumerate(given["kubegpu_tolerations"])
+    ]
+    for index, toleration in enumerate(tolerations):
+        _check_toleration(toleration, f"kubegpu_tolerations[{index}]", problems)
+    for key in ("kubegpu_runtime_class", "kubegpu_storage_class"):
+        if given[key] and not is_object(given[key]):
+            problems.add(key, f"{said(given[key])} is no name of a class.")
+    return Platform(
+        given["kubegpu_runtime_class"],
+        tuple(tolerations),
+        given["kubegpu_storage_class"],
+        _tenant_api(given["kubegpu_tenant_api"], "kubegpu_tenant_api", problems),
+    )
+
+
+def _check_toleration(toleration: JsonObject, path: str, problems: Problems) -> None:
+    key, operator, value = (toleration.get(name) for name in ("key", "operator", "value"))
+    if "key" in toleration and tolerates_others(key, operator, value):
+        problems.add(f"{path}.key", "would let everyone onto the nodes of tenants with zero trust.")
+    elif "key" in toleration and not is_key(key):
+        problems.add(f"{path}.key", f"{said(key)} is no key of a taint such as nvidia.com/gpu.")
+    if not is_label_value(value or ""):
+        problems.add(f"{path}.value", f"{said(value)} is no value of a taint.")
+    if operator == "Exists" and value:
+        problems.add(f"{path}.value", "is compared by the operator Equal only.")
+
+
+def _tenant_api(given: JsonObject, path: str, problems: Problems) -> JsonObject:
+    api = problems.mapping(given, facts.TENANT_API, path)
+    kind = api.get("type", facts.NODE_PORT)
+    _check_host(api.get("host", ""), kind, f"{path}.host", problems)
+    _check_ingress_class(api.get("ingress_class", ""), kind, f"{path}.ingress_class", problems)
+    for key, value in api.get("annotations", {}).items():
+        if problems.typed(value, str, f"{path}.annotations.{named(key)}") and not is_key(key):
+            problems.add(f"{path}.annotations.{named(key)}", "is not the name of an annotation.")
+    return api
+
+
+def _check_host(host: str, kind: str, path: str, problems: Problems) -> None:
+    if kind == facts.INGRESS and not host:
+        problems.add(path, "is missing: an Ingress is reached by a host name.")
+    if kind == facts.NODE_PORT and host:
+        problems.add(path, "has no meaning with a NodePort, whose address is that of a node.")
+    if host and not _HOST.fullmatch(host.replace("{tenant}", "t")):
+        problems.add(path, f"{said(host)} is no host name such as {{tenant}}.gpu.example.")
+    elif host and "{tenant}" not in host:
+        problems.add(path, "needs {tenant} in it, so that every tenant has a name of its own.")
+
+
+def _check_ingress_class(name: str, kind: str, path: str, problems: Problems) -> None:
+    if kind != facts.INGRESS and name:
+        problems.add(path, "has a meaning with the type Ingress only.")
+    elif name and not is_object(name):
+        problems.add(path, f"{said(name)} is no name of an IngressClass.")

@@ -1,0 +1,136 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Schedulers as an inventory describes them, a tenant's own one and the host cluster's, with the queues that have to suit them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from .._common.errors import TenancyError
+from .._common.schema import Problems, named, said
+from .._common.values import JsonObject, deep_merge
+from .._common.variables import KAI, SHARED_SCHEDULER, TENANTS
+from .._kai import validation as kai
+from .._queues import validation as queues
+from .._schedulers.facts import NAME as SCHEDULER_NAME
+from .._schedulers.facts import RESERVED, RESERVED_PREFIX, is_reserved
+from . import facts
+from .model import Platform, Scheduler, Tenant
+from .values import scheduler_values
+
+# What helm takes as arguments: none of it begins with "-", which would be an option.
+_CHART_FORMS = (
+    ("version", re.compile(r"[0-9A-Za-z][-+.0-9A-Za-z]*"), "no version of a chart such as 1.12.0"),
+    ("chart", re.compile(r"[^-\s][^\s]*"), "no chart such as volcano, oci://registry.example/volcano or a path"),
+    ("repository", re.compile(r"(https?|oci)://[^\s]+"), "no address of a chart repository such as https://charts.example"),
+)
+
+
+def own_scheduler(entry: JsonObject, path: str, platform: Platform, problems: Problems) -> Scheduler | None:
+    """A tenant's scheduler, with the queues that have to suit its version."""
+    tree = entry.get("queues", [])
+    if "scheduler" not in entry:
+        if tree:
+            problems.add(f"{path}.queues", "need a scheduler: add scheduler with its name, kai, and version.")
+        return None
+    here = f"{path}.scheduler"
+    given = problems.mapping(entry["scheduler"], facts.SCHEDULER, here)
+    scheduler = Scheduler(**(t.cast(JsonObject, {"name": ""}) | given))
+    if scheduler.shared:
+        for key in [key for key in given if key not in ("name", "shared") and given[key] not in ("", {}, [], False)]:
+            problems.add(f"{here}.{key}", f"a shared scheduler is the host cluster's; its release stands in {SHARED_SCHEDULER}.")
+        problems.allowed(scheduler.name, (KAI,), f"{here}.name")
+        problems.ask(f"{path}.", lambda: queues.parse(tree))
+    elif scheduler.name == KAI:
+        for key in ("chart", "repository"):
+            if given.get(key):
+                problems.add(f"{here}.{key}", "KAI Scheduler's chart is known; leave it out.")
+        return _kai(scheduler, "version" in given, tree, here, path, platform, problems)
+    elif scheduler.name:
+        _check_other(scheduler, tree, here, path, problems)
+    return scheduler
+
+
+def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, problems: Problems) -> None:
+    """Check a scheduler that this collection does not know, and installs by its chart."""
+    if not SCHEDULER_NAME.fullmatch(scheduler.name):
+        problems.add(f"{here}.name", f"{said(scheduler.name)} is no name for a Helm release: a-z, 0-9 and '-', a letter first.")
+    elif is_reserved(scheduler.name):
+        reserved = f"{', '.join(RESERVED)} and names that begin with {RESERVED_PREFIX}"
+        why = f"{scheduler.name} is a namespace of Kubernetes or KAI Scheduler, and a scheduler has a namespace of its name. Reserved are"
+        problems.add(f"{here}.name", f"{why} {reserved}. KAI Scheduler is {KAI}.")
+    for key in ("version", "chart"):
+        if not getattr(scheduler, key):
+            problems.add(f"{here}.{key}", f"is missing: {named(scheduler.name)} is not kai, so its chart has to be given.")
+    for key, form, example in _CHART_FORMS:
+        if getattr(scheduler, key) and not form.fullmatch(getattr(scheduler, key)):
+            problems.add(f"{here}.{key}", f"{said(getattr(scheduler, key))} is {example}.")
+    if scheduler.gpu_sharing:
+        problems.add(f"{here}.gpu_sharing", f"is KAI Scheduler's; what {named(scheduler.name)} is to do, its values say.")
+    if scheduler.accept_hazards:
+        problems.add(f"{here}.accept_hazards", f"are KAI Scheduler's; none of {named(scheduler.name)} are known.")
+    if tree:
+        problems.add(f"{path}.queues", f"are KAI Scheduler's; {named(scheduler.name)} does not know them.")
+
+
+def _kai(
+    scheduler: Scheduler, versioned: bool, tree: t.Any, here: str, path: str, platform: Platform, problems: Problems
+) -> Scheduler:
+    """Check a release of KAI Scheduler, and whether it can schedule these queues.
+
+    :returns: the scheduler with its version as upstream writes it, and with the values that the platform asks for.
+    """
+    problems.ask(f"{here}.", lambda: kai.check_hazard_names(scheduler.accept_hazards))
+    if not versioned:
+        problems.add(f"{here}.version", "is missing.")
+        return scheduler
+    release = problems.ask(f"{here}.", lambda: kai.release(scheduler.version))
+    problems.ask(f"{path}.", lambda: queues.parse(tree, *((release.queue_levels, release.version) if release else ())))
+    if release is None:
+        return scheduler
+    problems.ask(f"{here}.", lambda: kai.check_runtime_class(release, platform.runtime_class, scheduler.gpu_sharing))
+    values = deep_merge(scheduler_values(platform, release, on_host=here == SHARED_SCHEDULER), scheduler.values)
+    return dataclasses.replace(scheduler, version=release.version, values=values)
+
+
+def shared_scheduler(tenants: list[Tenant], given: JsonObject, platform: Platform, problems: Problems) -> Scheduler | None:
+    users = [tenant for tenant in tenants if tenant.shares_scheduler and tenant.state != "absent"]
+    if not given:
+        for tenant in users:
+            problems.add(f"{tenant.path}.scheduler.shared", f"there is none to share: {SHARED_SCHEDULER} names no scheduler.")
+        return None
+    entry = problems.mapping(given, facts.RELEASE, SHARED_SCHEDULER)
+    scheduler = Scheduler(**(t.cast(JsonObject, {"name": ""}) | entry))
+    if "name" not in entry or not problems.allowed(scheduler.name, (KAI,), f"{SHARED_SCHEDULER}.name"):
+        return scheduler
+    # All tenants' trees stand beside each other in it.
+    tree = [queue for tenant in users for queue in tenant.queues]
+    found = _kai(scheduler, "version" in entry, tree, SHARED_SCHEDULER, TENANTS, platform, problems)
+    if found.gpu_sharing:
+        for tenant in users:
+            problems.extend(_bound_problems(tenant))
+    return found
+
+
+def _bound_problems(tenant: Tenant) -> list[str]:
+    """Say why nothing bounds the parts of GPUs that a tenant holds on nodes it shares: a quota of Kubernetes counts whole ones only."""
+    bound = tenant.gpu_nodes.shared_gpus
+    try:
+        tree = queues.parse(list(tenant.queues))
+    except TenancyError:
+        return []
+    limits = {queue.name: queue.spec["resources"]["gpu"]["limit"] for queue in tree.values() if queue.parent not in tree}
+    if (
+        bound is None
+        or not tenant.gpu_nodes.divisible
+        or (all(limit >= 0 for limit in limits.values()) and sum(limits.values()) <= bound)
+    ):
+        return []
+    said = ", ".join(f"{name} {'none' if limit < 0 else limit}" for name, limit in limits.items())
+    wanted = f"Give the tenant's top queues GPU limits of {bound} together at most, as shared_gpus says. Theirs are: {said}."
+    return [f"{tenant.path}.queues: parts of GPUs are bounded by the limits of queues alone. {wanted}"]
