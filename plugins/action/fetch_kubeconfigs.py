@@ -19,7 +19,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._adapters.kubeconfig_file import KubeconfigFile
 from ..module_utils._common import verbatim
 from ..module_utils._common.documents import LARGEST
-from ..module_utils._common.errors import TenancyError, refuse
+from ..module_utils._common.errors import Problem, TenancyError, refuse
 from ..module_utils._common.kubeconfig import program_of
 from ..module_utils._common.run import Run
 from ..module_utils._common.text import shown
@@ -117,7 +117,7 @@ class ActionModule(ActionBase):
             text = None if text is None else via(text, run.params["proxy_url"], path)
             self._write(run, os.path.join(run.params["dest"], name), text)
         except TenancyError as exc:
-            return exc.problems
+            return [problem.text for problem in exc.problems]
         return []
 
     def _for_here(self, run: Run, text: str, path: str) -> str:
@@ -129,7 +129,11 @@ class ActionModule(ActionBase):
         alone = current.alone(config, path)
         files = {str(place): file for place, file in enumerate(current.files_of(alone, path))}
         lines = self._read({place: file.path for place, file in files.items()}) if files else {}
-        refuse(f"{f.path}, which {path} names as {f.key}, is missing on the host." for p, f in files.items() if p not in lines)
+        refuse(
+            Problem("missing", f"{file.path}, which {path} names as {file.key}, is missing on the host.")
+            for place, file in files.items()
+            if place not in lines
+        )
         for place, file in files.items():
             check_size(lines[place], file.path)
         whole = current.with_contents(alone, {file: lines[place] for place, file in files.items()})
@@ -173,12 +177,12 @@ def sources(args: dict[str, t.Any]) -> dict[str, str]:
     """
     tenants = args["tenants"] or []
     refuse(
-        f"{option}: {name!r} is not the name of a tenant."
+        Problem("not-a-name", f"{option}: {name!r} is not the name of a tenant.")
         for option in ("tenants", "absent")
         for name in args[option] or []
         if not name or "/" in name or name.startswith(".")
     )
-    refuse(f"absent: {name} is one of tenants, too." for name in args["absent"] if name in tenants)
+    refuse(Problem("listed-twice", f"absent: {name} is one of tenants, too.") for name in args["absent"] if name in tenants)
     cluster = {CLUSTER: args["cluster"]} if args["cluster"] else {}
     return cluster | {tenant_file(name): f"{args['tenants_dir']}/{name}.yml" for name in tenants}
 

@@ -9,6 +9,7 @@ import re
 import textwrap
 import typing as t
 
+from ..module_utils._common.errors import Problem
 from ..module_utils._common.text import LONGEST_LINE, shown
 from ..module_utils._common.values import JsonObject
 from .text_table import text_table
@@ -26,7 +27,7 @@ def preflight(found: JsonObject) -> list[str]:
 
     :arg found: the result of module cluster_info.
     """
-    problems = [_split(shown(problem, LONGEST_LINE)) for problem in found["problems"]]
+    problems = [_split(shown(problem["text"], LONGEST_LINE)) for problem in found["problems"]]
     blocks = {
         "Problems": text_table(_numbered(problems)) or ["Nothing is missing."],
         "Notes": text_table(_numbered([("", shown(note, LONGEST_LINE)) for note in found["notes"]])),
@@ -51,8 +52,8 @@ def with_pulls(found: JsonObject, listed: JsonObject, pulled: JsonObject) -> Jso
     whole = [
         result["msg"] for result, part in ((listed, "images"), (pulled, "results")) if part not in result and "msg" in result
     ]
-    problems = [*found.get("problems", []), *whole, *told["failed"]]
-    return found | {"problems": problems, "notes": [*found.get("notes", []), *told["not_tried"]]}
+    lacking = [Problem("not-pulled", text).data() for text in (*whole, *told["failed"])]
+    return found | {"problems": [*found.get("problems", []), *lacking], "notes": [*found.get("notes", []), *told["not_tried"]]}
 
 
 def _split(problem: str) -> tuple[str, str]:

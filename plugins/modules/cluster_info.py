@@ -74,7 +74,7 @@ EXAMPLES = r"""
 - name: Go on only where nothing is missing
   ansible.builtin.assert:
     that: dc1.problems | length == 0
-    fail_msg: "{{ dc1.problems | join('\n') }}"
+    fail_msg: "{{ dc1.problems | map(attribute='text') | join('\n') }}"
 """
 
 RETURN = r"""
@@ -256,8 +256,17 @@ problems:
   description: What keeps O(tenants) from running, each with the variable that mends it.
   returned: success
   type: list
-  elements: str
-  sample: ["kubegpu_runtime_class: there is no RuntimeClass nvidia. There is none. Where pods get their GPUs without one, write kubegpu_runtime_class: ''."]
+  elements: dict
+  contains:
+    code:
+      description: Kind of the problem, for programs.
+      type: str
+    text:
+      description: The problem as a sentence, which begins with its place.
+      type: str
+  sample:
+    - code: no-runtime-class
+      text: "kubegpu_runtime_class: there is no RuntimeClass nvidia. There is none. Where pods get their GPUs without one, write kubegpu_runtime_class: ''."
 notes:
   description: What should be known, and cannot be decided by reading.
   returned: success

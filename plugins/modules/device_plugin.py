@@ -179,8 +179,17 @@ problems:
     - Everything that is wrong with the options, or with what they ask of the cluster.
   returned: failure
   type: list
-  elements: str
-  sample: ["sharing[0].time_slicing.replicas: 1 is not a whole number of 2 or more."]
+  elements: dict
+  contains:
+    code:
+      description: Kind of the problem, for programs.
+      type: str
+    text:
+      description: The problem as a sentence, which begins with its place.
+      type: str
+  sample:
+    - code: not-a-whole-number
+      text: "sharing[0].time_slicing.replicas: 1 is not a whole number of 2 or more."
 """
 
 from ..module_utils._adapters.helm import Chart, find_chart

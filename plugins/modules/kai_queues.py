@@ -163,10 +163,17 @@ seconds:
   type: float
   sample: 0.4
 problems:
-  description: What is wrong with O(queues), one sentence each with the place.
+  description: What is wrong with O(queues).
   returned: when O(queues) is refused
   type: list
-  elements: str
+  elements: dict
+  contains:
+    code:
+      description: Kind of the problem, for programs.
+      type: str
+    text:
+      description: The problem as a sentence, which begins with its place.
+      type: str
 """
 
 from ..module_utils._engine.kai_queues import ARGUMENT_SPEC, reconcile

@@ -245,8 +245,17 @@ node_problems:
   description: Everything for which it would refuse.
   returned: success
   type: list
-  elements: str
-  sample: ["kubegpu_tenants[0] (team-ml).gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: lab-worker."]
+  elements: dict
+  contains:
+    code:
+      description: Kind of the problem, for programs.
+      type: str
+    text:
+      description: The problem as a sentence, which begins with its place.
+      type: str
+  sample:
+    - code: no-gpu-node
+      text: "kubegpu_tenants[0] (team-ml).gpu_nodes.names[0]: n9 is not a node of the cluster. The cluster's nodes with GPUs: lab-worker."
 """
 
 from ..module_utils._engine.tenancy_info import ARGUMENT_SPEC, LEAST, reconcile

@@ -216,7 +216,15 @@ problems:
   description: Everything that is wrong with the desired state.
   returned: failure
   type: list
-  elements: str
+  elements: dict
+  contains:
+    code:
+      description: Kind of the problem, for programs.
+      type: str
+    text:
+      description: The problem as a sentence, which begins with its place.
+      type: str
   sample:
-    - "kubegpu_tenants[0] (team-ml).trsut: unknown key. Did you mean trust? Allowed here: name, trust, state, gpu_nodes, vcluster, scheduler, queues."
+    - code: unknown-key
+      text: "kubegpu_tenants[0] (team-ml).trsut: unknown key. Did you mean trust? Allowed here: name, trust, state, gpu_nodes, vcluster, scheduler, queues."
 """

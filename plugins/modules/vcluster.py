@@ -269,8 +269,17 @@ problems:
   description: Everything that is wrong with what was asked for, each with its path. Nothing was changed then.
   returned: when options were refused
   type: list
-  elements: str
-  sample: ["values.controlPlane.statefulset: the chart has no such key. Did you mean statefulSet?"]
+  elements: dict
+  contains:
+    code:
+      description: Kind of the problem, for programs.
+      type: str
+    text:
+      description: The problem as a sentence, which begins with its place.
+      type: str
+  sample:
+    - code: unknown-key
+      text: "values.controlPlane.statefulset: the chart has no such key. Did you mean statefulSet?"
 """
 
 from ..module_utils._engine.vcluster import ARGUMENT_SPEC, LEAST, reconcile

@@ -180,8 +180,17 @@ problems:
   description: Everything that is wrong with the options, each with its path.
   returned: when options were refused
   type: list
-  elements: str
-  sample: ["server: 'team-ml.example' is not an address such as https://host.example:6443."]
+  elements: dict
+  contains:
+    code:
+      description: Kind of the problem, for programs.
+      type: str
+    text:
+      description: The problem as a sentence, which begins with its place.
+      type: str
+  sample:
+    - code: not-an-address
+      text: "server: 'team-ml.example' is not an address such as https://host.example:6443."
 expires:
   description: When the certificate or token in the kubeconfig ends, in UTC. Null where that is not known.
   returned: when O(state=present), and in check mode when the virtual cluster exists

@@ -33,6 +33,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import sentences
 
 KUBECONFIG = os.environ.get("KUBEGPU_CONTRACT_KUBECONFIG")
 ROLE_FILES = Path(__file__).parents[2] / "lab/roles/lab/files"
@@ -307,7 +308,7 @@ class TestPrograms:
         def problems(**values: Any) -> list[str]:
             with pytest.raises(TenancyError) as caught:
                 real.life().preview(real.chart, values)
-            return caught.value.problems
+            return sentences(caught.value.problems)
 
         assert sorted(problems(foo=1, text=7, nested={"knwon": 1})) == [
             "values.foo: the chart has no such key.",

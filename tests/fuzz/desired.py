@@ -215,7 +215,7 @@ def check_queues(tree: Any) -> None:
     told, unread = counted(live, [])
     assert not unread
     finite(overview(told, "nvidia.com/gpu"))
-    check_lines(overcommitted_quotas(queues))
+    check_lines([problem.text for problem in overcommitted_quotas(queues)])
 
 
 # --- traces and verdicts of rehearsals ---------------------------------------------------------------------------

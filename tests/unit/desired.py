@@ -10,7 +10,6 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import SHARED_SCHEDULER, TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
-from ansible_collections.kubegpu.tenancy.tests.unit.tenants import by_index
 
 KAI = {"name": "kai", "version": "v0.16.8"}
 QUEUES = [{"name": "ml", "gpu": {"quota": 4, "limit": 4}, "children": [{"name": "training", "gpu": {"quota": 3}}]}]
@@ -38,9 +37,9 @@ def plan(tenants, workers=None, shared_scheduler=None, gpus=None):
 def problems(tenants, workers=None, shared_scheduler=None):
     with pytest.raises(TenancyError) as caught:
         plan(tenants, workers, shared_scheduler)
-    found = caught.value.details["problems"]
-    assert all(problem in caught.value.message for problem in found)
-    return by_index(found)
+    found = caught.value.problems
+    assert all(problem.text in caught.value.message for problem in found)
+    return found
 
 
 def refused(host="dc1", **variables):

@@ -101,7 +101,7 @@ def test_the_third_team_is_refused_as_shown_and_taken_without_its_last_line():
     ]
     with pytest.raises(TenancyError) as refusal:
         wanted(before + added)
-    assert refusal.value.problems == [step.shown[0]]
+    assert [problem.text for problem in refusal.value.problems] == [step.shown[0]]
     assert [tenant.name for tenant in wanted(sed("$d", before + added)).tenants][-1] == "team-vision"
 
 

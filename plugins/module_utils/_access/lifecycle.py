@@ -11,7 +11,7 @@ import functools
 import typing as t
 
 from .._common import verbatim
-from .._common.errors import TenancyError, check_all
+from .._common.errors import TenancyError, check_all, refusal
 from .._common.kubeconfig import entry
 from .._common.names import namespace_of
 from .._common.run import Result
@@ -84,12 +84,14 @@ class Access:
         existing = self._parsed()
         # In check mode an earlier task would have made its folder.
         if self.file and not self.run.check_mode and not self.file.has_folder:
-            raise TenancyError(f"path: there is no folder {self.file.folder}.")
+            raise refusal("no-folder", f"path: there is no folder {self.file.folder}.")
         return existing
 
     def _check_expiration(self) -> None:
         if self.account and self.account["expiration"] < SHORTEST_TOKEN:
-            raise TenancyError(f"service_account.expiration: the API server grants no less than {SHORTEST_TOKEN} seconds.")
+            raise refusal(
+                "out-of-range", f"service_account.expiration: the API server grants no less than {SHORTEST_TOKEN} seconds."
+            )
 
     def _parsed(self) -> JsonObject | None:
         content = self.file.read() if self.file else None
@@ -98,7 +100,7 @@ class Access:
         try:
             return plan.parse(content, self.file.path, self.context)
         except TenancyError as exc:
-            raise TenancyError(f"path: {exc.message}") from exc
+            raise refusal("not-a-kubeconfig", f"path: {exc.message}") from exc
 
     def _predicted(self, existing: JsonObject | None) -> Result:
         if self.file:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .._common.errors import did_you_mean
+from .._common.errors import Problem, did_you_mean
 from .._common.values import Values
 
 # How standard error ends where a release does not exist: "Error: release: not found" of `helm get`, "Error: uninstall: Release not
@@ -50,13 +50,13 @@ def error_message(stderr: str) -> str:
     return stderr[error.start() if error else 0 :].strip()
 
 
-def violations(stderr: str, known: Values) -> list[str]:
+def violations(stderr: str, known: Values) -> list[Problem]:
     """List what a chart refuses of its values, each with the value's path; empty where helm failed for another reason.
 
     :arg stderr: helm's standard error.
     :arg known: the chart's own values, to guess what an unknown key was meant to be.
     """
-    problems = [f"values: {message.rstrip('.')}." for message in _FAILED.findall(stderr)]
+    problems = [Problem("values-refused", f"values: {message.rstrip('.')}.") for message in _FAILED.findall(stderr)]
     types: dict[tuple[str, str], list[str]] = {}
     for pointer, message in _VIOLATION.findall(stderr):
         keys = [_unescaped(key).replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
@@ -66,16 +66,19 @@ def violations(stderr: str, known: Values) -> list[str]:
         elif wrong := _WRONG_TYPE.fullmatch(message):
             types.setdefault((path, wrong[1]), []).append(wrong[2])
         elif not _HEADING.fullmatch(message):
-            problems.append(f"{path}: {message}.")
-    return problems + [f"{path}: must be of type {' or '.join(wanted)}, not {got}." for (path, got), wanted in types.items()]
+            problems.append(Problem("values-refused", f"{path}: {message}."))
+    return problems + [
+        Problem("wrong-type", f"{path}: must be of type {' or '.join(wanted)}, not {got}.")
+        for (path, got), wanted in types.items()
+    ]
 
 
 def _unescaped(quoted: str) -> str:
     return re.sub(r"\\(.)", r"\1", quoted)
 
 
-def _unknown(path: str, key: str, known: list[str]) -> str:
-    return f"{path}.{key}: the chart has no such key.{did_you_mean(key, known)}"
+def _unknown(path: str, key: str, known: list[str]) -> Problem:
+    return Problem("unknown-key", f"{path}.{key}: the chart has no such key.{did_you_mean(key, known)}")
 
 
 def _keys_at(values: t.Any, keys: list[str]) -> list[str]:

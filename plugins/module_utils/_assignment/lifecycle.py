@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from .._common.errors import ApiError, Refused
+from .._common.errors import ApiError, Problem, Refused
 from .._common.names import CONFIG_SECRET
 from .._common.ownership import last_write
 from .._common.run import Run
@@ -68,7 +68,7 @@ def give_nodes(run: Run, tenants: t.Sequence[Tenant], only: t.Collection[str]) -
     return assigned
 
 
-def nodes_to_give(kube: Kube, tenants: t.Sequence[Tenant], only: t.Collection[str]) -> tuple[bool, list[str]]:
+def nodes_to_give(kube: Kube, tenants: t.Sequence[Tenant], only: t.Collection[str]) -> tuple[bool, list[Problem]]:
     """Tell whether ``give_nodes`` would change something or refuse to, and for what reasons it would refuse."""
     preview = Run({}, True, kube)
     try:

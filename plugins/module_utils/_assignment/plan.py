@@ -107,7 +107,9 @@ def assign(
     for name, claimants in claims.items():
         if why := _refusal([known.get(claimant, Claim(claimant, own_scheduler=True)) for claimant in claimants], by_name[name]):
             how_to_free = _how_to_free(set(claimants) - listed, absent)
-            problems.add(TENANTS, f"node {name} would belong to {' and '.join(claimants)}: {why}.{how_to_free}")
+            problems.add(
+                "nodes-claimed-twice", TENANTS, f"node {name} would belong to {' and '.join(claimants)}: {why}.{how_to_free}"
+            )
     assigned = _assigned(present, by_name, claims, problems)
     problems.raise_if_any("the assignment of nodes")
     return assigned
@@ -133,7 +135,7 @@ def _assigned(
             # Before the device plugin runs nobody knows how many there are.
             problems.extend(quota_problems(tenant, sum(gpus)) if all(gpus) else [])
         elif not theirs:
-            problems.add(path, f"{tenant.name} has no gpu_nodes, and the cluster has no node without GPUs.")
+            problems.add("too-few-nodes", path, f"{tenant.name} has no gpu_nodes, and the cluster has no node without GPUs.")
     return assigned
 
 
@@ -195,6 +197,7 @@ def _count(
         if missing > left:
             held_by = f" Nodes are held by {_some(others)}.{_how_to_free(others[:_MOST_TOLD], absent)}" if others else ""
             problems.add(
+                "too-few-nodes",
                 f"{path}.gpu_nodes.count",
                 f"{tenant.name} needs {tenant.gpu_nodes.count} nodes with GPUs; {kept[path]} are its own, "
                 f"{left} of all {len(claims)} are free.{held_by}",
@@ -228,12 +231,12 @@ def _fixed(
         first, *more = sorted((by_label.get(label, {}) for label in chosen.labels.items()), key=len)
         live = [name for name in first if all(name in others for others in more)]
         if not live:
-            problems.add(f"{path}.labels", f"no node with GPUs has them all. {_gpu_nodes(with_gpus)}")
+            problems.add("too-few-nodes", f"{path}.labels", f"no node with GPUs has them all. {_gpu_nodes(with_gpus)}")
         return live
     for index, name in enumerate(chosen.names):
         if name not in with_gpus:
             what = "has no GPUs" if name in nodes else "is not a node of the cluster"
-            problems.add(f"{path}.names[{index}]", f"{name} {what}. {_gpu_nodes(with_gpus)}")
+            problems.add("no-gpu-node", f"{path}.names[{index}]", f"{name} {what}. {_gpu_nodes(with_gpus)}")
     return [name for name in chosen.names if name in with_gpus]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import typing as t
 
-from .._common.errors import TenancyError, did_you_mean
+from .._common.errors import TenancyError, did_you_mean, refusal
 from .._common.schema import Problems
 from .._common.variables import BLUEPRINT, PREFIX
 from .facts import CONTENT, EXAMPLE, NAME, OWN, ROLE_VARIABLES
@@ -28,15 +28,18 @@ def check_name(name: str, known: t.Sequence[str]) -> None:
     except ValueError:
         dated = False
     if not dated:
-        raise TenancyError(
+        raise refusal(
+            "not-a-blueprint",
             f"{BLUEPRINT}: {name!r} has no date at its end, as {EXAMPLE} has. What is newest moves; which versions you get does not, "
-            f"until you name another blueprint. There are {', '.join(known)}."
+            f"until you name another blueprint. There are {', '.join(known)}.",
         )
 
 
 def unknown(name: str, known: t.Sequence[str]) -> TenancyError:
     """Return the error for a blueprint that is not there."""
-    return TenancyError(f"{BLUEPRINT}: there is no {name}.{did_you_mean(name, known)} There are {', '.join(known)}.")
+    return refusal(
+        "unknown-blueprint", f"{BLUEPRINT}: there is no {name}.{did_you_mean(name, known)} There are {', '.join(known)}."
+    )
 
 
 def parse(name: str, content: t.Any) -> Blueprint:
@@ -52,11 +55,13 @@ def parse(name: str, content: t.Any) -> Blueprint:
             found[part] = problems.mapping(found[part], CONTENT[part].fields, f"{path}.{part}")
     for key in found.get("variables", {}):
         if key in OWN:
-            problems.add(f"{path}.variables.{key}", "is an inventory's own.")
+            problems.add("not-a-blueprint-variable", f"{path}.variables.{key}", "is an inventory's own.")
         elif not str(key).startswith(PREFIX) and key not in ROLE_VARIABLES:
             hint = did_you_mean(key, ROLE_VARIABLES)
             problems.add(
-                f"{path}.variables.{key}", f"a blueprint cannot set it.{hint} Of roles it sets {', '.join(ROLE_VARIABLES)}."
+                "not-a-blueprint-variable",
+                f"{path}.variables.{key}",
+                f"a blueprint cannot set it.{hint} Of roles it sets {', '.join(ROLE_VARIABLES)}.",
             )
     problems.raise_if_any("the desired state")
     return Blueprint(name=name, **found)

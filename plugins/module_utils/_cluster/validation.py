@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from .._common.errors import Problem
 from .._common.values import JsonObject, value_at
 from .._desired.facts import LOAD_BALANCER
 from .._desired.values import vcluster_values
@@ -33,7 +34,7 @@ _SECURITY_CONTEXTS = (
 )
 
 
-def problems(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: str) -> list[str]:
+def problems(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: str) -> list[Problem]:
     """Return what keeps tenants from running on a cluster, each with the line of the inventory that mends it.
 
     :arg cluster: as ``report`` returns it; ``runtime_class``, of pods with GPUs, empty for none.
@@ -48,7 +49,7 @@ def problems(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: st
     return list(dict.fromkeys(filter(None, found)))
 
 
-def without_rights(lacking: t.Mapping[str, list[str]]) -> list[str]:
+def without_rights(lacking: t.Mapping[str, list[str]]) -> list[Problem]:
     """Return the problem that the kubeconfig's user lacks rights; none where it has them all.
 
     :arg lacking: verbs by resources.
@@ -56,7 +57,8 @@ def without_rights(lacking: t.Mapping[str, list[str]]) -> list[str]:
     if not lacking:
         return []
     told = "; ".join(f"{', '.join(verbs)} {resource}" for resource, verbs in lacking.items())
-    return [f"kubegpu_kubeconfig: its user may not {told}. Bind a ClusterRole to it that allows that, such as cluster-admin."]
+    text = f"its user may not {told}. Bind a ClusterRole to it that allows that, such as cluster-admin."
+    return [Problem("lacks-rights", f"kubegpu_kubeconfig: {text}")]
 
 
 def notes(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: str) -> list[str]:
@@ -117,51 +119,56 @@ def _scheduling(cluster: JsonObject) -> list[str]:
     return found
 
 
-def _offer(cluster: JsonObject) -> str:
+def _offer(cluster: JsonObject) -> Problem | None:
     if any(node["gpus"] for node in cluster["gpu_nodes"]):
-        return ""
+        return None
     labelled = ", ".join(node["name"] for node in cluster["gpu_nodes"])
     plugins = ", ".join(cluster["device_plugins"])
     seen = f"The device plugins {plugins} run." if plugins else "No device plugin runs."
-    return (
+    return Problem(
+        "no-gpus",
         f"gpu_nodes: no node offers nvidia.com/gpu. Labelled as having GPUs: {labelled or 'none'}. {seen} Install NVIDIA's device plugin "
-        "or GPU operator, by role kubegpu.tenancy.device_plugin or as your provider says."
+        "or GPU operator, by role kubegpu.tenancy.device_plugin or as your provider says.",
     )
 
 
-def _class(cluster: JsonObject, runtime_class: str) -> str:
+def _class(cluster: JsonObject, runtime_class: str) -> Problem | None:
     classes = cluster["runtime_classes"]
     if not runtime_class or runtime_class in classes:
-        return ""
+        return None
     others = f"There are {', '.join(sorted(classes))}." if classes else "There is none."
-    return (
+    return Problem(
+        "no-runtime-class",
         f"kubegpu_runtime_class: there is no RuntimeClass {runtime_class}. {others} Where pods get their GPUs without one, write "
-        "kubegpu_runtime_class: ''."
+        "kubegpu_runtime_class: ''.",
     )
 
 
-def _storage(cluster: JsonObject, values: Values) -> str:
+def _storage(cluster: JsonObject, values: Values) -> Problem | None:
     claim = value_at(values, "controlPlane.statefulSet.persistence.volumeClaim") or {}
     if backing_store(values) != "database embedded" or claim.get("enabled") in (False, "false"):
-        return ""
+        return None
     there = ", ".join(cluster["storage_classes"]) or "none"
     if (wanted := claim.get("storageClass")) and wanted not in cluster["storage_classes"]:
-        return f"kubegpu_storage_class: there is no StorageClass {wanted}. There are: {there}."
+        return Problem("no-storage-class", f"kubegpu_storage_class: there is no StorageClass {wanted}. There are: {there}.")
     if not wanted and not cluster["default_storage_class"]:
-        return f"kubegpu_storage_class: no StorageClass is the default, so name one for the control planes' volumes. There are: {there}."
-    return ""
+        why = "no StorageClass is the default, so name one for the control planes' volumes"
+        return Problem("no-storage-class", f"kubegpu_storage_class: {why}. There are: {there}.")
+    return None
 
 
-def _ingress(cluster: JsonObject, values: Values) -> str:
+def _ingress(cluster: JsonObject, values: Values) -> Problem | None:
     ingress = value_at(values, "controlPlane.ingress") or {}
     wanted = (ingress.get("spec") or {}).get("ingressClassName")
     if not ingress.get("enabled") or not wanted or wanted in cluster["ingress_classes"]:
-        return ""
+        return None
     there = ", ".join(cluster["ingress_classes"]) or "none"
-    return f"kubegpu_tenant_api.ingress_class: there is no IngressClass {wanted}. There are: {there}."
+    return Problem(
+        "no-ingress-class", f"kubegpu_tenant_api.ingress_class: there is no IngressClass {wanted}. There are: {there}."
+    )
 
 
-def _taints(cluster: JsonObject, tenant: Tenant, values: Values) -> str:
+def _taints(cluster: JsonObject, tenant: Tenant, values: Values) -> Problem | None:
     """Return why none of a tenant's pods could run on the nodes with GPUs that it may get."""
     tolerations = [_enforced(text) for text in value_at(values, "sync.toHost.pods.enforceTolerations") or []]
     nodes = [node for node in cluster["gpu_nodes"] if _may_get(tenant.gpu_nodes, node)]
@@ -170,13 +177,14 @@ def _taints(cluster: JsonObject, tenant: Tenant, values: Values) -> str:
         for node in nodes
     ]
     if not nodes or not all(untolerated):
-        return ""
+        return None
     taints = list(dict.fromkeys(taint for node in untolerated for taint in node))
     # Without blanks, where Ansible would break the line.
     tolerations_wanted = json.dumps(list(map(_toleration, taints)), separators=(",", ":"))
-    return (
+    return Problem(
+        "nodes-tainted",
         f"kubegpu_tolerations: all nodes with GPUs that {tenant.name} may get are tainted: {', '.join(taints)}. Write "
-        f"kubegpu_tolerations: {tolerations_wanted}."
+        f"kubegpu_tolerations: {tolerations_wanted}.",
     )
 
 

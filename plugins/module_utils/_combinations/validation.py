@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .._common.errors import TenancyError, did_you_mean, refuse
+from .._common.errors import Problem, TenancyError, did_you_mean, refuse
 from .._common.versions import number, shown, within
 from .._device_plugin.facts import PROVIDERS
 from .._device_plugin.validation import limit_problems
@@ -43,7 +43,7 @@ class Host:
 class Judgement:
     """What there is to say of the combinations of a cluster, a sentence each."""
 
-    problems: list[str] = dataclasses.field(default_factory=list)
+    problems: list[Problem] = dataclasses.field(default_factory=list)
     accepted: list[str] = dataclasses.field(default_factory=list)
     untested: list[str] = dataclasses.field(default_factory=list)
 
@@ -54,7 +54,10 @@ def check_names(names: t.Sequence[t.Any]) -> None:
     :raises TenancyError: for each name that is not known.
     """
     refuse(
-        f"{ACCEPT}[{index}]: {name!r} is no combination.{did_you_mean(name, facts.NAMES)} Known are {', '.join(facts.NAMES)}."
+        Problem(
+            "unknown-combination",
+            f"{ACCEPT}[{index}]: {name!r} is no combination.{did_you_mean(name, facts.NAMES)} Known are {', '.join(facts.NAMES)}.",
+        )
         for index, name in enumerate(names)
         if name not in facts.NAMES
     )
@@ -69,9 +72,8 @@ def judge(tenants: t.Iterable[Tenant], shared: str, host: Host, accepted: t.Coll
     found = Judgement()
     if host.provider and host.kubernetes:
         provider = PROVIDERS[host.provider]
-        found.problems += [
-            f"device_plugin_{line}" for line in limit_problems(provider, host.plugin, False, host.kubernetes, host.driver)
-        ]
+        limits = limit_problems(provider, host.plugin, False, host.kubernetes, host.driver)
+        found.problems += [problem.within("device_plugin_") for problem in limits]
     plugin = host.plugin if host.provider == facts.DEVICE_PLUGIN else ""
     of_host = {facts.KUBERNETES: host.kubernetes, facts.KAI: shared, facts.DEVICE_PLUGIN: plugin, facts.TOOLKIT: host.toolkit}
     _add(found, "cluster", of_host, accepted)
@@ -94,7 +96,7 @@ def _judge_tenant(found: Judgement, tenant: Tenant, scheduler: Scheduler | None,
     try:
         check_skew(vcluster.version, vcluster.kubernetes_version or None, host)
     except TenancyError as exc:
-        found.problems += [f"{tenant.name}: vcluster.{problem}" for problem in exc.problems]
+        found.problems += [problem.within(f"{tenant.name}: vcluster.") for problem in exc.problems]
 
 
 def _add(found: Judgement, where: str, versions: t.Mapping[str, str], accepted: t.Collection[str]) -> None:
@@ -111,6 +113,10 @@ def _add(found: Judgement, where: str, versions: t.Mapping[str, str], accepted: 
         if row.name in accepted:
             found.accepted.append(f"{where}: {row.name}: {text}")
         elif row.verb == facts.NEEDS:
-            found.problems.append(f"{where}: {text}. Change one of them, or accept it with {ACCEPT}: [{row.name}].")
+            found.problems.append(
+                Problem(
+                    "combination-not-accepted", f"{where}: {text}. Change one of them, or accept it with {ACCEPT}: [{row.name}]."
+                )
+            )
         else:
             found.untested.append(f"{where}: {row.name}: {text}")

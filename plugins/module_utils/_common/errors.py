@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import typing as t
 
@@ -15,12 +16,35 @@ from .text import shown
 _DEFECT = "This is a defect of the collection kubegpu.tenancy: report it, please, with what -vvv shows of it."
 
 
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """What is wrong with something that was asked for.
+
+    :ivar code: which kind of problem it is, wherever it occurs, such as ``unknown-key``; programs and tests compare it.
+    :ivar text: a sentence for people, its path in front.
+    """
+
+    code: str
+    text: str
+
+    def within(self, before: str) -> Problem:
+        """Return the same problem with something in front of its path, such as ``trace.``"""
+        return Problem(self.code, f"{before}{self.text}")
+
+    def data(self) -> dict[str, str]:
+        """Return it as plain data, as modules return it."""
+        return {"code": self.code, "text": self.text}
+
+
 class TenancyError(Exception):
     """Something the user can act on: what is wrong, where, and what to do.
 
     :arg message: one sentence for the user.
     :arg details: plain data that a module adds to its failure.
+    :cvar code: of the problem that it is, see Problem.
     """
+
+    code: t.ClassVar[str] = "failed"
 
     def __init__(self, message: str, **details: t.Any) -> None:
         super().__init__(message)
@@ -28,9 +52,9 @@ class TenancyError(Exception):
         self.details = details
 
     @property
-    def problems(self) -> list[str]:
+    def problems(self) -> list[Problem]:
         """Return everything that is wrong, each with its path."""
-        return [self.message]
+        return [Problem(self.code, self.message)]
 
     def saying(self, message: str) -> TenancyError:
         """Return an error of the same kind and details with another message."""
@@ -48,6 +72,8 @@ class ApiError(TenancyError):
     :ivar permanent: whether it stays so until somebody mends it, such as a certificate that does not verify.
     :ivar oversized: whether the answer was larger than what is read; asked for less, the server may give it.
     """
+
+    code = "api-error"
 
     def __init__(
         self, message: str, status: int | None = None, attempts: int = 1, permanent: bool = False, oversized: bool = False
@@ -68,6 +94,8 @@ class WaitTimeout(TenancyError):
     :ivar waited: seconds; None where the wait ended before its time, because nothing would have come.
     """
 
+    code = "timeout"
+
     def __init__(self, message: str, last_seen: str, waited: float | None = None) -> None:
         super().__init__(message, last_seen=last_seen, **({} if waited is None else {"waited": waited}))
         self.last_seen = last_seen
@@ -77,20 +105,23 @@ class WaitTimeout(TenancyError):
 class Refused(TenancyError):
     """What was asked for has problems, and nothing was done.
 
-    :arg problems: each with its path.
+    :arg problems: each with its path; a module returns them as ``problems`` of its failure.
     """
 
-    def __init__(self, message: str, problems: list[str]) -> None:
-        super().__init__(message, problems=problems)
+    def __init__(self, message: str, problems: t.Sequence[Problem]) -> None:
+        super().__init__(message, problems=[problem.data() for problem in problems])
+        self._problems = tuple(problems)
 
     @property
-    def problems(self) -> list[str]:
+    def problems(self) -> list[Problem]:
         """Return everything that is wrong, each with its path."""
-        return list(self.details["problems"])
+        return list(self._problems)
 
 
 class Superseded(TenancyError):
     """Work that goes no further: the run that it is for has ended, or another one has taken its place."""
+
+    code = "superseded"
 
 
 class CommandFailed(TenancyError):
@@ -100,6 +131,8 @@ class CommandFailed(TenancyError):
     :ivar stderr: what it wrote there; empty where that is not known.
     :arg output: plain data that a module adds to its failure, such as ``stdout``.
     """
+
+    code = "command-failed"
 
     def __init__(self, message: str, rc: int, stderr: str | None = None, **output: t.Any) -> None:
         super().__init__(message, rc=rc, **({} if stderr is None else {"stderr": stderr}), **output)
@@ -112,13 +145,18 @@ def explained(exc: BaseException) -> str:
     return exc.message if isinstance(exc, TenancyError) else f"{shown(f'{type(exc).__name__}: {exc}')}\n{_DEFECT}"
 
 
-def refuse(problems: t.Iterable[str]) -> None:
+def refusal(code: str, text: str) -> Refused:
+    """Return the error for one problem, whose fields these are."""
+    return Refused(text, [Problem(code, text)])
+
+
+def refuse(problems: t.Iterable[Problem]) -> None:
     """Raise once for all problems, each named once; do nothing where there are none.
 
     :raises Refused: with a message that names one a line.
     """
     if distinct := list(dict.fromkeys(problems)):
-        raise Refused("\n".join(distinct), distinct)
+        raise Refused("\n".join(problem.text for problem in distinct), distinct)
 
 
 def did_you_mean(key: t.Any, known: t.Iterable[str]) -> str:
@@ -132,7 +170,7 @@ def check_all(*checks: t.Callable[[], object]) -> None:
 
     :raises TenancyError: as ``refuse`` does.
     """
-    problems: list[str] = []
+    problems: list[Problem] = []
     for check in checks:
         try:
             check()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from .errors import Problem
 from .schema import named, said
 
 # IsValidLabelValue without the empty text; also the last part of a label's key.
@@ -50,7 +51,7 @@ def is_object(text: t.Any) -> bool:
     return isinstance(text, str) and bool(_SUBDOMAIN.fullmatch(text))
 
 
-def label_problems(labels: t.Mapping[t.Any, t.Any], path: str) -> t.Iterator[str]:
+def label_problems(labels: t.Mapping[t.Any, t.Any], path: str) -> t.Iterator[Problem]:
     """List what is wrong with labels, each with its path.
 
     :arg path: of the labels.
@@ -58,9 +59,9 @@ def label_problems(labels: t.Mapping[t.Any, t.Any], path: str) -> t.Iterator[str
     for key, value in labels.items():
         here = f"{path}.{named(key)}"
         if not is_key(key):
-            yield f"{here}: is not the name of a label."
+            yield Problem("not-a-label", f"{here}: is not the name of a label.")
         if not isinstance(value, str):
             hint = "; quote it" if isinstance(value, (int, float)) else ""
-            yield f"{here}: must be a string, not {said(value)}{hint}."
+            yield Problem("wrong-type", f"{here}: must be a string, not {said(value)}{hint}.")
         elif not is_label_value(value):
-            yield f"{here}: {said(value)} is not the value of a label."
+            yield Problem("not-a-label-value", f"{here}: {said(value)} is not the value of a label.")

@@ -15,7 +15,7 @@ import itertools
 import typing as t
 
 from .documents import DEEPEST
-from .errors import Refused, TenancyError, did_you_mean, refuse
+from .errors import Problem, Refused, TenancyError, did_you_mean, refusal, refuse
 from .quantity import MOST
 from .text import shown
 from .values import JsonObject
@@ -62,20 +62,21 @@ class Field:
 Fields = dict[str, Field]
 
 
-class Problems(list[str]):
+class Problems(list[Problem]):
     """What is wrong, each with the variable's path."""
 
-    def add(self, path: str, text: str) -> None:
+    def add(self, code: str, path: str, text: str) -> None:
         """Add one problem with its path."""
-        self.append(f"{path}: {text}")
+        self.append(Problem(code, f"{path}: {text}"))
 
     def raise_if_any(self, what: str) -> None:
         """Raise TenancyError once for all problems, which name what was given and are cut; without any, go on."""
         if self:
             count = "1 problem" if len(self) == 1 else f"{len(self)} problems"
-            told = [shown(problem, _LONGEST_PROBLEM) for problem in self[:_MOST_PROBLEMS]]
+            told = [Problem(problem.code, shown(problem.text, _LONGEST_PROBLEM)) for problem in self[:_MOST_PROBLEMS]]
             more = [f"and {len(self) - _MOST_PROBLEMS} more"] if len(self) > _MOST_PROBLEMS else []
-            raise Refused("\n".join([f"{count} in {what}, nothing was changed:", *told, *more]), problems=told)
+            lines = [f"{count} in {what}, nothing was changed:", *(problem.text for problem in told), *more]
+            raise Refused("\n".join(lines), told)
 
     def typed(self, value: t.Any, kind: type, path: str) -> bool:
         """Tell whether a value has a type; if not, add the problem."""
@@ -83,7 +84,7 @@ class Problems(list[str]):
         right = isinstance(value, (int, float) if kind is float else kind) and not (kind is not bool and isinstance(value, bool))
         if not right:
             hint = "; quote it" if kind is str and isinstance(value, (int, float)) else ""
-            self.add(path, f"must be {_TYPE_NAMES[kind]}, not {said(value)}{hint}.")
+            self.add("wrong-type", path, f"must be {_TYPE_NAMES[kind]}, not {said(value)}{hint}.")
         return right
 
     def mapping(self, value: t.Any, allowed: Fields, path: str) -> JsonObject:
@@ -92,10 +93,11 @@ class Problems(list[str]):
             return {}
         for key in value:
             if key not in allowed:
-                self.add(f"{path}.{named(key)}", f"unknown key.{did_you_mean(key, allowed)} Allowed here: {', '.join(allowed)}.")
+                hint = did_you_mean(key, allowed)
+                self.add("unknown-key", f"{path}.{named(key)}", f"unknown key.{hint} Allowed here: {', '.join(allowed)}.")
         for key, field in allowed.items():
             if field.required and key not in value:
-                self.add(f"{path}.{key}", "is missing.")
+                self.add("missing", f"{path}.{key}", "is missing.")
         found = {
             key: value[key]
             for key, field in allowed.items()
@@ -107,7 +109,7 @@ class Problems(list[str]):
         """Tell whether a value is one of the choices, if there are any; if not, add the problem."""
         right = not choices or value in choices
         if not right:
-            self.add(path, f"{said(value)} is not one of {', '.join(choices)}.")
+            self.add("not-a-choice", path, f"{said(value)} is not one of {', '.join(choices)}.")
         return right
 
     def ask(self, before: str, check: t.Callable[[], T]) -> T | None:
@@ -118,7 +120,7 @@ class Problems(list[str]):
         try:
             return check()
         except TenancyError as exc:
-            self.extend(f"{before}{problem}" for problem in exc.problems)
+            self.extend(problem.within(before) for problem in exc.problems)
             return None
 
 
@@ -143,13 +145,12 @@ def check_least(options: t.Mapping[str, t.Any], least: t.Mapping[str, float]) ->
     :raises TenancyError: with all ``problems``.
     """
     found = {name: options.get(name) for name in least}
-    refuse(
-        f"{name}: must be at least {least[name]}, not {said(value)}."
-        if not value > MOST
-        else f"{name}: must be at most 2^63, not {said(value)}."
+    bounds = {
+        name: f"at least {least[name]}" if not value > MOST else "at most 2^63"
         for name, value in found.items()
         if value is not None and not least[name] <= value <= MOST
-    )
+    }
+    refuse(Problem("out-of-range", f"{name}: must be {bound}, not {said(found[name])}.") for name, bound in bounds.items())
 
 
 def plain(value: t.Any, problems: Problems | None = None, root: str = "") -> t.Any:
@@ -175,18 +176,20 @@ def _plain(value: t.Any, place: _Place, level: int, count: t.Iterator[int], prob
     :arg place: where it stands; ``level``, how deep. ``count`` gives the number of values before it.
     """
     if level > DEEPEST:
-        refuse([f"{_path(place, 4)}: is nested more than {DEEPEST} deep, or holds itself."])
+        raise refusal("nested-too-deep", f"{_path(place, 4)}: is nested more than {DEEPEST} deep, or holds itself.")
     if next(count) >= _MOST_VALUES:
-        refuse([f"{_path(place, 4)}: there are more than {_MOST_VALUES} values up to here, or one holds itself."])
+        text = f"there are more than {_MOST_VALUES} values up to here, or one holds itself."
+        raise refusal("too-many-values", f"{_path(place, 4)}: {text}")
     if isinstance(value, dict):
         for key in [key for key in value if not isinstance(key, str)]:
-            problems.add(_path((said(key), place)), f"its key must be a string, not {said(key)}; quote it.")
+            problems.add("wrong-type", _path((said(key), place)), f"its key must be a string, not {said(key)}; quote it.")
         items = [(key, item) for key, item in value.items() if isinstance(key, str)]
         return {key: _plain(item, (key, place), level + 1, count, problems) for key, item in items}
     if isinstance(value, (list, tuple)):
         return [_plain(item, (number, place), level + 1, count, problems) for number, item in enumerate(value)]
     if isinstance(value, (int, float)) and not -MOST <= value <= MOST:
-        problems.add(_path(place), f"{said(value)} is no number from -2^63 to 2^63, which is all that Kubernetes knows.")
+        text = f"{said(value)} is no number from -2^63 to 2^63, which is all that Kubernetes knows."
+        problems.add("out-of-range", _path(place), text)
         return 0
     return value
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import Problem, TenancyError
 from .._common.forms import label_problems
 from .._common.schema import Problems, said
 from .._common.variables import TENANTS, WORKERS
@@ -37,19 +37,19 @@ def _worker(given: t.Any, path: str, holders: dict[str, str], problems: Problems
     worker = problems.mapping(given, facts.WORKER, path)
     if isinstance(given, dict) and isinstance(given.get("gpus"), int):
         # The role would take it for the index of one GPU.
-        problems.add(f"{path}.gpus", "names GPUs, such as [0, 1]. How many it gets says count.")
+        problems.add("gpus-as-a-count", f"{path}.gpus", "names GPUs, such as [0, 1]. How many it gets says count.")
     if "gpus" in worker and "count" in worker:
-        problems.add(path, "names its gpus, or gives their count, not both.")
+        problems.add("not-exactly-one", path, "names its gpus, or gives their count, not both.")
     count = worker.get("count", 0)
     if count < 0:
-        problems.add(f"{path}.count", f"must be at least 0, not {count}.")
+        problems.add("out-of-range", f"{path}.count", f"must be at least 0, not {count}.")
     problems.extend(label_problems({key: str(value) for key, value in worker.get("labels", {}).items()}, f"{path}.labels"))
     for number, gpu in enumerate(worker.get("gpus", [])):
         here = f"{path}.gpus[{number}]"
         if isinstance(gpu, bool) or not isinstance(gpu, (int, str)) or not _GPU.fullmatch(str(gpu)):
-            problems.add(here, f"must be the index or the UUID of a GPU, not {said(gpu)}.")
+            problems.add("not-a-gpu", here, f"must be the index or the UUID of a GPU, not {said(gpu)}.")
         elif (holder := holders.setdefault(str(gpu), here)) != here:
-            problems.add(here, f"GPU {gpu} stands in {holder} already.")
+            problems.add("gpu-given-twice", here, f"GPU {gpu} stands in {holder} already.")
     return len(worker["gpus"]) if "gpus" in worker else max(0, count)
 
 
@@ -59,7 +59,7 @@ def check_layout(tenants: list[Tenant], layout: list[int], gpus: int | None, pro
     :arg gpus: GPU devices of the host, where known; the workers may not ask for more.
     """
     if gpus is not None and sum(layout) > gpus:
-        problems.add(WORKERS, f"they ask for {sum(layout)} GPUs, the host has {gpus}.")
+        problems.add("too-few-gpus", WORKERS, f"they ask for {sum(layout)} GPUs, the host has {gpus}.")
     # Sums over what was refused would only confuse.
     if problems:
         return
@@ -69,13 +69,17 @@ def check_layout(tenants: list[Tenant], layout: list[int], gpus: int | None, pro
     asked = {tenant.name: tenant.gpu_nodes.least for tenant in present if tenant.gpu_nodes and not tenant.gpu_nodes.shared_gpus}
     if sum(asked.values()) > len(have):
         who = ", ".join(f"{name} {count}" for name, count in asked.items())
-        problems.add(TENANTS, f"the tenants ask for {sum(asked.values())} nodes with GPUs ({who}), the cluster has {len(have)}.")
+        problems.add(
+            "too-few-nodes",
+            TENANTS,
+            f"the tenants ask for {sum(asked.values())} nodes with GPUs ({who}), the cluster has {len(have)}.",
+        )
     for tenant in present:
         if not tenant.gpu_nodes.labels:
             problems.extend(quota_problems(tenant, sum(have[: tenant.gpu_nodes.least])))
 
 
-def quota_problems(tenant: Tenant, gpus: int) -> list[str]:
+def quota_problems(tenant: Tenant, gpus: int) -> list[Problem]:
     """List the queues that are promised more GPU devices than the tenant has; a limit above that is harmless.
 
     :arg gpus: devices of its nodes.
@@ -87,7 +91,9 @@ def quota_problems(tenant: Tenant, gpus: int) -> list[str]:
         return []
     quotas = {queue.name: queue.spec["resources"]["gpu"]["quota"] for queue in tree.values()}
     return [
-        f"{tenant.path}.queues: queue {name} is promised {quota} GPUs, the tenant has {gpus} at most."
+        Problem(
+            "quota-above-gpus", f"{tenant.path}.queues: queue {name} is promised {quota} GPUs, the tenant has {gpus} at most."
+        )
         for name, quota in quotas.items()
         if quota > gpus
     ]

@@ -27,12 +27,17 @@ _RESERVED = ("cluster",)
 def check_name(name: str, path: str, problems: Problems) -> None:
     if not NAME.fullmatch(name):
         problems.add(
+            "not-a-name",
             path,
             f"{said(name)} is not a name Kubernetes accepts here: a-z, 0-9 and '-', a letter first, no '-' at the end, and at most "
             "40 characters, because names of up to 63 are built from it.",
         )
     if name in _RESERVED:
-        problems.add(path, f"{name} is reserved, because the administrator's kubeconfig has that name. Choose another one.")
+        problems.add(
+            "reserved-name",
+            path,
+            f"{name} is reserved, because the administrator's kubeconfig has that name. Choose another one.",
+        )
 
 
 def _built(name: str) -> dict[str, str]:
@@ -63,7 +68,7 @@ def check_names(tenants: list[Tenant], problems: Problems) -> None:
                 why = f"{tenant.name} is the name of {other.path} already."
             else:
                 why = f"{tenant.name} and {other.path} would have the same {', '.join(same)}. Choose another name."
-            problems.add(f"{tenant.path}.name", why)
+            problems.add("same-name", f"{tenant.path}.name", why)
 
 
 def check_rivals(tenants: list[Tenant], problems: Problems) -> None:
@@ -88,4 +93,4 @@ def check_rivals(tenants: list[Tenant], problems: Problems) -> None:
         for other, names in others.items():
             kind, what = ("names", f"{', '.join(names)} is") if all(names) else ("labels", "the same nodes are")
             why = f"{what} claimed by {tenants[other].path} already. To share nodes, both give shared_gpus."
-            problems.add(f"{tenant.path}.gpu_nodes.{kind}", why)
+            problems.add("nodes-claimed-twice", f"{tenant.path}.gpu_nodes.{kind}", why)

@@ -32,7 +32,7 @@ def platform_of(given: JsonObject, problems: Problems) -> Platform:
         _check_toleration(toleration, f"kubegpu_tolerations[{index}]", problems)
     for key in ("kubegpu_runtime_class", "kubegpu_storage_class"):
         if given[key] and not is_object(given[key]):
-            problems.add(key, f"{said(given[key])} is no name of a class.")
+            problems.add("not-a-name", key, f"{said(given[key])} is no name of a class.")
     return Platform(
         given["kubegpu_runtime_class"],
         tuple(tolerations),
@@ -44,13 +44,13 @@ def platform_of(given: JsonObject, problems: Problems) -> Platform:
 def _check_toleration(toleration: JsonObject, path: str, problems: Problems) -> None:
     key, operator, value = (toleration.get(name) for name in ("key", "operator", "value"))
     if "key" in toleration and tolerates_others(key, operator, value):
-        problems.add(f"{path}.key", "would let everyone onto the nodes of tenants with zero trust.")
+        problems.add("tolerates-everyone", f"{path}.key", "would let everyone onto the nodes of tenants with zero trust.")
     elif "key" in toleration and not is_key(key):
-        problems.add(f"{path}.key", f"{said(key)} is no key of a taint such as nvidia.com/gpu.")
+        problems.add("not-a-taint", f"{path}.key", f"{said(key)} is no key of a taint such as nvidia.com/gpu.")
     if not is_label_value(value or ""):
-        problems.add(f"{path}.value", f"{said(value)} is no value of a taint.")
+        problems.add("not-a-taint", f"{path}.value", f"{said(value)} is no value of a taint.")
     if operator == "Exists" and value:
-        problems.add(f"{path}.value", "is compared by the operator Equal only.")
+        problems.add("not-applicable", f"{path}.value", "is compared by the operator Equal only.")
 
 
 def _tenant_api(given: JsonObject, path: str, problems: Problems) -> JsonObject:
@@ -60,23 +60,23 @@ def _tenant_api(given: JsonObject, path: str, problems: Problems) -> JsonObject:
     _check_ingress_class(api.get("ingress_class", ""), kind, f"{path}.ingress_class", problems)
     for key, value in api.get("annotations", {}).items():
         if problems.typed(value, str, f"{path}.annotations.{named(key)}") and not is_key(key):
-            problems.add(f"{path}.annotations.{named(key)}", "is not the name of an annotation.")
+            problems.add("not-an-annotation", f"{path}.annotations.{named(key)}", "is not the name of an annotation.")
     return api
 
 
 def _check_host(host: str, kind: str, path: str, problems: Problems) -> None:
     if kind == facts.INGRESS and not host:
-        problems.add(path, "is missing: an Ingress is reached by a host name.")
+        problems.add("missing", path, "is missing: an Ingress is reached by a host name.")
     if kind == facts.NODE_PORT and host:
-        problems.add(path, "has no meaning with a NodePort, whose address is that of a node.")
+        problems.add("not-applicable", path, "has no meaning with a NodePort, whose address is that of a node.")
     if host and not _HOST.fullmatch(host.replace("{tenant}", "t")):
-        problems.add(path, f"{said(host)} is no host name such as {{tenant}}.gpu.example.")
+        problems.add("not-a-host-name", path, f"{said(host)} is no host name such as {{tenant}}.gpu.example.")
     elif host and "{tenant}" not in host:
-        problems.add(path, "needs {tenant} in it, so that every tenant has a name of its own.")
+        problems.add("host-without-tenant", path, "needs {tenant} in it, so that every tenant has a name of its own.")
 
 
 def _check_ingress_class(name: str, kind: str, path: str, problems: Problems) -> None:
     if kind != facts.INGRESS and name:
-        problems.add(path, "has a meaning with the type Ingress only.")
+        problems.add("not-applicable", path, "has a meaning with the type Ingress only.")
     elif name and not is_object(name):
-        problems.add(path, f"{said(name)} is no name of an IngressClass.")
+        problems.add("not-a-name", path, f"{said(name)} is no name of an IngressClass.")

@@ -11,7 +11,7 @@ import dataclasses
 import re
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import Problem, TenancyError
 from .._common.schema import Problems, named, said
 from .._common.values import JsonObject, deep_merge
 from .._common.variables import KAI, SHARED_SCHEDULER, TENANTS
@@ -36,20 +36,26 @@ def own_scheduler(entry: JsonObject, path: str, platform: Platform, problems: Pr
     tree = entry.get("queues", [])
     if "scheduler" not in entry:
         if tree:
-            problems.add(f"{path}.queues", "need a scheduler: add scheduler with its name, kai, and version.")
+            problems.add(
+                "queues-without-scheduler", f"{path}.queues", "need a scheduler: add scheduler with its name, kai, and version."
+            )
         return None
     here = f"{path}.scheduler"
     given = problems.mapping(entry["scheduler"], facts.SCHEDULER, here)
     scheduler = Scheduler(**(t.cast(JsonObject, {"name": ""}) | given))
     if scheduler.shared:
         for key in [key for key in given if key not in ("name", "shared") and given[key] not in ("", {}, [], False)]:
-            problems.add(f"{here}.{key}", f"a shared scheduler is the host cluster's; its release stands in {SHARED_SCHEDULER}.")
+            problems.add(
+                "not-applicable",
+                f"{here}.{key}",
+                f"a shared scheduler is the host cluster's; its release stands in {SHARED_SCHEDULER}.",
+            )
         problems.allowed(scheduler.name, (KAI,), f"{here}.name")
         problems.ask(f"{path}.", lambda: queues.parse(tree))
     elif scheduler.name == KAI:
         for key in ("chart", "repository"):
             if given.get(key):
-                problems.add(f"{here}.{key}", "KAI Scheduler's chart is known; leave it out.")
+                problems.add("not-applicable", f"{here}.{key}", "KAI Scheduler's chart is known; leave it out.")
         return _kai(scheduler, "version" in given, tree, here, path, platform, problems)
     elif scheduler.name:
         _check_other(scheduler, tree, here, path, problems)
@@ -59,23 +65,33 @@ def own_scheduler(entry: JsonObject, path: str, platform: Platform, problems: Pr
 def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, problems: Problems) -> None:
     """Check a scheduler that this collection does not know, and installs by its chart."""
     if not SCHEDULER_NAME.fullmatch(scheduler.name):
-        problems.add(f"{here}.name", f"{said(scheduler.name)} is no name for a Helm release: a-z, 0-9 and '-', a letter first.")
+        problems.add(
+            "not-a-name",
+            f"{here}.name",
+            f"{said(scheduler.name)} is no name for a Helm release: a-z, 0-9 and '-', a letter first.",
+        )
     elif is_reserved(scheduler.name):
         reserved = f"{', '.join(RESERVED)} and names that begin with {RESERVED_PREFIX}"
         why = f"{scheduler.name} is a namespace of Kubernetes or KAI Scheduler, and a scheduler has a namespace of its name. Reserved are"
-        problems.add(f"{here}.name", f"{why} {reserved}. KAI Scheduler is {KAI}.")
+        problems.add("reserved-name", f"{here}.name", f"{why} {reserved}. KAI Scheduler is {KAI}.")
     for key in ("version", "chart"):
         if not getattr(scheduler, key):
-            problems.add(f"{here}.{key}", f"is missing: {named(scheduler.name)} is not kai, so its chart has to be given.")
+            problems.add(
+                "missing", f"{here}.{key}", f"is missing: {named(scheduler.name)} is not kai, so its chart has to be given."
+            )
     for key, form, example in _CHART_FORMS:
         if getattr(scheduler, key) and not form.fullmatch(getattr(scheduler, key)):
-            problems.add(f"{here}.{key}", f"{said(getattr(scheduler, key))} is {example}.")
+            problems.add("not-a-chart", f"{here}.{key}", f"{said(getattr(scheduler, key))} is {example}.")
     if scheduler.gpu_sharing:
-        problems.add(f"{here}.gpu_sharing", f"is KAI Scheduler's; what {named(scheduler.name)} is to do, its values say.")
+        problems.add(
+            "not-applicable", f"{here}.gpu_sharing", f"is KAI Scheduler's; what {named(scheduler.name)} is to do, its values say."
+        )
     if scheduler.accept_hazards:
-        problems.add(f"{here}.accept_hazards", f"are KAI Scheduler's; none of {named(scheduler.name)} are known.")
+        problems.add(
+            "not-applicable", f"{here}.accept_hazards", f"are KAI Scheduler's; none of {named(scheduler.name)} are known."
+        )
     if tree:
-        problems.add(f"{path}.queues", f"are KAI Scheduler's; {named(scheduler.name)} does not know them.")
+        problems.add("not-applicable", f"{path}.queues", f"are KAI Scheduler's; {named(scheduler.name)} does not know them.")
 
 
 def _kai(
@@ -87,7 +103,7 @@ def _kai(
     """
     problems.ask(f"{here}.", lambda: kai.check_hazard_names(scheduler.accept_hazards))
     if not versioned:
-        problems.add(f"{here}.version", "is missing.")
+        problems.add("missing", f"{here}.version", "is missing.")
         return scheduler
     release = problems.ask(f"{here}.", lambda: kai.release(scheduler.version))
     problems.ask(f"{path}.", lambda: queues.parse(tree, *((release.queue_levels, release.version) if release else ())))
@@ -102,7 +118,11 @@ def shared_scheduler(tenants: list[Tenant], given: JsonObject, platform: Platfor
     users = [tenant for tenant in tenants if tenant.shares_scheduler and tenant.state != "absent"]
     if not given:
         for tenant in users:
-            problems.add(f"{tenant.path}.scheduler.shared", f"there is none to share: {SHARED_SCHEDULER} names no scheduler.")
+            problems.add(
+                "no-shared-scheduler",
+                f"{tenant.path}.scheduler.shared",
+                f"there is none to share: {SHARED_SCHEDULER} names no scheduler.",
+            )
         return None
     entry = problems.mapping(given, facts.RELEASE, SHARED_SCHEDULER)
     scheduler = Scheduler(**(t.cast(JsonObject, {"name": ""}) | entry))
@@ -117,7 +137,7 @@ def shared_scheduler(tenants: list[Tenant], given: JsonObject, platform: Platfor
     return found
 
 
-def _bound_problems(tenant: Tenant) -> list[str]:
+def _bound_problems(tenant: Tenant) -> list[Problem]:
     """Say why nothing bounds the parts of GPUs that a tenant holds on nodes it shares: a quota of Kubernetes counts whole ones only."""
     bound = tenant.gpu_nodes.shared_gpus
     try:
@@ -133,4 +153,8 @@ def _bound_problems(tenant: Tenant) -> list[str]:
         return []
     said = ", ".join(f"{name} {'none' if limit < 0 else limit}" for name, limit in limits.items())
     wanted = f"Give the tenant's top queues GPU limits of {bound} together at most, as shared_gpus says. Theirs are: {said}."
-    return [f"{tenant.path}.queues: parts of GPUs are bounded by the limits of queues alone. {wanted}"]
+    return [
+        Problem(
+            "gpu-parts-not-bounded", f"{tenant.path}.queues: parts of GPUs are bounded by the limits of queues alone. {wanted}"
+        )
+    ]

@@ -54,7 +54,11 @@ def settings_of(variables: JsonObject, host: str, problems: Problems) -> Setting
     known = [*facts.CLUSTER, *(facts.INTERNAL if "/" in host else facts.FOUND)]
     for key in variables:
         if key.startswith(PREFIX) and key not in known:
-            problems.add(named(key), f"unknown variable.{did_you_mean(key, facts.CLUSTER)} Known are {', '.join(facts.CLUSTER)}.")
+            problems.add(
+                "unknown-variable",
+                named(key),
+                f"unknown variable.{did_you_mean(key, facts.CLUSTER)} Known are {', '.join(facts.CLUSTER)}.",
+            )
     return Settings(host, {key: _given(variables, key, problems) for key in facts.CLUSTER}, variables)
 
 
@@ -114,7 +118,7 @@ def lab_gpus(gpus: t.Any, problems: Problems) -> int | None:
     try:
         return whole(gpus)
     except ValueError:
-        problems.add("lab_gpus", f"must be a whole number from 0, not {said(gpus)}.")
+        problems.add("not-a-whole-number", "lab_gpus", f"must be a whole number from 0, not {said(gpus)}.")
         return None
 
 
@@ -123,7 +127,7 @@ def only(names: list[t.Any], problems: Problems) -> list[str]:
     right = [name for index, name in enumerate(names) if problems.typed(name, str, f"kubegpu_only[{index}]")]
     for index, name in enumerate(right):
         if not NAME.fullmatch(name):
-            problems.add(f"kubegpu_only[{index}]", f"{said(name)} is not the name of a tenant.")
+            problems.add("not-a-name", f"kubegpu_only[{index}]", f"{said(name)} is not the name of a tenant.")
     return list(dict.fromkeys(right))
 
 
@@ -140,17 +144,20 @@ def _check_access(given: JsonObject, made: bool, problems: Problems) -> None:
     """Refuse a cluster that cannot be reached as it is written."""
     if given["kubegpu_charts"] and not _PLACE.fullmatch(given["kubegpu_charts"]):
         problems.add(
+            "not-a-place",
             "kubegpu_charts",
             f"{said(given['kubegpu_charts'])} is no folder on the host, and no prefix such as oci://registry.example.",
         )
     if not made and not given["kubegpu_kubeconfig"]:
-        problems.add("kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is.")
+        problems.add(
+            "missing", "kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is."
+        )
     problems.ask("", lambda: check_proxy("kubegpu_kubeconfig_proxy", given["kubegpu_kubeconfig_proxy"]))
 
 
 def _check_rehearsal(given: JsonObject, problems: Problems) -> None:
     """Refuse verdicts that are required, and cannot be there."""
     if given["kubegpu_rehearsal"] == facts.REQUIRED and not given["kubegpu_rehearsal_verdicts"]:
-        problems.add("kubegpu_rehearsal_verdicts", "is missing: say in which folder the verdicts of rehearsals are.")
+        problems.add("missing", "kubegpu_rehearsal_verdicts", "is missing: say in which folder the verdicts of rehearsals are.")
     if (most := given["kubegpu_rehearsal_max_age"]) < 1:
-        problems.add("kubegpu_rehearsal_max_age", f"is {most}; it is one day at least.")
+        problems.add("out-of-range", "kubegpu_rehearsal_max_age", f"is {most}; it is one day at least.")

@@ -31,7 +31,11 @@ def listed(given: list[t.Any], platform: Platform, problems: Problems) -> list[T
     tenants = entries(given, platform, problems)
     for tenant in tenants:
         if tenant.expires:
-            problems.add(f"{tenant.path}.expires", f"what is listed stays until its entry goes; expires is for {TEMPORARY}.")
+            problems.add(
+                "not-applicable",
+                f"{tenant.path}.expires",
+                f"what is listed stays until its entry goes; expires is for {TEMPORARY}.",
+            )
     return [dataclasses.replace(tenant, expires="") for tenant in tenants]
 
 
@@ -41,10 +45,10 @@ def temporary(given: JsonObject, platform: Platform, problems: Problems) -> list
         return []
     tenant = _tenant(given, TEMPORARY, platform, problems)
     if not tenant.expires:
-        problems.add(f"{TEMPORARY}.expires", "is missing: say after which age nobody needs it any more, such as 2h.")
+        problems.add("missing", f"{TEMPORARY}.expires", "is missing: say after which age nobody needs it any more, such as 2h.")
     if tenant.shares_scheduler:
         why = "the next run would take its queues out of the shared scheduler. Give it a scheduler of its own, or none."
-        problems.add(f"{TEMPORARY}.scheduler.shared", why)
+        problems.add("temporary-shares-scheduler", f"{TEMPORARY}.scheduler.shared", why)
     return [tenant]
 
 
@@ -69,10 +73,14 @@ def _tenant(given: t.Any, path: str, platform: Platform, problems: Problems) -> 
     asks = isinstance(given, dict) and "gpu_nodes" in given
     nodes = _gpu_nodes(entry["gpu_nodes"], f"{path}.gpu_nodes", problems) if "gpu_nodes" in entry else GpuNodes()
     if entry.get("trust") == "zero" and (not asks or nodes.shared_gpus is not None):
-        problems.add(f"{path}.gpu_nodes", "a tenant with zero trust has nodes of its own: give gpu_nodes, without shared_gpus.")
+        problems.add(
+            "zero-trust-needs-own-nodes",
+            f"{path}.gpu_nodes",
+            "a tenant with zero trust has nodes of its own: give gpu_nodes, without shared_gpus.",
+        )
     if nodes.share_gpus_with == "any" and not entry.get("scheduler", {}).get("shared"):
         why = "only the host cluster's KAI Scheduler gives parts of one GPU to several tenants: share it by scheduler.shared."
-        problems.add(f"{path}.gpu_nodes.share_gpus_with", why)
+        problems.add("needs-shared-scheduler", f"{path}.gpu_nodes.share_gpus_with", why)
     vcluster = VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, f"{path}.vcluster"))
     tenant = Tenant(
         name=name,
@@ -96,22 +104,26 @@ def _gpu_nodes(given: JsonObject, path: str, problems: Problems) -> GpuNodes:
     chosen = problems.mapping(given, facts.GPU_NODES, path)
     if len(given.keys() & set(facts.NODE_CHOICES)) != 1:
         choices = ", ".join(facts.NODE_CHOICES)
-        problems.add(path, f"needs exactly one of {choices}. Without gpu_nodes a tenant gets the nodes without GPUs.")
+        problems.add(
+            "not-exactly-one", path, f"needs exactly one of {choices}. Without gpu_nodes a tenant gets the nodes without GPUs."
+        )
     for key in ("count", "shared_gpus"):
         if chosen.get(key, 1) < 1:
-            problems.add(f"{path}.{key}", f"must be at least 1, not {chosen[key]}.")
+            problems.add("out-of-range", f"{path}.{key}", f"must be at least 1, not {chosen[key]}.")
     if "count" in chosen and "shared_gpus" in chosen:
         problems.add(
-            f"{path}.shared_gpus", "say by names or labels which nodes are shared; by their count all are the tenant's own."
+            "not-applicable",
+            f"{path}.shared_gpus",
+            "say by names or labels which nodes are shared; by their count all are the tenant's own.",
         )
     for key in ("names", "labels"):
         if key in chosen and not chosen[key]:
-            problems.add(f"{path}.{key}", "is empty.")
+            problems.add("empty", f"{path}.{key}", "is empty.")
     names = _node_names(chosen.get("names", []), f"{path}.names", problems)
     problems.extend(label_problems(chosen.get("labels", {}), f"{path}.labels"))
     labels = {key: value for key, value in chosen.get("labels", {}).items() if isinstance(value, str)}
     if "share_gpus_with" in chosen and "shared_gpus" not in chosen:
-        problems.add(f"{path}.share_gpus_with", "is about nodes that are shared: give shared_gpus, too.")
+        problems.add("not-applicable", f"{path}.share_gpus_with", "is about nodes that are shared: give shared_gpus, too.")
     return GpuNodes(chosen.get("count"), names, labels, chosen.get("shared_gpus"), chosen.get("share_gpus_with"))
 
 
@@ -123,9 +135,9 @@ def _node_names(given: list[t.Any], path: str, problems: Problems) -> tuple[str,
         if not problems.typed(name, str, here):
             continue
         if name in names:
-            problems.add(here, f"{named(name)} stands here twice.")
+            problems.add("listed-twice", here, f"{named(name)} stands here twice.")
         elif not is_object(name):
-            problems.add(here, f"{said(name)} is no name of a node.")
+            problems.add("not-a-name", here, f"{said(name)} is no name of a node.")
         names[name] = None
     return tuple(names)
 

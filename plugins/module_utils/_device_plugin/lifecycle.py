@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from .._common.errors import TenancyError, refuse
+from .._common.errors import Problem, TenancyError, refusal, refuse
 from .._common.ownership import OWNED_LABELS, is_owned, labels_of
 from .._common.pods import pods_gone
 from .._common.run import Result, Run
@@ -117,11 +117,12 @@ class DevicePlugin:
         """
         live = self.release.found.values if self.release.found else {}
         if self.release.found and uses_dra(live) != wanted.dra:
-            raise TenancyError(
-                "values.gpuCluster: the operator cannot go from device plugin to DRA or back in place. Remove it first, by state absent."
+            raise refusal(
+                "cannot-change-in-place",
+                "values.gpuCluster: the operator cannot go from device plugin to DRA or back in place. Remove it first, by state absent.",
             )
         gpus = {name: count * wanted.replicas.get(name, 1) for name, count in wanted.expected.items()}
-        problems: list[str] = []
+        problems: list[Problem] = []
         pods: list[JsonObject] | None = None
         for node in nodes:
             name, offers = node["metadata"]["name"], offered(node)
@@ -132,8 +133,11 @@ class DevicePlugin:
             pods = self.kube.list("v1", "Pod") if pods is None else pods
             if busy := holders(pods, name):
                 problems.append(
-                    f"sharing: node {name} would go from {before} to {after} pods a GPU while {', '.join(busy)} hold some of them, "
-                    "which would be given to other pods, too. End those pods first."
+                    Problem(
+                        "gpus-in-use",
+                        f"sharing: node {name} would go from {before} to {after} pods a GPU while {', '.join(busy)} hold some of them, "
+                        "which would be given to other pods, too. End those pods first.",
+                    )
                 )
         refuse(problems)
         return gpus

@@ -12,7 +12,7 @@ import json
 import typing as t
 
 from .._common.documents import parse_json
-from .._common.errors import refuse
+from .._common.errors import Problem, refuse
 from .._common.ownership import annotations_of, labels_of, last_write
 from .._common.values import Change, JsonObject, Values, Write, deep_merge
 from .facts import CONFIG_LABEL, MPS_LABEL, PRESENT_LABEL, PROVIDERS
@@ -141,8 +141,11 @@ def relabels(nodes: list[JsonObject], wanted: dict[str, Labels]) -> list[Relabel
         for key, value in due.items():
             if key in labels and labels[key] != value and key not in owned:
                 problems.append(
-                    f"node {name} has the label {key}={labels[key]}, which was not set by this collection, and {value} is wanted. "
-                    "Remove the label, or leave the node out."
+                    Problem(
+                        "label-of-others",
+                        f"node {name} has the label {key}={labels[key]}, which was not set by this collection, and {value} is wanted. "
+                        "Remove the label, or leave the node out.",
+                    )
                 )
             elif labels.get(key) != value:
                 after[key] = value

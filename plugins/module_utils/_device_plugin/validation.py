@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .._common.errors import refuse
+from .._common.errors import Problem, refuse
 from .._common.names import GPU_UUID
 from .._common.ownership import labels_of
 from .._common.quantity import whole
@@ -53,7 +53,11 @@ def validated(
     dra = uses_dra(params["values"])
     problems = Problems()
     if not re.fullmatch(provider.pattern, version):
-        problems.append(f"version: {version} is not a version of the chart {provider.chart}, such as {provider.version}.")
+        problems.append(
+            Problem(
+                "not-a-version", f"version: {version} is not a version of the chart {provider.chart}, such as {provider.version}."
+            )
+        )
     with_gpus = _nodes_with_gpus(provider, params, known, problems)
     expected = _expected(params["expected_gpus"], known, with_gpus, problems)
     groups = _groups(params["sharing"], known, with_gpus, problems)
@@ -63,7 +67,7 @@ def validated(
         problems += _dra_problems(params)
     metrics = reader(params["metrics"], "metrics", problems)
     if metrics and provider.name != "gpu_operator":
-        problems.add("metrics", "are those of DCGM exporter, which comes with the GPU operator.")
+        problems.add("not-applicable", "metrics", "are those of DCGM exporter, which comes with the GPU operator.")
     problems += limit_problems(provider, version, dra, kubernetes, _driver(known.values()) or params["driver_version"])
     refuse(problems)
     return tuple(groups), expected, metrics
@@ -73,29 +77,35 @@ def validated(
 
 
 def _nodes_with_gpus(
-    provider: Provider, params: t.Mapping[str, t.Any], known: dict[str, Labels], problems: list[str]
+    provider: Provider, params: t.Mapping[str, t.Any], known: dict[str, Labels], problems: list[Problem]
 ) -> set[str]:
     problems += _unknown("nodes", params["nodes"], known)
     if provider.name == "gpu_operator" and params["nodes"]:
-        problems.append("nodes: the GPU operator finds and labels the nodes with GPUs itself.")
+        problems.append(Problem("not-applicable", "nodes: the GPU operator finds and labels the nodes with GPUs itself."))
     # A provider that finds nodes with GPUs only after its installation is not asked beforehand.
     finds = provider.name == "gpu_operator" or params["gpu_feature_discovery"]
     with_gpus = {name for name, labels in known.items() if finds or is_gpu_node(labels) or name in params["nodes"]}
     if not with_gpus:
-        problems.append(f"nodes: no node of the cluster is labelled {PRESENT_LABEL}=true. Name those that have GPUs.")
+        problems.append(
+            Problem(
+                "too-few-nodes", f"nodes: no node of the cluster is labelled {PRESENT_LABEL}=true. Name those that have GPUs."
+            )
+        )
     return with_gpus
 
 
-def _unknown(path: str, names: t.Iterable[str], known: t.Iterable[str]) -> list[str]:
+def _unknown(path: str, names: t.Iterable[str], known: t.Iterable[str]) -> list[Problem]:
     have = f"The cluster's nodes: {', '.join(sorted(known)) or 'none'}."
-    return [f"{path}: {name} is not a node of the cluster. {have}" for name in names if name not in known]
+    return [
+        Problem("unknown-node", f"{path}: {name} is not a node of the cluster. {have}") for name in names if name not in known
+    ]
 
 
 def _whole(value: t.Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _expected(given: Values, known: dict[str, Labels], with_gpus: set[str], problems: list[str]) -> dict[str, int]:
+def _expected(given: Values, known: dict[str, Labels], with_gpus: set[str], problems: list[Problem]) -> dict[str, int]:
     found = {}
     for name, gpus in given.items():
         path = f"expected_gpus.{name}"
@@ -104,60 +114,80 @@ def _expected(given: Values, known: dict[str, Labels], with_gpus: set[str], prob
         elif _whole(gpus) and gpus >= 0:
             found[name] = gpus
         else:
-            problems.append(f"{path}: must be a number of GPUs or the list of their UUIDs, as nvidia-smi -L shows them.")
+            problems.append(
+                Problem(
+                    "wrong-type", f"{path}: must be a number of GPUs or the list of their UUIDs, as nvidia-smi -L shows them."
+                )
+            )
         if name not in known:
             problems += _unknown(path, [name], known)
         elif name not in with_gpus:
-            problems.append(f"{path}: the node is not labelled {PRESENT_LABEL}=true. Name it in nodes.")
+            problems.append(Problem("no-gpu-node", f"{path}: the node is not labelled {PRESENT_LABEL}=true. Name it in nodes."))
     return found
 
 
 # --- groups ------------------------------------------------------------------------------------------------------
 
 
-def _groups(given: list[t.Any], known: dict[str, Labels], with_gpus: set[str], problems: list[str]) -> list[Group]:
+def _groups(given: list[t.Any], known: dict[str, Labels], with_gpus: set[str], problems: list[Problem]) -> list[Group]:
     groups: list[Group] = []
     taken: dict[str, str] = {}
     for index, item in enumerate(given):
         path = f"sharing[{index}]"
         allowed = ("name", "nodes", "labels", *STRATEGIES)
         if not isinstance(item, dict):
-            problems.append(f"{path}: must be a dictionary of {', '.join(allowed)}.")
+            problems.append(Problem("wrong-type", f"{path}: must be a dictionary of {', '.join(allowed)}."))
             continue
-        problems += [f"{path}.{key}: unknown key. Allowed here: {', '.join(allowed)}." for key in item if key not in allowed]
+        problems += [
+            Problem("unknown-key", f"{path}.{key}: unknown key. Allowed here: {', '.join(allowed)}.")
+            for key in item
+            if key not in allowed
+        ]
         name = _group_name(item.get("name"), [group.name for group in groups], path, problems)
         asked = [strategy for strategy in STRATEGIES if strategy in item]
         if len(asked) != 1:
-            problems.append(f"{path}: give either time_slicing or mps: a GPU can be shared in one way only.")
+            problems.append(
+                Problem("not-exactly-one", f"{path}: give either time_slicing or mps: a GPU can be shared in one way only.")
+            )
         replicas = [_replicas(item[strategy], f"{path}.{strategy}", problems) for strategy in asked]
         members = _members(item, path, known, with_gpus, problems)
         for node in members:
             if node in taken:
-                problems.append(f"{path}: node {node} is in {taken[node]} already.")
+                problems.append(Problem("listed-twice", f"{path}: node {node} is in {taken[node]} already."))
             taken.setdefault(node, path)
         groups.append(Group(name, asked[0] if asked else "", replicas[0] if replicas else 0, tuple(members)))
     return groups
 
 
-def _group_name(name: t.Any, others: list[str], path: str, problems: list[str]) -> str:
+def _group_name(name: t.Any, others: list[str], path: str, problems: list[Problem]) -> str:
     if not isinstance(name, str) or not _LABEL_VALUE.fullmatch(name):
         problems.append(
-            f"{path}.name: {name!r} cannot be a label's value: at most 63 letters, digits, '-', '_' and '.', the first and the "
-            "last a letter or digit."
+            Problem(
+                "not-a-label-value",
+                f"{path}.name: {name!r} cannot be a label's value: at most 63 letters, digits, '-', '_' and '.', the first and the "
+                "last a letter or digit.",
+            )
         )
     elif name == DEFAULT:
-        problems.append(f"{path}.name: {name} is the configuration of the nodes that are in no group. Choose another name.")
+        problems.append(
+            Problem(
+                "reserved-name",
+                f"{path}.name: {name} is the configuration of the nodes that are in no group. Choose another name.",
+            )
+        )
     elif name in others:
-        problems.append(f"{path}.name: {name} is the name of sharing[{others.index(name)}] already.")
+        problems.append(Problem("same-name", f"{path}.name: {name} is the name of sharing[{others.index(name)}] already."))
     return str(name)
 
 
-def _replicas(given: t.Any, path: str, problems: list[str]) -> int:
+def _replicas(given: t.Any, path: str, problems: list[Problem]) -> int:
     if not isinstance(given, dict) or given.keys() != {"replicas"}:
-        problems.append(f"{path}: must be a dictionary with the key replicas only.")
+        problems.append(Problem("wrong-type", f"{path}: must be a dictionary with the key replicas only."))
         return 0
     if not _whole(given["replicas"]) or given["replicas"] < 2:
-        problems.append(f"{path}.replicas: {given['replicas']!r} is not a whole number of 2 or more.")
+        problems.append(
+            Problem("not-a-whole-number", f"{path}.replicas: {given['replicas']!r} is not a whole number of 2 or more.")
+        )
         return 0
     return whole(given["replicas"])
 
@@ -171,27 +201,29 @@ def sharing_warnings(sharing: t.Iterable[JsonObject]) -> list[str]:
     return [TIME_SLICING_WARNING, *many] if replicas else []
 
 
-def _members(item: JsonObject, path: str, known: dict[str, Labels], with_gpus: set[str], problems: list[str]) -> list[str]:
+def _members(item: JsonObject, path: str, known: dict[str, Labels], with_gpus: set[str], problems: list[Problem]) -> list[str]:
     """Return the names of a group's nodes, in order."""
     if len(item.keys() & {"nodes", "labels"}) != 1:
-        problems.append(f"{path}: name the nodes, either by nodes (a list of names) or by labels (a dictionary).")
+        problems.append(
+            Problem("not-exactly-one", f"{path}: name the nodes, either by nodes (a list of names) or by labels (a dictionary).")
+        )
         return []
     if "labels" in item:
         wanted = item["labels"]
         if not isinstance(wanted, dict) or not wanted or not all(isinstance(value, str) for value in wanted.values()):
-            problems.append(f"{path}.labels: must be a dictionary of labels whose values are strings.")
+            problems.append(Problem("wrong-type", f"{path}.labels: must be a dictionary of labels whose values are strings."))
             return []
         found = sorted(name for name in with_gpus if wanted.items() <= known[name].items())
         if not found:
-            problems.append(f"{path}.labels: no node with GPUs has them all.")
+            problems.append(Problem("too-few-nodes", f"{path}.labels: no node with GPUs has them all."))
         return found
     names = item["nodes"]
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        problems.append(f"{path}.nodes: must be a list of names.")
+        problems.append(Problem("wrong-type", f"{path}.nodes: must be a list of names."))
         return []
     problems += _unknown(f"{path}.nodes", names, known)
     problems += [
-        f"{path}.nodes: {name} is not labelled {PRESENT_LABEL}=true. If it has GPUs, name it in nodes."
+        Problem("no-gpu-node", f"{path}.nodes: {name} is not labelled {PRESENT_LABEL}=true. If it has GPUs, name it in nodes.")
         for name in names
         if name in known and name not in with_gpus
     ]
@@ -201,23 +233,42 @@ def _members(item: JsonObject, path: str, known: dict[str, Labels], with_gpus: s
 # --- versions ----------------------------------------------------------------------------------------------------
 
 
-def _mps_problems(provider: Provider, version: str, mig_strategy: str) -> list[str]:
+def _mps_problems(provider: Provider, version: str, mig_strategy: str) -> list[Problem]:
     problems = []
     if provider.name == "device_plugin" and number(version) < number(MPS_SINCE):
-        problems.append(f"version: the chart {provider.chart} {version} knows no MPS. It does from {MPS_SINCE} on.")
+        problems.append(
+            Problem("not-in-release", f"version: the chart {provider.chart} {version} knows no MPS. It does from {MPS_SINCE} on.")
+        )
     if mig_strategy != "none":
-        problems.append(f"mig_strategy: with {mig_strategy} there is no sharing by MPS, which does not work on GPUs in MIG mode.")
+        problems.append(
+            Problem(
+                "mps-with-mig",
+                f"mig_strategy: with {mig_strategy} there is no sharing by MPS, which does not work on GPUs in MIG mode.",
+            )
+        )
     return problems
 
 
-def _dra_problems(params: t.Mapping[str, t.Any]) -> list[str]:
+def _dra_problems(params: t.Mapping[str, t.Any]) -> list[Problem]:
     problems = []
     if params["provider"] != "gpu_operator":
-        problems.append("values.gpuCluster: only the chart gpu-operator knows it. Set provider to gpu_operator.")
+        problems.append(
+            Problem("not-applicable", "values.gpuCluster: only the chart gpu-operator knows it. Set provider to gpu_operator.")
+        )
     if value_at(params["values"], "clusterPolicy.deployCR") is not False:
-        problems.append("values.clusterPolicy.deployCR: has to be false, because DRA takes the place of the device plugin.")
+        problems.append(
+            Problem(
+                "dra-with-device-plugin",
+                "values.clusterPolicy.deployCR: has to be false, because DRA takes the place of the device plugin.",
+            )
+        )
     if params["sharing"]:
-        problems.append("sharing: with DRA, claims name how a GPU is shared, and there is no device plugin that would share it.")
+        problems.append(
+            Problem(
+                "dra-with-sharing",
+                "sharing: with DRA, claims name how a GPU is shared, and there is no device plugin that would share it.",
+            )
+        )
     return problems
 
 
@@ -232,7 +283,7 @@ def _driver(nodes: t.Iterable[Labels]) -> str:
     return min(filter(None, found), key=number, default="")
 
 
-def limit_problems(provider: Provider, version: str, dra: bool, kubernetes: str, driver: str) -> list[str]:
+def limit_problems(provider: Provider, version: str, dra: bool, kubernetes: str, driver: str) -> list[Problem]:
     """Return why a chart cannot work on a cluster.
 
     :arg dra: whether it is to use Dynamic Resource Allocation.
@@ -246,9 +297,24 @@ def limit_problems(provider: Provider, version: str, dra: bool, kubernetes: str,
         first, last = limit.kubernetes
         if not within(kubernetes, first, last):
             span = f"from {first}" + (f" to {last}" if last else " on")
-            problems.append(f"version: {what} works with Kubernetes {span}, and the cluster has {kubernetes} ({limit.source}).")
+            problems.append(
+                Problem(
+                    "kubernetes-not-supported",
+                    f"version: {what} works with Kubernetes {span}, and the cluster has {kubernetes} ({limit.source}).",
+                )
+            )
         if limit.driver and driver and number(driver) < number(limit.driver):
-            problems.append(f"version: {what} needs a driver from {limit.driver} on, and a node has {driver} ({limit.source}).")
+            problems.append(
+                Problem(
+                    "driver-too-old",
+                    f"version: {what} needs a driver from {limit.driver} on, and a node has {driver} ({limit.source}).",
+                )
+            )
         elif limit.dra and not driver:
-            problems.append(f"driver_version: {what} needs a driver from {limit.driver} on, and no node's labels tell its own.")
+            problems.append(
+                Problem(
+                    "driver-not-known",
+                    f"driver_version: {what} needs a driver from {limit.driver} on, and no node's labels tell its own.",
+                )
+            )
     return problems

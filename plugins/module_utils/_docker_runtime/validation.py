@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from .._common.errors import TenancyError, refuse
+from .._common.errors import Problem, refusal, refuse
 from .._common.text import shown
 from .facts import REMAPPED, ROOTLESS, SOCKETS
 
@@ -44,15 +44,15 @@ def decode(content: bytes | None, name: str) -> str:
     if content is None:
         return "{}"
     if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in content:
-        raise TenancyError(f"{name} holds NUL bytes, as UTF-16 does: save it as UTF-8.")
+        raise refusal("not-utf-8", f"{name} holds NUL bytes, as UTF-16 does: save it as UTF-8.")
     if content.startswith(b"\xef\xbb\xbf"):
-        raise TenancyError(f"{name} starts with a byte-order mark, which not every release of Docker accepts: remove it.")
+        raise refusal("not-utf-8", f"{name} starts with a byte-order mark, which not every release of Docker accepts: remove it.")
     if not content.strip():
-        raise TenancyError(f"{name} is empty: remove it, or write {{}} into it.")
+        raise refusal("empty", f"{name} is empty: remove it, or write {{}} into it.")
     try:
         return content.decode()
     except UnicodeDecodeError as exc:
-        raise TenancyError(f"{name} is not UTF-8: {exc}") from exc
+        raise refusal("not-utf-8", f"{name} is not UTF-8: {exc}") from exc
 
 
 def parse_text(text: str, name: str) -> dict[str, t.Any]:
@@ -62,20 +62,20 @@ def parse_text(text: str, name: str) -> dict[str, t.Any]:
         keys = [key for key, _value in items]
         twice = sorted({key for key in keys if keys.count(key) > 1})
         if twice:
-            raise TenancyError(f"{name} names a key twice: {', '.join(twice)}. Keep the one that is meant.")
+            raise refusal("listed-twice", f"{name} names a key twice: {', '.join(twice)}. Keep the one that is meant.")
         return dict(items)
 
     def constant(value: str) -> t.Any:
-        raise TenancyError(f"{name} is not valid JSON: {value} is no value.")
+        raise refusal("not-json", f"{name} is not valid JSON: {value} is no value.")
 
     try:
         document = json.loads(text, object_pairs_hook=pairs, parse_int=Number, parse_float=Number, parse_constant=constant)
     except json.JSONDecodeError as exc:
-        raise TenancyError(f"{name} is not valid JSON: {exc}") from exc
+        raise refusal("not-json", f"{name} is not valid JSON: {exc}") from exc
     except RecursionError as exc:
-        raise TenancyError(f"{name} is nested too deeply.") from exc
+        raise refusal("nested-too-deep", f"{name} is nested too deeply.") from exc
     if not isinstance(document, dict):
-        raise TenancyError(f"{name} has to be a JSON object.")
+        raise refusal("wrong-type", f"{name} has to be a JSON object.")
     _check_types(document, name)
     return document
 
@@ -84,16 +84,16 @@ def _check_types(document: dict[str, t.Any], name: str) -> None:
     """Refuse other types than dockerd expects, in the settings that are read here."""
     for key in ("runtimes", "features"):
         if not isinstance(document.get(key, {}), dict):
-            raise TenancyError(f"{key} in {name} has to be an object.")
+            raise refusal("wrong-type", f"{key} in {name} has to be an object.")
     for key, value in document.get("runtimes", {}).items():
         if not isinstance(value, dict):
-            raise TenancyError(f"runtimes.{key} in {name} has to be an object.")
+            raise refusal("wrong-type", f"runtimes.{key} in {name} has to be an object.")
     for key, value in document.get("features", {}).items():
         if not isinstance(value, bool):
-            raise TenancyError(f"features.{key} in {name} has to be true or false.")
+            raise refusal("wrong-type", f"features.{key} in {name} has to be true or false.")
     default = document.get("default-runtime", "runc")
     if not isinstance(default, str) or isinstance(default, Number) or not default:
-        raise TenancyError(f"default-runtime in {name} has to be a runtime's name.")
+        raise refusal("wrong-type", f"default-runtime in {name} has to be a runtime's name.")
 
 
 def check_engine(client: str, address: str, info: dict[str, t.Any] | None, document: dict[str, t.Any], name: str) -> None:
@@ -106,26 +106,38 @@ def check_engine(client: str, address: str, info: dict[str, t.Any] | None, docum
     """
     options = " ".join((info or {}).get("SecurityOptions") or [])
 
-    def problems() -> t.Iterator[str]:
+    def problems() -> t.Iterator[Problem]:
         if client.startswith("podman"):
             yield (
-                f"The program docker is Podman's ({shown(client)}), which reads no daemon.json. Install Docker Engine, and remove the "
-                "package podman-docker."
+                Problem(
+                    "podman",
+                    f"The program docker is Podman's ({shown(client)}), which reads no daemon.json. Install Docker Engine, and remove the "
+                    "package podman-docker.",
+                )
             )
         if address and address not in SOCKETS:
             yield (
-                f"DOCKER_HOST is {shown(address)}, so that docker asks another Docker than the one whose service would be restarted. "
-                f"Unset it for the user that this module runs as, or set it to {SOCKETS[0]}."
+                Problem(
+                    "another-docker",
+                    f"DOCKER_HOST is {shown(address)}, so that docker asks another Docker than the one whose service would be restarted. "
+                    f"Unset it for the user that this module runs as, or set it to {SOCKETS[0]}.",
+                )
             )
         if ROOTLESS in options:
             yield (
-                "Docker runs rootless, where NVIDIA's runtime gets no devices and nodes of a cluster no GPUs. Have docker ask the Docker "
-                "that root runs: `docker context use default`."
+                Problem(
+                    "rootless-docker",
+                    "Docker runs rootless, where NVIDIA's runtime gets no devices and nodes of a cluster no GPUs. Have docker ask the Docker "
+                    "that root runs: `docker context use default`.",
+                )
             )
         if REMAPPED in options or document.get("userns-remap"):
             yield (
-                f"Docker maps users (userns-remap in {name}), under which containers may not open GPUs. Take userns-remap out and restart "
-                "Docker; its containers and images are then those from before it was set."
+                Problem(
+                    "users-remapped",
+                    f"Docker maps users (userns-remap in {name}), under which containers may not open GPUs. Take userns-remap out and restart "
+                    "Docker; its containers and images are then those from before it was set.",
+                )
             )
 
     refuse(problems())

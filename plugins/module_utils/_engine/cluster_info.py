@@ -14,7 +14,7 @@ from .._cluster.lifecycle import FORBIDDEN, lacking, read
 from .._cluster.status import Seen, report
 from .._cluster.validation import notes, problems, without_rights
 from .._combinations.validation import Host, check_names, judge
-from .._common.errors import ApiError, TenancyError, refuse
+from .._common.errors import ApiError, Problem, TenancyError, refuse
 from .._common.names import RUNTIME_CLASS, namespace_of
 from .._common.run import Result, Run
 from .._desired.model import Tenant
@@ -41,16 +41,16 @@ def reconcile(run: Run) -> Result:
     return {
         "changed": False,
         **cluster,
-        "problems": [*tools, *problems(*wanted), *judged.problems],
+        "problems": [problem.data() for problem in (*tools, *problems(*wanted), *judged.problems)],
         "notes": [*notes(*wanted), *said],
     }
 
 
-def _without_tools(run: Run, present: list[Tenant], shared: bool) -> list[str]:
+def _without_tools(run: Run, present: list[Tenant], shared: bool) -> list[Problem]:
     """Return why tenants cannot be made by the host's helm and the kubeconfig's user; in check mode nothing is made."""
     if not present or run.check_mode:
         return []
-    found: list[str] = []
+    found: list[Problem] = []
     try:
         run.helm.major()
     except TenancyError as exc:
@@ -60,11 +60,11 @@ def _without_tools(run: Run, present: list[Tenant], shared: bool) -> list[str]:
     return [*found, *without_rights(lacking(run.kube, namespace_of(present[0].name), made))]
 
 
-def _read(run: Run, problems: list[str]) -> Seen:
+def _read(run: Run, problems: list[Problem]) -> Seen:
     """Read the cluster; where that is not allowed, everything that was found until then is told with it."""
     try:
         return read(run.kube)
     except ApiError as exc:
         if exc.status == FORBIDDEN:
-            refuse([*problems, exc.message])
+            refuse([*problems, *exc.problems])
         raise

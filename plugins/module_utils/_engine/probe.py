@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from .._adapters.kubernetes import Kube
-from .._common.errors import refuse
+from .._common.errors import Problem, refuse
 from .._common.names import GPU_RESOURCE, KAI_SCHEDULER_NAME, RUNTIME_CLASS
 from .._common.run import Params, Result, Run
 from .._probe import connectivity, gpu, image_pull, network_policy, web
@@ -157,14 +157,14 @@ def reconcile(run: Run, inside: Kube | None = None) -> Result:
     )
 
 
-def _problems(kind: str, params: Params) -> t.Iterator[str]:
+def _problems(kind: str, params: Params) -> t.Iterator[Problem]:
     for option in sorted(ARGUMENT_SPEC.keys() - {"kind"}):
         given, taken = params.get(option) is not None, option in OPTIONS[kind]
         if given and not taken:
             others = ", ".join(other for other, options in OPTIONS.items() if option in options)
-            yield f"{option}: a probe of kind {kind} does not take it. Kinds that do: {others}."
+            yield Problem("not-applicable", f"{option}: a probe of kind {kind} does not take it. Kinds that do: {others}.")
         elif taken and not given and OPTIONS[kind][option] is _REQUIRED:
-            yield f"{option}: a probe of kind {kind} needs it."
+            yield Problem("missing", f"{option}: a probe of kind {kind} needs it.")
     known = OPTIONS[kind].get("checks", ())
     if unknown := [check for check in params.get("checks") or () if known and check not in known]:
-        yield f"checks: a probe of kind {kind} has no {', '.join(unknown)}. It has {', '.join(known)}."
+        yield Problem("not-a-choice", f"checks: a probe of kind {kind} has no {', '.join(unknown)}. It has {', '.join(known)}.")

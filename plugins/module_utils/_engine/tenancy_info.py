@@ -105,7 +105,7 @@ def read(run: Run) -> Result:
         shared_scheduler=shared_scheduler(run.kube),
         sharing=sorted(name for name, scheduler in sharing.items() if scheduler),
         nodes_due=nodes_due,
-        node_problems=node_problems,
+        node_problems=[problem.data() for problem in node_problems],
     )
 
 

@@ -12,7 +12,7 @@ import json
 import re
 import typing as t
 
-from .._common.errors import TenancyError, did_you_mean, refuse
+from .._common.errors import Problem, TenancyError, did_you_mean, refusal, refuse
 from .._common.names import RUNTIME_CLASS
 from .._common.quantity import whole
 from .._common.values import JsonObject
@@ -42,7 +42,7 @@ def parse_version(version: str) -> Version:
     """
     found = re.fullmatch(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})", version, re.ASCII)
     if not found:
-        raise TenancyError(f"version: {version!r} is not a version of KAI Scheduler such as v0.16.8.")
+        raise refusal("not-a-version", f"version: {version!r} is not a version of KAI Scheduler such as v0.16.8.")
     return whole(found[1]), whole(found[2]), whole(found[3])
 
 
@@ -54,8 +54,9 @@ def parse_installed(version: str) -> Version:
     try:
         return parse_version(version)
     except TenancyError as exc:
-        raise TenancyError(
-            f"version: {version} is installed, which is no release of KAI Scheduler. Remove it first, with state: absent."
+        raise refusal(
+            "unknown-release",
+            f"version: {version} is installed, which is no release of KAI Scheduler. Remove it first, with state: absent.",
         ) from exc
 
 
@@ -68,15 +69,15 @@ def release(version: str) -> Release:
     """
     exact = parse_version(version)
     line = next((line for line in LINES if line.first[:2] == exact[:2]), None)
-    refusal = ""
+    why = ""
     if exact[:2] in RETRACTED:
-        refusal = f"{version} of KAI Scheduler was retracted upstream"
+        why = f"{version} of KAI Scheduler was retracted upstream"
     elif line is None and exact < LINES[-1].first:
-        refusal = f"there is no KAI Scheduler {version} that this collection knows"
+        why = f"there is no KAI Scheduler {version} that this collection knows"
     elif line and line.ended and exact > line.last:
-        refusal = f"there is no KAI Scheduler {version}: the last release of its line is v{dotted(line.last)}"
-    if refusal:
-        raise TenancyError(f"version: {refusal}. Known are {_known()}.")
+        why = f"there is no KAI Scheduler {version}: the last release of its line is v{dotted(line.last)}"
+    if why:
+        raise refusal("unknown-release", f"version: {why}. Known are {_known()}.")
     known = line is not None and exact <= line.last
     return Release(number=exact, known=known, hazards=hazards_of(exact), **facts_of(exact))
 
@@ -115,7 +116,10 @@ def check_hazard_names(names: t.Sequence[t.Any]) -> None:
     :raises TenancyError: for each name that is not known.
     """
     refuse(
-        f"accept_hazards[{index}]: {name!r} is no hazard.{did_you_mean(name, HAZARD_NAMES)} Known are {', '.join(HAZARD_NAMES)}."
+        Problem(
+            "unknown-hazard",
+            f"accept_hazards[{index}]: {name!r} is no hazard.{did_you_mean(name, HAZARD_NAMES)} Known are {', '.join(HAZARD_NAMES)}.",
+        )
         for index, name in enumerate(names)
         if name not in HAZARD_NAMES
     )
@@ -137,8 +141,9 @@ def refuse_hazards(
         better = nearest_without(release.number, asked, today)
         way = f"Use {better.version}, the nearest release without, or" if better else "No later release that is known is without:"
         names = json.dumps([hazard.name for hazard in found])
-        raise TenancyError(
-            f"version: {release.version} is refused. {'; '.join(map(str, refused))}. {way} accept it with accept_hazards: {names}."
+        raise refusal(
+            "hazard-not-accepted",
+            f"version: {release.version} is refused. {'; '.join(map(str, refused))}. {way} accept it with accept_hazards: {names}.",
         )
     return found
 
@@ -153,10 +158,11 @@ def check_runtime_class(release: Release, runtime_class: str, gpu_sharing: bool)
     if obeys or not names or (names == RESERVATIONS and not gpu_sharing):
         return
     later = "v0.16.0" if gpu_sharing else "v0.13.0"
-    raise TenancyError(
+    raise refusal(
+        "no-runtime-class",
         f"version: in {release.version}, {names} name the RuntimeClass {RUNTIME_CLASS} whatever its values say, and "
         f"kubegpu_runtime_class says {runtime_class or 'that there is none'}. Take {later} or later, or give the cluster a RuntimeClass "
-        f"{RUNTIME_CLASS}, with the handler of the nodes' default runtime, and leave kubegpu_runtime_class out."
+        f"{RUNTIME_CLASS}, with the handler of the nodes' default runtime, and leave kubegpu_runtime_class out.",
     )
 
 
@@ -174,7 +180,8 @@ def refuse_deeper_queues(release: Release, queues: t.Iterable[JsonObject]) -> No
     live = from_live(queues)
     deeper = sorted(name for name, level in levels(live).items() if level > release.queue_levels)
     if deeper:
-        raise TenancyError(
+        raise refusal(
+            "queues-too-deep",
             f"version: {release.version} schedules queues on {release.queue_levels} levels only, and these are deeper: "
-            f"{', '.join(deeper)}. Remove them first, or move them up, for example by kai_queues with state: exact."
+            f"{', '.join(deeper)}. Remove them first, or move them up, for example by kai_queues with state: exact.",
         )

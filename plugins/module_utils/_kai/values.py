@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from .._common.documents import load_documents
-from .._common.errors import TenancyError
+from .._common.errors import refusal
 from .._common.names import HELM_HOOK, KAI_NAMESPACE, RUNTIME_CLASS
 from .._common.ownership import OWNED_LABELS, annotations_of
 from .._common.pods import pod_spec
@@ -30,7 +30,7 @@ def chart_values(release: Release, gpu_sharing: bool, cdi: bool | None = None, k
     settings: Values = {"global.registry": release.registry, release.gpu_sharing_key: gpu_sharing}
     if cdi is not None:
         if release.cdi_key is None:
-            raise TenancyError(f"cdi: cannot be set in KAI Scheduler {release.version}. v0.12.11 and later can.")
+            raise refusal("not-in-release", f"cdi: cannot be set in KAI Scheduler {release.version}. v0.12.11 and later can.")
         settings[release.cdi_key] = cdi
     if gpu_sharing and release.reservation_runtime_key:
         settings[release.reservation_runtime_key] = RUNTIME_CLASS

@@ -13,7 +13,7 @@ import json
 import typing as t
 import urllib.parse
 
-from .._common.errors import refuse
+from .._common.errors import Problem, refuse
 from .._common.nvidia import TOOLKIT_CONFIG, Gpu
 from .._common.values import JsonObject
 from .facts import (
@@ -72,16 +72,19 @@ def plan_nodes(cluster: str, workers: list[JsonObject], gpus: list[Gpu]) -> list
     """
     free = list(gpus)
     assigned: dict[int, list[Gpu]] = {}
-    problems: list[str] = []
+    problems: list[Problem] = []
     # Named GPUs first: a count takes what is left.
     for place, worker in sorted(enumerate(workers), key=lambda item: item[1].get("gpus") is None):
         if worker.get("gpus") is None:
             count = worker.get("count") or 0
             if count < 0:
-                problems.append(f"workers[{place}].count: must be at least 0, not {count}.")
+                problems.append(Problem("out-of-range", f"workers[{place}].count: must be at least 0, not {count}."))
             elif count > len(free):
                 problems.append(
-                    f"workers[{place}].count: {count} GPUs are wanted, but of the host's {len(gpus)} only {len(free)} are left."
+                    Problem(
+                        "too-few-gpus",
+                        f"workers[{place}].count: {count} GPUs are wanted, but of the host's {len(gpus)} only {len(free)} are left.",
+                    )
                 )
             assigned[place] = free[: max(0, count)]
         else:
@@ -97,18 +100,18 @@ def plan_nodes(cluster: str, workers: list[JsonObject], gpus: list[Gpu]) -> list
     return nodes
 
 
-def _named(where: str, wanted: list[t.Any], free: list[Gpu], gpus: list[Gpu], problems: list[str]) -> list[Gpu]:
+def _named(where: str, wanted: list[t.Any], free: list[Gpu], gpus: list[Gpu], problems: list[Problem]) -> list[Gpu]:
     """Return the GPUs that a worker names by index or UUID, and add what is wrong to ``problems``."""
     own: list[Gpu] = []
     for name in map(str, wanted):
         gpu = next((gpu for gpu in gpus if name in (str(gpu.index), gpu.uuid)), None)
         if gpu is None:
             have = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in gpus) or "none"
-            problems.append(f"{where}: the host has no GPU {name}. It has: {have}.")
+            problems.append(Problem("unknown-gpu", f"{where}: the host has no GPU {name}. It has: {have}."))
         elif gpu in own:
-            problems.append(f"{where}: names GPU {name} twice.")
+            problems.append(Problem("gpu-given-twice", f"{where}: names GPU {name} twice."))
         elif gpu not in free:
-            problems.append(f"{where}: GPU {name} is wanted by another worker too.")
+            problems.append(Problem("gpu-given-twice", f"{where}: GPU {name} is wanted by another worker too."))
         else:
             own.append(gpu)
     return own

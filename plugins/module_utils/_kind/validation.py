@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .._common.errors import refuse
+from .._common.errors import Problem, refuse
 from .facts import CLUSTER_NAME, CONTROL_PLANE_SUFFIX, DNS_SUBDOMAIN, NODE_NAME_LENGTH
 
 # The file beside the clusters' folders that stands for Docker's network.
@@ -29,13 +29,26 @@ def check_name(name: str) -> None:
     problems = []
     if not re.fullmatch(CLUSTER_NAME, name) or not re.fullmatch(DNS_SUBDOMAIN, node):
         problems.append(
-            f"name: {name!r} cannot be a cluster's name: lower-case letters, digits, '-' and '.' are allowed, "
-            "beginning with a letter or digit, and '.' only between letters or digits."
+            Problem(
+                "not-a-name",
+                f"name: {name!r} cannot be a cluster's name: lower-case letters, digits, '-' and '.' are allowed, "
+                "beginning with a letter or digit, and '.' only between letters or digits.",
+            )
         )
     if len(node) > NODE_NAME_LENGTH:
-        problems.append(f"name: {name!r} has more than {longest} characters, and its nodes' names more than {NODE_NAME_LENGTH}.")
+        problems.append(
+            Problem(
+                "name-too-long",
+                f"name: {name!r} has more than {longest} characters, and its nodes' names more than {NODE_NAME_LENGTH}.",
+            )
+        )
     if name == NETWORK_MARKER:
-        problems.append(f"name: {name!r} is reserved, because the state of all clusters has a file of that name. Choose another.")
+        problems.append(
+            Problem(
+                "reserved-name",
+                f"name: {name!r} is reserved, because the state of all clusters has a file of that name. Choose another.",
+            )
+        )
     refuse(problems)
 
 
@@ -45,7 +58,10 @@ def check_mirrors(registries: t.Iterable[str]) -> None:
     :raises TenancyError: with every one of them.
     """
     refuse(
-        f"registry_mirrors: {registry!r} is not a registry's host, with a port if need be, such as docker.io."
+        Problem(
+            "not-a-registry",
+            f"registry_mirrors: {registry!r} is not a registry's host, with a port if need be, such as docker.io.",
+        )
         for registry in registries
         if "/" in registry or registry in ("", ".", "..")
     )

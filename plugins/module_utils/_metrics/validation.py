@@ -25,8 +25,10 @@ def reader(given: t.Any, path: str, problems: Problems) -> JsonObject:
     found = problems.mapping(given, READER, path)
     namespace, labels = found.get("namespace"), found.setdefault("labels", {})
     if namespace is not None and not is_namespace(namespace):
-        problems.add(f"{path}.namespace", f"{said(namespace)} is no name of a namespace, such as monitoring.")
+        problems.add("not-a-name", f"{path}.namespace", f"{said(namespace)} is no name of a namespace, such as monitoring.")
     if labels and found.get("provider") == ANNOTATIONS:
-        problems.add(f"{path}.labels", "are those of ServiceMonitors, of which there are none with annotations.")
+        problems.add(
+            "not-applicable", f"{path}.labels", "are those of ServiceMonitors, of which there are none with annotations."
+        )
     problems.extend(label_problems(labels, f"{path}.labels"))
     return found

@@ -34,8 +34,8 @@ def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:
         overcommitted = overcommitted_quotas(wanted)
         if params["quota_sums"] == "error":
             refuse(overcommitted)
-        for warning in overcommitted:
-            run.warn(warning)
+        for problem in overcommitted:
+            run.warn(problem.text)
     changes = plan(wanted, kube.list(QUEUE_API_VERSION, QUEUE_KIND), params["state"], params["remove_foreign"])
     doomed = [change.name for change in changes if change.verb == "delete"]
     if doomed and not params["force"]:

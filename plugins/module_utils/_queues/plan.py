@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .._common.errors import TenancyError
+from .._common.errors import refusal
 from .._common.names import DEFAULT_QUEUE, QUEUE_LABEL
 from .._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of, last_write
 from .._common.pods import is_ended
@@ -72,7 +72,7 @@ def plan(wanted: dict[str, Queue], live: t.Iterable[JsonObject], state: str, rem
     for queue in before.values():
         parent = wanted[queue.name].parent if queue.name in wanted else queue.parent
         if parent in doomed and queue.name not in doomed:
-            raise TenancyError(f"queues.{parent}: its child {queue.name} is not to be removed, and would be cut off.")
+            raise refusal("child-cut-off", f"queues.{parent}: its child {queue.name} is not to be removed, and would be cut off.")
     deletions = [
         Change("delete", name, _shown(current[name]), {}, {}, live_levels[name], last_write(current[name], ("spec",)))
         for name in doomed

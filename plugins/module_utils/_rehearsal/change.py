@@ -176,21 +176,21 @@ def parse_verdict(given: t.Any, path: str) -> JsonObject:
     problems = Problems()
     verdict = problems.mapping(plain(given), VERDICT, path)
     if verdict.get("format", FORMAT) != FORMAT:
-        problems.add(f"{path}.format", f"is {verdict['format']}; this release reads {FORMAT}.")
+        problems.add("other-format", f"{path}.format", f"is {verdict['format']}; this release reads {FORMAT}.")
     if "change" in verdict:
         change = problems.mapping(verdict["change"], CHANGE, f"{path}.change")
         for side in ("from", "to"):
             configuration = change.get(side, {})
             if side in change and configuration.keys() != _KINDS.keys():
-                problems.add(f"{path}.change.{side}", "has other keys than version, values and queues.")
+                problems.add("unknown-key", f"{path}.change.{side}", "has other keys than version, values and queues.")
             for key, kind in _KINDS.items():
                 if key in configuration and not isinstance(configuration[key], kind):
-                    problems.add(f"{path}.change.{side}.{key}", f"is no {kind.__name__}.")
+                    problems.add("wrong-type", f"{path}.change.{side}.{key}", f"is no {kind.__name__}.")
     try:
         if "at" in verdict:
             moment(verdict)
     except ValueError:
-        problems.add(f"{path}.at", f"{verdict['at']!r} is not a moment such as 2026-11-23T10:00:00+00:00.")
+        problems.add("not-a-time", f"{path}.at", f"{verdict['at']!r} is not a moment such as 2026-11-23T10:00:00+00:00.")
     problems.raise_if_any("a verdict")
     return verdict
 

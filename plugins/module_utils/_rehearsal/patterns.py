@@ -11,7 +11,7 @@ import math
 import random
 import typing as t
 
-from .._common.errors import TenancyError, did_you_mean
+from .._common.errors import did_you_mean, refusal
 from .._common.values import JsonObject
 from .model import Nodes, Trace, Workload, workload
 
@@ -38,10 +38,12 @@ def generate(pattern: str, nodes: t.Sequence[Nodes], span: float, seed: int) -> 
     :raises TenancyError: where there is no such pattern, or the nodes have no GPUs.
     """
     if pattern not in PATTERNS:
-        raise TenancyError(f"pattern: {pattern}: unknown.{did_you_mean(pattern, PATTERNS)} Known are {', '.join(PATTERNS)}.")
+        raise refusal(
+            "not-a-choice", f"pattern: {pattern}: unknown.{did_you_mean(pattern, PATTERNS)} Known are {', '.join(PATTERNS)}."
+        )
     cluster = Cluster(sum(shape.count * shape.gpus for shape in nodes), max((shape.gpus for shape in nodes), default=0), span)
     if not cluster.gpus:
-        raise TenancyError("nodes: none of them has GPUs, so that there is nothing to schedule.")
+        raise refusal("too-few-gpus", "nodes: none of them has GPUs, so that there is nothing to schedule.")
     queues, workloads = PATTERNS[pattern](cluster, random.Random(f"{pattern} {seed}"))  # noqa: S311 - to be repeated
     ordered = sorted(workloads, key=lambda item: item.arrives)
     return Trace(span, tuple(nodes), queues, {}, tuple(ordered))

@@ -37,7 +37,7 @@ def parse(given: t.Any) -> model.Trace:
     problems = Problems()
     trace = problems.mapping(plain(given), TRACE, "trace")
     if trace.get("format", FORMAT) != FORMAT:
-        problems.add("trace.format", f"is {trace['format']}; this release reads {FORMAT}.")
+        problems.add("other-format", "trace.format", f"is {trace['format']}; this release reads {FORMAT}.")
     tree = problems.ask("trace.", lambda: queues.parse(trace.get("queues", [])))
     known = None if tree is None else {queue.name for queue in leaves(tree)}
     shapes = [_nodes(item, f"trace.nodes[{n}]", problems) for n, item in enumerate(trace.get("nodes", []))]
@@ -49,7 +49,7 @@ def parse(given: t.Any) -> model.Trace:
     for name, value in classes.items():
         problems.typed(value, int, f"trace.priority_classes.{name}")
     if trace.get("span", 1) <= 0:
-        problems.add("trace.span", "must be more than 0 seconds.")
+        problems.add("out-of-range", "trace.span", "must be more than 0 seconds.")
     problems.raise_if_any("the trace")
     return model.Trace(
         trace["span"],
@@ -103,19 +103,21 @@ def _workload(item: t.Any, path: str, known: set[str] | None, problems: Problems
     before = len(problems)
     given = problems.mapping(item, WORKLOAD, path)
     if not _NAME.fullmatch(given.get("name", "x")):
-        problems.add(f"{path}.name", f"{given['name']!r} is not a name for pods: at most 52 of a-z, 0-9 and '-'.")
+        problems.add("not-a-name", f"{path}.name", f"{given['name']!r} is not a name for pods: at most 52 of a-z, 0-9 and '-'.")
     if known is not None and given.get("queue", "") not in known | {""}:
         problems.add(
-            f"{path}.queue", f"{given['queue']} is none of the trace's leaf queues: {', '.join(sorted(known)) or 'none'}."
+            "unknown-queue",
+            f"{path}.queue",
+            f"{given['queue']} is none of the trace's leaf queues: {', '.join(sorted(known)) or 'none'}.",
         )
     _check_amounts(given, path, problems)
     gpus = given.get("gpus", 0)
     if gpus > 1 and gpus != math.floor(gpus):
-        problems.add(f"{path}.gpus", f"{gpus} is neither a number of whole GPUs nor part of one.")
+        problems.add("not-an-amount", f"{path}.gpus", f"{gpus} is neither a number of whole GPUs nor part of one.")
     if gpus and given.get("gpu_memory"):
-        problems.add(f"{path}.gpu_memory", "is given in place of gpus, not beside it.")
+        problems.add("not-exactly-one", f"{path}.gpu_memory", "is given in place of gpus, not beside it.")
     if given.get("together", 1) > given.get("pods", 1):
-        problems.add(f"{path}.together", f"is {given['together']}, and it has {given.get('pods', 1)} pods.")
+        problems.add("out-of-range", f"{path}.together", f"is {given['together']}, and it has {given.get('pods', 1)} pods.")
     return model.workload(**given) if len(problems) == before else None
 
 
@@ -124,12 +126,12 @@ def _check_amounts(given: JsonObject, path: str, problems: Problems) -> None:
     for key, value in given.items():
         least = 1 if key in ("count", "pods", "together") else 0
         if isinstance(value, (int, float)) and value < least:
-            problems.add(f"{path}.{key}", f"is {value}; it is {least} at least.")
+            problems.add("out-of-range", f"{path}.{key}", f"is {value}; it is {least} at least.")
         if key in ("cpu", "memory"):
             try:
                 quantity(value)
             except ValueError:
-                problems.add(f"{path}.{key}", f"{value!r} is not a quantity such as 500m or 64Gi.")
+                problems.add("not-an-amount", f"{path}.{key}", f"{value!r} is not a quantity such as 500m or 64Gi.")
 
 
 def _check_groups(workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:
@@ -139,7 +141,9 @@ def _check_groups(workloads: t.Iterable[model.Workload | None], problems: Proble
         first = firsts.setdefault(workload.group_name, workload)
         for key in ("arrives", "queue", "priority_class", *_TOPOLOGY):
             if getattr(workload, key) != getattr(first, key):
-                problems.add("trace.workloads", f"{first.name} and {workload.name} are one group, and differ in {key}.")
+                problems.add(
+                    "group-differs", "trace.workloads", f"{first.name} and {workload.name} are one group, and differ in {key}."
+                )
 
 
 def _check_topologies(topologies: JsonObject, workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:
@@ -147,17 +151,25 @@ def _check_topologies(topologies: JsonObject, workloads: t.Iterable[model.Worklo
     for name, levels in topologies.items():
         if not isinstance(levels, list) or not levels or not all(isinstance(level, str) for level in levels):
             problems.add(
-                f"trace.topologies.{name}", "must be a list of the labels of nodes that are its levels, the widest first."
+                "wrong-type",
+                f"trace.topologies.{name}",
+                "must be a list of the labels of nodes that are its levels, the widest first.",
             )
     for workload in filter(None, workloads):
         named = [level for level in (workload.topology_required, workload.topology_preferred) if level]
         if named and workload.topology not in topologies:
             problems.add(
-                "trace.workloads", f"{workload.name} asks for topology {workload.topology!r}, which the trace does not have."
+                "unknown-topology",
+                "trace.workloads",
+                f"{workload.name} asks for topology {workload.topology!r}, which the trace does not have.",
             )
         for level in named:
             if level not in topologies.get(workload.topology, [level]):
-                problems.add("trace.workloads", f"{workload.name}: {level} is no level of topology {workload.topology}.")
+                problems.add(
+                    "unknown-topology",
+                    "trace.workloads",
+                    f"{workload.name}: {level} is no level of topology {workload.topology}.",
+                )
 
 
 def _check_names(workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:
@@ -166,7 +178,7 @@ def _check_names(workloads: t.Iterable[model.Workload | None], problems: Problem
     for workload in filter(None, workloads):
         for name in workload.pod_names:
             if name in owners:
-                problems.add("trace.workloads", f"{owners[name]} and {workload.name} would both have a pod {name}.")
+                problems.add("same-name", "trace.workloads", f"{owners[name]} and {workload.name} would both have a pod {name}.")
                 break
             owners[name] = workload.name
 
@@ -181,7 +193,7 @@ def thresholds(given: t.Any) -> dict[str, dict[str, float]]:
     if problems.typed(given, dict, "thresholds"):
         for name, item in given.items():
             if name not in THRESHOLDS:
-                problems.add(f"thresholds.{name}", f"is no measure. Measures: {', '.join(THRESHOLDS)}.")
+                problems.add("unknown-measure", f"thresholds.{name}", f"is no measure. Measures: {', '.join(THRESHOLDS)}.")
                 continue
             found[name] = THRESHOLDS[name] | problems.mapping(item, THRESHOLD, f"thresholds.{name}")
     problems.raise_if_any("the thresholds")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from .._common.errors import TenancyError
+from .._common.errors import refusal
 from .._common.ownership import NOT_SYNCED
 from .._common.quantity import whole
 from .._common.values import Values, deep_merge
@@ -260,7 +260,9 @@ def parse_version(version: str) -> tuple[int, int, int]:
     """
     parts = re.fullmatch(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[-.0-9A-Za-z]+)?", version, re.ASCII)
     if not parts:
-        raise TenancyError(f"version: {version!r} is not a vCluster version such as 0.36.1 (three numbers, no leading v).")
+        raise refusal(
+            "not-a-version", f"version: {version!r} is not a vCluster version such as 0.36.1 (three numbers, no leading v)."
+        )
     return whole(parts[1]), whole(parts[2]), whole(parts[3])
 
 

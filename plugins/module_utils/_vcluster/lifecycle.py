@@ -11,9 +11,10 @@ import typing as t
 
 from .._admission.lifecycle import ensure_policies, ensure_record_policies, remove_policies, remove_record_policies
 from .._admission.plan import policies
-from .._common.errors import Refused, TenancyError, check_all
+from .._common.errors import TenancyError, check_all, refuse
 from .._common.names import namespace_of
 from .._common.run import Result
+from .._common.schema import Problems
 from .._common.values import JsonObject
 from .._helm.lifecycle import HelmRelease
 from .._queues.validation import parse
@@ -187,8 +188,7 @@ def _leaf_names(tree: t.Any) -> list[str]:
 
     :raises TenancyError: with all ``problems`` of the tree.
     """
-    try:
-        return [queue.name for queue in leaves(parse(tree))]
-    except TenancyError as exc:
-        problems = [f"host_{problem}" for problem in exc.problems]
-        raise Refused("\n".join(problems), problems) from exc
+    problems = Problems()
+    found = problems.ask("host_", lambda: leaves(parse(tree)))
+    refuse(problems)
+    return [queue.name for queue in found or ()]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .._common.errors import refuse
+from .._common.errors import Problem, refuse
 from .._common.names import DEDICATED_TAINT, NODE_LABEL, namespace_of
 from .._common.schema import named, said
 from .._common.values import Values, value_at
@@ -105,11 +105,11 @@ def check_reach(values: Values, tenant: str, trust: str, shares_nodes: bool) -> 
     )
 
 
-def _problem(path: str, why: str) -> str:
-    return f"values.{path}: reaches beyond the tenant: it {why}."
+def _problem(path: str, why: str) -> Problem:
+    return Problem("reaches-beyond-tenant", f"values.{path}: reaches beyond the tenant: it {why}.")
 
 
-def _set(values: Values, reaching: t.Mapping[str, str]) -> t.Iterator[str]:
+def _set(values: Values, reaching: t.Mapping[str, str]) -> t.Iterator[Problem]:
     for path, why in reaching.items():
         if _says(value_at(values, path)):
             yield _problem(path, why)
@@ -120,7 +120,7 @@ def _says(value: t.Any) -> bool:
     return any(map(_says, value.values())) if isinstance(value, dict) else bool(value)
 
 
-def _nodes(values: Values, tenant: str) -> t.Iterator[str]:
+def _nodes(values: Values, tenant: str) -> t.Iterator[Problem]:
     """Compare the nodes that it sees, and that its pods are bound to, with its own (pkg/controllers/resources/pods/syncer.go)."""
     path, own = "sync.fromHost.nodes", f"{NODE_LABEL}{tenant}"
     if value_at(values, f"{path}.enabled") is not True:
@@ -137,7 +137,7 @@ def _nodes(values: Values, tenant: str) -> t.Iterator[str]:
             yield _problem(f"{path}.selector.labels.{named(key)}", "names nodes of another tenant")
 
 
-def _tolerations(values: Values, tenant: str) -> t.Iterator[str]:
+def _tolerations(values: Values, tenant: str) -> t.Iterator[Problem]:
     why = (
         f"lets pods onto the nodes of tenants with zero trust, which have the taint {DEDICATED_TAINT}. Name the taints that are meant, for "
         "all tenants in kubegpu_tolerations"
@@ -161,7 +161,7 @@ def _parsed(text: str) -> tuple[str, str, str]:
     return key, "Exists" if colon and not equals else "Equal", value
 
 
-def _pods_of_the_chart(values: Values, trust: str) -> t.Iterator[str]:
+def _pods_of_the_chart(values: Values, trust: str) -> t.Iterator[Problem]:
     """List what gives the chart's own pods, which no standard of the virtual cluster holds, a hand on their node or on its other pods."""
     for path in [f"{workload}.{part}" for workload in _WORKLOADS for part in _VOLUMES]:
         for number, volume in enumerate(_listed(values, path)):
@@ -179,7 +179,7 @@ def _pods_of_the_chart(values: Values, trust: str) -> t.Iterator[str]:
         )
 
 
-def _namespaces(values: Values, own: str) -> t.Iterator[str]:
+def _namespaces(values: Values, own: str) -> t.Iterator[Problem]:
     """List what is read from, or written to, namespaces of others."""
     for kind in ("configMaps", "secrets"):
         for source in _mapped(values, kind):
@@ -215,7 +215,7 @@ def _of_another(namespace: str, own: str) -> bool:
     return namespace.startswith(namespace_of("", None)) and namespace != own
 
 
-def _injected(values: Values) -> t.Iterator[str]:
+def _injected(values: Values) -> t.Iterator[Problem]:
     """List texts that would become something else than a text in the chart's manifests, which Helm writes with all rights."""
     for path, text, quoted in _texts(values, ""):
         if path.startswith(_DOCUMENTS):

@@ -12,7 +12,7 @@ import re
 import typing as t
 import urllib.parse
 
-from .._common.errors import TenancyError, did_you_mean, refuse
+from .._common.errors import Problem, did_you_mean, refusal, refuse
 from .._common.forms import LABEL, NAMESPACE, is_label_value, is_namespace, label_problems
 from .._common.quantity import quantity, whole
 from .._common.schema import named, said
@@ -72,17 +72,19 @@ _SELECTED = ("runtimeClasses", "ingressClasses", "gatewayClasses", "priorityClas
 def check_name(name: str) -> None:
     """Refuse names that cannot be labels: a Service carries the name, a StatefulSet adds eleven characters to it in a label."""
     if not re.fullmatch(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?", name):
-        raise TenancyError(
+        raise refusal(
+            "not-a-name",
             f"name: {name!r} is not a name Kubernetes accepts here: at most 52 of a-z, 0-9 and '-', "
-            "a letter first, no '-' at the end."
+            "a letter first, no '-' at the end.",
         )
 
 
 def check_namespace(namespace: str | None) -> None:
     """Refuse what is no name of a namespace; None, from which it follows from the tenant's name, is fine."""
     if namespace and not is_namespace(namespace):
-        raise TenancyError(
-            f"namespace: {namespace!r} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9 and '-', no '-' at the ends."
+        raise refusal(
+            "not-a-name",
+            f"namespace: {namespace!r} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9 and '-', no '-' at the ends.",
         )
 
 
@@ -97,7 +99,7 @@ def check_expires(expires: str | None) -> None:
     :raises TenancyError: with an example.
     """
     if expires and age(expires) is None:
-        raise TenancyError(f"expires: {expires!r} is not an age such as 30m, 2h or 7d.")
+        raise refusal("not-an-age", f"expires: {expires!r} is not an age such as 30m, 2h or 7d.")
 
 
 def check_url(option: str, url: str | None, schemes: tuple[str, ...]) -> None:
@@ -112,15 +114,18 @@ def check_url(option: str, url: str | None, schemes: tuple[str, ...]) -> None:
     except ValueError:
         usable = False
     if url and not usable:
-        raise TenancyError(f"{option}: {without_password(url)!r} is not an address such as {schemes[0]}://host.example:6443.")
+        raise refusal(
+            "not-an-address", f"{option}: {without_password(url)!r} is not an address such as {schemes[0]}://host.example:6443."
+        )
 
 
 def check_proxy(option: str, url: str | None) -> None:
     """Refuse what cannot be the address of an HTTP proxy; None and an empty text are fine."""
     if url and url.startswith("socks"):
-        raise TenancyError(
+        raise refusal(
+            "socks-proxy",
             f"{option}: {without_password(url)!r} is a SOCKS proxy, and the clients that Ansible reaches API servers with speak "
-            "HTTP only to a proxy. Give the address of an HTTP proxy, http:// or https://."
+            "HTTP only to a proxy. Give the address of an HTTP proxy, http:// or https://.",
         )
     check_url(option, url, PROXY_SCHEMES)
 
@@ -136,11 +141,18 @@ def check_version(version: str, kubernetes_version: str | None = None) -> None:
     problems = []
     if parse_version(version)[:2] < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
-        problems.append(f"version: vCluster {version} is older than {oldest}, the oldest one this collection can drive.")
+        problems.append(
+            Problem(
+                "version-too-old",
+                f"version: vCluster {version} is older than {oldest}, the oldest one this collection can drive.",
+            )
+        )
     if version in BAD_VERSIONS:
-        problems.append(f"version: vCluster {version} is refused: {BAD_VERSIONS[version]}.")
+        problems.append(Problem("version-refused", f"version: vCluster {version} is refused: {BAD_VERSIONS[version]}."))
     if kubernetes_version and not re.fullmatch(r"v1\.\d+\.\d+", kubernetes_version):
-        problems.append(f"kubernetes_version: {kubernetes_version!r} is not a Kubernetes version such as v1.35.4.")
+        problems.append(
+            Problem("not-a-version", f"kubernetes_version: {kubernetes_version!r} is not a Kubernetes version such as v1.35.4.")
+        )
     refuse(problems)
 
 
@@ -149,10 +161,13 @@ def check_upgrade(current: str, wanted: str) -> None:
     have, want = parse_version(current), parse_version(wanted)
     anyway = "force_version does it all the same."
     if want < have:
-        raise TenancyError(f"version: vCluster {current} is running; a downgrade to {wanted} is not supported upstream. {anyway}")
+        raise refusal(
+            "downgrade", f"version: vCluster {current} is running; a downgrade to {wanted} is not supported upstream. {anyway}"
+        )
     if want[0] != have[0] or want[1] > have[1] + 1:
-        raise TenancyError(
-            f"version: vCluster {current} is running; {wanted} skips a minor version. Go to {have[0]}.{have[1] + 1} first. {anyway}"
+        raise refusal(
+            "minor-version-skipped",
+            f"version: vCluster {current} is running; {wanted} skips a minor version. Go to {have[0]}.{have[1] + 1} first. {anyway}",
         )
 
 
@@ -168,9 +183,10 @@ def check_skew(version: str, kubernetes_version: str | None, host_version: str) 
     tenant = whole(asked[1]) if asked else DEFAULT_KUBERNETES.get(minor)
     fixed = minor > max(OLD_TENANT_FIX) or patch >= OLD_TENANT_FIX.get(minor, patch + 1)
     if host and tenant and tenant <= 33 and whole(host[1]) >= 34 and not fixed:
-        raise TenancyError(
+        raise refusal(
+            "versions-too-far-apart",
             f"kubernetes_version: with vCluster {version}, pods of a tenant with Kubernetes 1.{tenant} never become ready on a host "
-            f"with {host_version} (loft-sh/vcluster#3578). Take v1.34 or later for the tenant, or vCluster 0.35.3, 0.36.1 or later."
+            f"with {host_version} (loft-sh/vcluster#3578). Take v1.34 or later for the tenant, or vCluster 0.35.3, 0.36.1 or later.",
         )
 
 
@@ -181,13 +197,15 @@ def check_trust(trust: str, version: str) -> None:
     major, minor, patch = parse_version(version)
     if (major, minor) < PROFILES_SINCE:
         oldest = ".".join(map(str, PROFILES_SINCE))
-        raise TenancyError(
-            f"trust: {trust} needs vCluster {oldest} or later, whose network policies it sets; {version} was asked for."
+        raise refusal(
+            "version-too-old",
+            f"trust: {trust} needs vCluster {oldest} or later, whose network policies it sets; {version} was asked for.",
         )
     if major == 0 and patch < (fixed := KUBELET_FIX.get(minor, 0)):
-        raise TenancyError(
+        raise refusal(
+            "version-too-old",
             f"trust: {trust} needs vCluster 0.{minor}.{fixed} or later; with {version} a tenant reads pods and logs of others through the "
-            "kubelets of its nodes (loft-sh/vcluster#3723)."
+            "kubelets of its nodes (loft-sh/vcluster#3723).",
         )
 
 
@@ -198,7 +216,7 @@ def check_moved(values: Values, version: str) -> None:
     """Refuse a user's values that the version's chart has under another name, or not at all."""
     at = parse_version(version)[:2]
     refuse(
-        f"values.{path}: vCluster {version} does not have it any more. Write {now}."
+        Problem("moved-value", f"values.{path}: vCluster {version} does not have it any more. Write {now}.")
         for path, gone, now in MOVED
         if at >= gone and value_at(values, path) is not None
     )
@@ -208,8 +226,9 @@ def check_store(current: Values, wanted: Values) -> None:
     """Refuse a change of the backing store that the control plane refuses; changes to licensed stores are refused anyway."""
     have, want = backing_store(current), backing_store(wanted)
     if have != want and (have, want) not in STORE_MOVES:
-        raise TenancyError(
-            f"values.controlPlane.backingStore: the store is {have}; the control plane does not start when it becomes {want}."
+        raise refusal(
+            "store-cannot-change",
+            f"values.controlPlane.backingStore: the store is {have}; the control plane does not start when it becomes {want}.",
         )
 
 
@@ -221,14 +240,18 @@ def check_values(values: Values) -> None:
 def check_quota(quota: t.Mapping[str, t.Any]) -> None:
     """Refuse bounds that no ResourceQuota knows, and amounts that are none."""
 
-    def problems() -> t.Iterator[str]:
+    def problems() -> t.Iterator[Problem]:
         for name, amount in quota.items():
             if name == GPU_QUOTA:
-                yield f"quota.{name}: GPUs are bounded by gpu_nodes.shared_gpus, or by gpu_quota of the module."
+                yield Problem(
+                    "not-applicable", f"quota.{name}: GPUs are bounded by gpu_nodes.shared_gpus, or by gpu_quota of the module."
+                )
             elif not isinstance(name, str) or not _BOUND.fullmatch(name):
-                yield f"quota.{named(name)}: a ResourceQuota knows no such bound.{did_you_mean(name, QUOTA)}"
+                yield Problem(
+                    "unknown-bound", f"quota.{named(name)}: a ResourceQuota knows no such bound.{did_you_mean(name, QUOTA)}"
+                )
             elif _amount(amount) is None:
-                yield f"quota.{name}: {said(amount)} is not an amount such as 16, 500m or 64Gi."
+                yield Problem("not-an-amount", f"quota.{name}: {said(amount)} is not an amount such as 16, 500m or 64Gi.")
 
     refuse(problems())
 
@@ -239,12 +262,15 @@ def check_network(network: t.Mapping[str, t.Any], trust: str, values: Values) ->
     :arg values: the user's for the chart.
     """
 
-    def problems() -> t.Iterator[str]:
+    def problems() -> t.Iterator[Problem]:
         if trust == "high" and any(network.values()):
-            yield "network: a tenant of trust high has no network policies: everything is let through."
+            yield Problem("not-applicable", "network: a tenant of trust high has no network policies: everything is let through.")
         for direction, services in network.items():
             if services and value_at(values, f"policies.networkPolicy.workload.{direction}") is not None:
-                yield f"network.{direction}: stands among the values, too, as policies.networkPolicy.workload.{direction}."
+                yield Problem(
+                    "listed-twice",
+                    f"network.{direction}: stands among the values, too, as policies.networkPolicy.workload.{direction}.",
+                )
             names: set[str] = set()
             for index, service in enumerate(services or []):
                 yield from _service_problems(service, names, f"network.{direction}[{index}]")
@@ -253,20 +279,20 @@ def check_network(network: t.Mapping[str, t.Any], trust: str, values: Values) ->
     refuse(problems())
 
 
-def _service_problems(service: t.Mapping[str, t.Any], before: t.Container[str], path: str) -> t.Iterator[str]:
+def _service_problems(service: t.Mapping[str, t.Any], before: t.Container[str], path: str) -> t.Iterator[Problem]:
     """List what is wrong with a service of the host cluster.
 
     :arg before: names of the services that stand before it.
     """
     if service["name"] in before:
-        yield f"{path}.name: {named(service['name'])} stands here twice."
+        yield Problem("listed-twice", f"{path}.name: {named(service['name'])} stands here twice.")
     if not is_namespace(service["namespace"]):
-        yield f"{path}.namespace: {said(service['namespace'])} is no name of a namespace."
+        yield Problem("not-a-name", f"{path}.namespace: {said(service['namespace'])} is no name of a namespace.")
     if not service["ports"]:
-        yield f"{path}.ports: is empty."
+        yield Problem("empty", f"{path}.ports: is empty.")
     for port in service["ports"]:
         if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
-            yield f"{path}.ports: {said(port)} is no port from 1 to 65535."
+            yield Problem("not-a-port", f"{path}.ports: {said(port)} is no port from 1 to 65535.")
     yield from label_problems(service.get("labels") or {}, f"{path}.labels")
 
 
@@ -280,13 +306,13 @@ def check_room(values: Values, *needs: tuple[str, t.Mapping[str, str | int]]) ->
     # The chart's schema refuses anything else.
     bounds = found if isinstance(found, dict) else {}
 
-    def problems() -> t.Iterator[str]:
+    def problems() -> t.Iterator[Problem]:
         for name in {name: None for _who, need in needs for name in need}:
             amount = _amount(bounds.get(name))
             least = {who: need[name] for who, need in needs if name in need}
             if amount is not None and amount < sum(map(quantity, least.values())):
                 taken = ", ".join(f"{who} takes {need}" for who, need in least.items())
-                yield f"quota.{name}: {bounds[name]} leaves no room, because {taken}."
+                yield Problem("no-room-in-quota", f"quota.{name}: {bounds[name]} leaves no room, because {taken}.")
 
     refuse(problems())
 
@@ -301,52 +327,75 @@ def _amount(text: t.Any) -> decimal.Decimal | None:
         return None
 
 
-def _licensed(values: Values) -> t.Iterator[str]:
+def _licensed(values: Values) -> t.Iterator[Problem]:
     for path, feature in LICENSED.items():
         value = value_at(values, path)
         # A section on the first level counts even when it is empty.
         if value or (value == {} and "." not in path):
-            yield f"values.{path}: {feature} needs a vCluster licence; without one the control plane does not start."
+            yield Problem(
+                "needs-licence",
+                f"values.{path}: {feature} needs a vCluster licence; without one the control plane does not start.",
+            )
     for path in _patches(values.get("sync"), "sync"):
-        yield f"values.{path}: patches need a vCluster licence; without one the control plane does not start."
+        yield Problem(
+            "needs-licence", f"values.{path}: patches need a vCluster licence; without one the control plane does not start."
+        )
 
 
-def _conflicts(values: Values) -> t.Iterator[str]:
+def _conflicts(values: Values) -> t.Iterator[Problem]:
     """Values that contradict each other (pkg/config/validation.go)."""
     if has_own_scheduler(values) and not value_at(values, "sync.fromHost.nodes.enabled"):
-        yield "values.sync.fromHost.nodes.enabled: an own scheduler needs the host's nodes; it cannot be false."
+        yield Problem(
+            "own-scheduler-without-nodes",
+            "values.sync.fromHost.nodes.enabled: an own scheduler needs the host's nodes; it cannot be false.",
+        )
     for kind in ("storageClasses", "priorityClasses"):
         if value_at(values, f"sync.fromHost.{kind}.enabled") in (True, "true") and value_at(
             values, f"sync.toHost.{kind}.enabled"
         ):
-            yield f"values.sync.toHost.{kind}.enabled: {kind} are synced either from the host or to it, not both."
+            yield Problem(
+                "not-exactly-one",
+                f"values.sync.toHost.{kind}.enabled: {kind} are synced either from the host or to it, not both.",
+            )
     replicas = value_at(values, "controlPlane.statefulSet.highAvailability.replicas")
     if isinstance(replicas, int) and replicas > 1 and backing_store(values) == "database embedded":
         yield (
-            "values.controlPlane.statefulSet.highAvailability.replicas: the embedded database has one writer, so it cannot be "
-            f"{replicas}. More need controlPlane.backingStore.etcd.deploy."
+            Problem(
+                "embedded-database-replicas",
+                "values.controlPlane.statefulSet.highAvailability.replicas: the embedded database has one writer, so it cannot be "
+                f"{replicas}. More need controlPlane.backingStore.etcd.deploy.",
+            )
         )
     if value_at(values, "controlPlane.endpoint"):
-        yield "values.controlPlane.endpoint: is only for private nodes, which need a vCluster licence."
+        yield Problem("needs-licence", "values.controlPlane.endpoint: is only for private nodes, which need a vCluster licence.")
     budget = value_at(values, "controlPlane.advanced.podDisruptionBudget") or {}
     if all(value_at(budget, key) is not None for key in ("minAvailable", "maxUnavailable")) and value_at(budget, "enabled"):
-        yield "values.controlPlane.advanced.podDisruptionBudget: takes minAvailable or maxUnavailable, not both."
+        yield Problem(
+            "not-exactly-one", "values.controlPlane.advanced.podDisruptionBudget: takes minAvailable or maxUnavailable, not both."
+        )
 
 
-def _illegible(values: Values) -> t.Iterator[str]:
+def _illegible(values: Values) -> t.Iterator[Problem]:
     """Texts that the control plane cannot read; the chart's schema refuses wrong types."""
     level = value_at(values, "policies.podSecurityStandard")
     if level and level not in POD_SECURITY_LEVELS:
-        yield f"values.policies.podSecurityStandard: {level!r} is not one of {', '.join(POD_SECURITY_LEVELS)}."
+        yield Problem(
+            "not-a-choice", f"values.policies.podSecurityStandard: {level!r} is not one of {', '.join(POD_SECURITY_LEVELS)}."
+        )
     for index, text in enumerate(_entries(values, "sync.toHost.pods.enforceTolerations", str)):
         if not _TOLERATION.fullmatch(text):
-            yield f"values.sync.toHost.pods.enforceTolerations[{index}]: {text!r} is not a toleration such as key=value:NoSchedule."
+            yield Problem(
+                "not-a-toleration",
+                f"values.sync.toHost.pods.enforceTolerations[{index}]: {text!r} is not a toleration such as key=value:NoSchedule.",
+            )
     server = value_at(values, "exportKubeConfig.server")
     if isinstance(server, str) and server and not server.startswith(("https://", "http://")):
-        yield f"values.exportKubeConfig.server: {server!r} does not start with https://."
+        yield Problem("not-an-address", f"values.exportKubeConfig.server: {server!r} does not start with https://.")
     grants = value_at(values, "sync.toHost.gatewayApi.referenceGrants.enabled")
     if grants not in (None, "", True, False, "auto", "true", "false"):
-        yield f"values.sync.toHost.gatewayApi.referenceGrants.enabled: {grants!r} is not one of auto, true, false."
+        yield Problem(
+            "not-a-choice", f"values.sync.toHost.gatewayApi.referenceGrants.enabled: {grants!r} is not one of auto, true, false."
+        )
     for kind in _MAPPINGS:
         yield from _bad_mappings(values, kind)
     for way, patterns in _SERVICES.items():
@@ -355,34 +404,48 @@ def _illegible(values: Values) -> t.Iterator[str]:
             for end, pattern in patterns.items():
                 if not pattern.fullmatch(str(service.get(end, ""))):
                     wanted = "namespace/service" if pattern.fullmatch("a/b") else "service, without a namespace"
-                    yield f"values.{path}[{index}].{end}: {service.get(end)!r} does not have the form {wanted}."
+                    yield Problem(
+                        "not-a-service", f"values.{path}[{index}].{end}: {service.get(end)!r} does not have the form {wanted}."
+                    )
     for kind in _SELECTED:
         yield from _bad_selector(values, f"sync.fromHost.{kind}.selector")
 
 
-def _bad_mappings(values: Values, kind: str) -> t.Iterator[str]:
+def _bad_mappings(values: Values, kind: str) -> t.Iterator[Problem]:
     path = f"sync.fromHost.{kind}.mappings.byName"
     if value_at(values, f"sync.fromHost.{kind}.enabled"):
         mappings = value_at(values, path)
         if not mappings:
-            yield f"values.{path}: is empty. List what is synced, such as a/*: b/* for everything in the host's namespace a."
+            yield Problem(
+                "empty",
+                f"values.{path}: is empty. List what is synced, such as a/*: b/* for everything in the host's namespace a.",
+            )
         for source, target in mappings.items() if isinstance(mappings, dict) else ():
             if not _MAPPINGS[kind].fullmatch(f"{source}={target}"):
-                yield f"values.{path}: {source!r} to {target!r} is not a mapping such as a/name: b/name or a/*: b/*."
+                yield Problem(
+                    "not-a-mapping",
+                    f"values.{path}: {source!r} to {target!r} is not a mapping such as a/name: b/name or a/*: b/*.",
+                )
 
 
-def _bad_selector(values: Values, path: str) -> t.Iterator[str]:
+def _bad_selector(values: Values, path: str) -> t.Iterator[Problem]:
     """Label selectors: the schema takes any text for an operator, and values with each of them."""
     for index, expression in enumerate(_entries(values, f"{path}.matchExpressions", dict)):
         operator, listed = expression.get("operator"), bool(expression.get("values"))
         if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-            yield f"values.{path}.matchExpressions[{index}].operator: {operator!r} is not one of In, NotIn, Exists, DoesNotExist."
+            yield Problem(
+                "not-a-choice",
+                f"values.{path}.matchExpressions[{index}].operator: {operator!r} is not one of In, NotIn, Exists, DoesNotExist.",
+            )
         elif listed != (operator in ("In", "NotIn")):
-            yield f"values.{path}.matchExpressions[{index}].values: In and NotIn need some, Exists and DoesNotExist take none."
+            yield Problem(
+                "not-a-selector",
+                f"values.{path}.matchExpressions[{index}].values: In and NotIn need some, Exists and DoesNotExist take none.",
+            )
     labels = value_at(values, f"{path}.matchLabels")
     for label, value in labels.items() if isinstance(labels, dict) else ():
         if isinstance(value, str) and not is_label_value(value):
-            yield f"values.{path}.matchLabels.{label}: {value!r} is not the value of a label."
+            yield Problem("not-a-label-value", f"values.{path}.matchLabels.{label}: {value!r} is not the value of a label.")
 
 
 def _entries(values: Values, path: str, kind: type[T]) -> list[T]:

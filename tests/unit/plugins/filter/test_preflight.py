@@ -15,7 +15,8 @@ LONG = f"web: kubegpu_tolerations: all nodes are tainted. {TO_WRITE}"
 
 
 def shown(problems=(), notes=()):
-    return preflight(report(read(Gke())) | {"problems": list(problems), "notes": list(notes)})
+    coded = [{"code": "no-gpus", "text": problem} for problem in problems]
+    return preflight(report(read(Gke())) | {"problems": coded, "notes": list(notes)})
 
 
 def test_problems_come_first_and_each_sentence_is_a_line():
@@ -66,4 +67,5 @@ THERE = {"name": "c", "verdict": "passed", "reason": "on w1"}
     ],
 )
 def test_what_could_not_be_pulled_is_a_problem_and_what_was_not_tried_a_note(listed, pulled, problems, notes):
-    assert with_pulls(FOUND, listed, pulled) == {"problems": problems, "notes": ["known", *notes]}
+    not_pulled = [{"code": "not-pulled", "text": problem} for problem in problems]
+    assert with_pulls(FOUND, listed, pulled) == {"problems": not_pulled, "notes": ["known", *notes]}

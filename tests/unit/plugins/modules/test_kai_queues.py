@@ -148,9 +148,10 @@ def test_a_queue_with_pods_that_have_not_ended_stays():
     for check_mode in (True, False):
         with pytest.raises(TenancyError) as refusal:
             run(params(state="absent"), kube, check_mode)
-        problem = refusal.value.details["problems"][0]
-        assert problem.startswith("queues.training: is not removed, because pods in it have not ended: ns/p00, ns/p01,")
-        assert problem.endswith("ns/p09 and 2 more.")
+        problem = refusal.value.problems[0]
+        assert problem.code == "queue-in-use"
+        assert problem.text.startswith("queues.training: is not removed, because pods in it have not ended: ns/p00, ns/p01,")
+        assert problem.text.endswith("ns/p09 and 2 more.")
     assert kube.queues == ["ml", "training"]
     assert run(params(state="absent", force=True), kube, False)["changed"]
     assert kube.queues == []

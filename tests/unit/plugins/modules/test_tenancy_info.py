@@ -393,7 +393,9 @@ def test_nodes_that_tenants_have_to_be_given(host):
     cluster.tenants[0]["gpu_nodes"] = {"names": ["n9"]}
     found = cluster.compare()
     assert found["nodes_due"] is True
-    assert [problem.partition(":")[0] for problem in found["node_problems"]] == ["kubegpu_tenants[0] (ml).gpu_nodes.names[0]"]
+    (problem,) = found["node_problems"]
+    assert problem["code"] == "no-gpu-node"
+    assert problem["text"].startswith("kubegpu_tenants[0] (ml).gpu_nodes.names[0]: ")
 
 
 def test_nodes_that_cannot_be_read_are_an_error(host, monkeypatch):

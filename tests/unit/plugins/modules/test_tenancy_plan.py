@@ -88,7 +88,7 @@ def test_a_release_without_support_is_a_warning_and_a_refusal_where_it_does_not_
     assert "warnings" not in call(installs=False, **inventory)
     refused = call(running={}, **inventory)
     assert refused["failed"]
-    assert refused["problems"][0].startswith(f"kubegpu_tenants[0] (ml).scheduler.version: v0.13.1 is refused. {ended}.")
+    assert refused["problems"][0]["text"].startswith(f"kubegpu_tenants[0] (ml).scheduler.version: v0.13.1 is refused. {ended}.")
 
 
 def test_a_blueprint_says_what_the_inventory_does_not():
@@ -109,7 +109,9 @@ def test_a_blueprint_says_what_the_inventory_does_not():
     again = call(**given, device_plugin_version="0.18.2", **found["defaults"])
     assert again["defaults"] == {}
     assert again["cluster"] == found["cluster"]
-    assert call(**given | {"kubegpu_blueprint": ""})["problems"] == ["kubegpu_tenants[0] (ml).scheduler.version: is missing."]
+    assert call(**given | {"kubegpu_blueprint": ""})["problems"] == [
+        {"code": "missing", "text": "kubegpu_tenants[0] (ml).scheduler.version: is missing."}
+    ]
     variables = call({"kubegpu_blueprint": name, "kubegpu_tenants": []})
     assert variables["cluster"]["blueprint"]["name"] == name
     assert "defaults" not in variables
@@ -140,13 +142,13 @@ def test_versions_that_do_not_go_together_are_refused_or_a_warning():
     assert accepted["cluster"]["accept_combinations"] == ["kai-kubernetes"]
     assert len(accepted["cluster"]["combinations"]["accepted"]) == 1
     (refused,) = call(**made, docker_nvidia_runtime_toolkit_version="1.6.0")["problems"]
-    assert refused.startswith("cluster: NVIDIA's device plugin 0.17.4 needs NVIDIA's container toolkit 1.7.0 or later")
+    assert refused["code"] == "combination-not-accepted"
     assert "failed" not in call(installs=False, **made, docker_nvidia_runtime_toolkit_version="1.6.0")
     # What installs nothing of it on a cluster that exists knows nothing of it.
     there = call(**EXISTING, kubegpu_tenants=made["kubegpu_tenants"], docker_nvidia_runtime_toolkit_version="1.6.0")
     assert [line.split(": ")[1] for line in there["warnings"]] == ["kai-kubernetes"]
     unknown = call(**made, kubegpu_accept_combinations=["weather"])["problems"]
-    assert unknown[0].startswith("kubegpu_accept_combinations[0]: 'weather' is no combination.")
+    assert [problem["code"] for problem in unknown] == ["unknown-combination"]
 
 
 def test_a_gpu_quota_that_nobody_wrote_is_a_warning_where_a_pod_could_wait_for_it():

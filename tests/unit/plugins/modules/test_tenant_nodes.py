@@ -269,7 +269,7 @@ def test_a_refusal_says_how_to_get_the_nodes_of_tenants_that_are_still_there():
     kube.put(virtual_cluster("ml"))
     with pytest.raises(TenancyError) as caught:
         call(kube, tenants=MOVE)
-    assert caught.value.problems == [
+    assert [problem.text for problem in caught.value.problems] == [
         (
             "kubegpu_tenants[1] (new).gpu_nodes.count: new needs 1 nodes with GPUs; 0 are its own, 0 of all 1 are free. Nodes are held by ml. "
             "ml is to be absent and still there: a run that acts on it removes it, or says why it cannot."
@@ -285,4 +285,4 @@ def test_a_refusal_says_how_to_get_the_nodes_of_tenants_that_are_still_there():
 def test_problems_have_the_paths_of_the_inventory():
     with pytest.raises(TenancyError) as caught:
         call(Nodes(w1=0), tenants=(MOVE[0], {"name": "b", "trust": "high", "gpu_nodes": {"names": ["n9"]}}))
-    assert caught.value.problems[0].startswith("kubegpu_tenants[1] (b).gpu_nodes.names[0]: n9 is not a node of the cluster")
+    assert caught.value.problems[0].text.startswith("kubegpu_tenants[1] (b).gpu_nodes.names[0]: n9 is not a node of the cluster")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm_output import error_message, violations
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Problem
 
 # The same in both, byte for byte.
 SCHEMA = """Error: values don't meet the specifications of the schema(s) in the following chart(s):
@@ -25,14 +26,14 @@ DEFAULTS = {"text": "hello", "replicas": 1, "nested": {"known": 1}}
 
 def test_what_a_schema_refuses_is_named_by_its_path():
     assert violations(SCHEMA, DEFAULTS) == [
-        "values.nested.knwon: the chart has no such key. Did you mean known?",
-        "values.foo: the chart has no such key.",
-        "values.text: must be of type string, not number.",
+        Problem("unknown-key", "values.nested.knwon: the chart has no such key. Did you mean known?"),
+        Problem("unknown-key", "values.foo: the chart has no such key."),
+        Problem("wrong-type", "values.text: must be of type string, not number."),
     ]
 
 
 def test_what_a_template_refuses_is_named():
-    assert violations(FAIL, DEFAULTS) == ["values: replicas must be odd."]
+    assert violations(FAIL, DEFAULTS) == [Problem("values-refused", "values: replicas must be odd.")]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.validation import check_name, parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, refuses
 
 KNOWN = ["gpu-host-2026-11-23", "lab-2026-11-23"]
 
@@ -15,7 +16,7 @@ KNOWN = ["gpu-host-2026-11-23", "lab-2026-11-23"]
     "name", ["latest", "gpu-host-latest", "gpu-host", "gpu-host-2026-13-01", "2026-11-23", "gpu-host-2026-11-23.old"]
 )
 def test_a_name_without_a_date_is_refused_with_those_that_there_are(name):
-    with pytest.raises(TenancyError, match="has no date at its end") as refused:
+    with refuses("not-a-blueprint") as refused:
         check_name(name, KNOWN)
     assert refused.value.message.startswith(f"kubegpu_blueprint: '{name}'")
     assert "There are gpu-host-2026-11-23, lab-2026-11-23." in refused.value.message
@@ -41,18 +42,18 @@ def test_a_blueprint():
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ([], "blueprint a: must be a dictionary, not a list."),
-        ({}, "blueprint a.about: is missing."),
-        ({"kay": {}}, "blueprint a.kay: unknown key. Did you mean kai?"),
-        ({"kai": {"versoin": "v0.16.8"}}, "blueprint a.kai.versoin: unknown key. Did you mean version?"),
-        ({"vcluster": {"version": 0.36}}, "blueprint a.vcluster.version: must be a string, not 0.36; quote it."),
-        ({"variables": {"kubegpu_tenants": []}}, "blueprint a.variables.kubegpu_tenants: is an inventory's own."),
-        ({"variables": {"kubegpu_blueprint": "b"}}, "blueprint a.variables.kubegpu_blueprint: is an inventory's own."),
+        ([], "blueprint a: wrong-type"),
+        ({}, "blueprint a.about: missing"),
+        ({"kay": {}}, "blueprint a.kay: unknown-key"),
+        ({"kai": {"versoin": "v0.16.8"}}, "blueprint a.kai.versoin: unknown-key"),
+        ({"vcluster": {"version": 0.36}}, "blueprint a.vcluster.version: wrong-type"),
+        ({"variables": {"kubegpu_tenants": []}}, "blueprint a.variables.kubegpu_tenants: not-a-blueprint-variable"),
+        ({"variables": {"kubegpu_blueprint": "b"}}, "blueprint a.variables.kubegpu_blueprint: not-a-blueprint-variable"),
         (
             {"variables": {"device_plugin_verion": "0.17.4"}},
-            "blueprint a.variables.device_plugin_verion: a blueprint cannot set it. Did you mean device_plugin_version?",
+            "blueprint a.variables.device_plugin_verion: not-a-blueprint-variable",
         ),
-        ({"variables": {"ansible_host": "x"}}, "blueprint a.variables.ansible_host: a blueprint cannot set it."),
+        ({"variables": {"ansible_host": "x"}}, "blueprint a.variables.ansible_host: not-a-blueprint-variable"),
     ],
 )
 def test_what_is_none_is_refused(content, problem):
@@ -60,4 +61,4 @@ def test_what_is_none_is_refused(content, problem):
         content = {"about": "A"} | content
     with pytest.raises(TenancyError) as refused:
         parse("a", content)
-    assert [line for line in refused.value.problems if line.startswith(problem)]
+    assert problem in placed(refused.value.problems)

@@ -235,7 +235,8 @@ def test_rights_that_are_missing_are_told_by_what_they_are_for():
     shared = {"customresourcedefinitions.apiextensions.k8s.io": ["create"]}
     assert lacking(kube, "tenant-ml", ["shared"]) == missing | shared
     (problem,) = without_rights(missing)
-    assert problem.startswith(
+    assert problem.code == "lacks-rights"
+    assert problem.text.startswith(
         "kubegpu_kubeconfig: its user may not patch nodes; create, delete clusterroles.rbac.authorization.k8s.io. "
     )
 

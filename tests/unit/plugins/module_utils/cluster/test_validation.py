@@ -10,9 +10,11 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import report
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import notes, problems
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Problem
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import GPU_TAINT, Gke, node
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
 
 ML = MappingProxyType(
@@ -53,10 +55,14 @@ def test_a_cluster_that_has_all_of_it():
 
 def test_all_that_is_missing_is_said_at_once_with_the_line_that_mends_it():
     found = problems_of(without=[("storage.k8s.io/v1", "StorageClass", "standard-rwo")])
-    assert [line.partition(":")[0] for line in found] == ["kubegpu_storage_class", "kubegpu_runtime_class", "kubegpu_tolerations"]
-    assert found[1].endswith("There is none. Where pods get their GPUs without one, write kubegpu_runtime_class: ''.")
+    assert placed(found) == [
+        "kubegpu_storage_class: no-storage-class",
+        "kubegpu_runtime_class: no-runtime-class",
+        "kubegpu_tolerations: nodes-tainted",
+    ]
+    assert found[1].text.endswith("There is none. Where pods get their GPUs without one, write kubegpu_runtime_class: ''.")
     line = 'kubegpu_tolerations: [{"key":"nvidia.com/gpu","effect":"NoSchedule","operator":"Equal","value":"present"}].'
-    assert found[2].endswith(line)
+    assert found[2].text.endswith(line)
 
 
 def test_what_mends_the_taint_is_accepted_as_it_is_written():
@@ -72,7 +78,7 @@ def test_a_node_without_a_taint_is_enough(nodes):
 
 def test_nodes_that_the_tenant_may_get_are_all_tainted():
     (found,) = problems_of(node("gpu-2", 4), tenant=ML | {"gpu_nodes": {"names": ["gpu-1"]}}, kubegpu_runtime_class="")
-    assert found.startswith(
+    assert found.text.startswith(
         "kubegpu_tolerations: all nodes with GPUs that ml may get are tainted: nvidia.com/gpu=present:NoSchedule"
     )
 
@@ -89,8 +95,8 @@ def test_what_a_tenant_tolerates_by_its_own_values_counts(text):
 def test_what_does_not_tolerate_the_taint_does_not_count(text):
     """By vCluster's pkg/util/toleration and Kubernetes' ToleratesTaint; without a colon, the value is empty."""
     values = {"sync": {"toHost": {"pods": {"enforceTolerations": [text]}}}}
-    (found,) = problems_of(tenant=ML | {"vcluster": {"values": values}}, kubegpu_runtime_class="")
-    assert found.startswith("kubegpu_tolerations: all nodes")
+    found = problems_of(tenant=ML | {"vcluster": {"values": values}}, kubegpu_runtime_class="")
+    assert placed(found) == ["kubegpu_tolerations: nodes-tainted"]
 
 
 def test_tenants_without_gpus_need_neither_a_runtime_class_nor_tolerations():
@@ -102,7 +108,10 @@ def test_no_node_offers_gpus():
     gpu = [("v1", "Node", "gpu-1"), ("apps/v1", "DaemonSet", "nvidia-gpu-device-plugin", "kube-system")]
     labelled = node("gpu-2", 0, [GPU_TAINT], **{"nvidia.com/gpu.present": "true"})
     (found,) = problems_of(labelled, without=gpu, **FITTING)
-    assert found.startswith("gpu_nodes: no node offers nvidia.com/gpu. Labelled as having GPUs: gpu-2. No device plugin runs.")
+    assert found.code == "no-gpus"
+    assert found.text.startswith(
+        "gpu_nodes: no node offers nvidia.com/gpu. Labelled as having GPUs: gpu-2. No device plugin runs."
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,11 +119,11 @@ def test_no_node_offers_gpus():
     [
         (
             {"kubegpu_storage_class": "premium"},
-            "kubegpu_storage_class: there is no StorageClass premium. There are: standard-rwo.",
+            Problem("no-storage-class", "kubegpu_storage_class: there is no StorageClass premium. There are: standard-rwo."),
         ),
         (
             {"kubegpu_tenant_api": {"type": "Ingress", "host": "{tenant}.example", "ingress_class": "nginx"}},
-            "kubegpu_tenant_api.ingress_class: there is no IngressClass nginx. There are: none.",
+            Problem("no-ingress-class", "kubegpu_tenant_api.ingress_class: there is no IngressClass nginx. There are: none."),
         ),
     ],
 )

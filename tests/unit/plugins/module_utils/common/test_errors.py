@@ -5,7 +5,21 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError, check_all, refuse
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import (
+    ApiError,
+    CommandFailed,
+    Problem,
+    Superseded,
+    TenancyError,
+    WaitTimeout,
+    check_all,
+    refusal,
+    refuse,
+)
+
+
+def wrong(place):
+    return Problem("empty", f"{place}: wrong")
 
 
 def test_nothing_is_refused_without_problems():
@@ -15,9 +29,27 @@ def test_nothing_is_refused_without_problems():
 
 def test_problems_are_refused_at_once_and_each_is_named_once():
     with pytest.raises(TenancyError) as caught:
-        refuse(["a: wrong", "b: wrong", "a: wrong"])
+        refuse([wrong("a"), wrong("b"), wrong("a")])
     assert caught.value.message == "a: wrong\nb: wrong"
-    assert caught.value.problems == ["a: wrong", "b: wrong"]
+    assert caught.value.problems == [wrong("a"), wrong("b")]
+    assert caught.value.details == {"problems": [{"code": "empty", "text": f"{place}: wrong"} for place in "ab"]}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TenancyError("a: wrong"), "failed"),
+        (ApiError("a: wrong", 404), "api-error"),
+        (WaitTimeout("a: wrong", "b"), "timeout"),
+        (CommandFailed("a: wrong", 1), "command-failed"),
+        (Superseded("a: wrong"), "superseded"),
+        (refusal("empty", "a: wrong"), "empty"),
+        (refusal("empty", "wrong").saying("a: wrong"), "empty"),
+    ],
+)
+def test_every_error_is_a_problem_with_a_code(error, code):
+    assert [problem.code for problem in error.problems] == [code]
+    assert error.message == "a: wrong"
 
 
 def test_every_check_is_run():
@@ -25,8 +57,8 @@ def test_every_check_is_run():
         raise TenancyError("a: wrong")
 
     with pytest.raises(TenancyError) as caught:
-        check_all(one, lambda: refuse(["b: wrong", "c: wrong"]), lambda: None, one)
-    assert caught.value.problems == ["a: wrong", "b: wrong", "c: wrong"]
+        check_all(one, lambda: refuse([wrong("b"), wrong("c")]), lambda: None, one)
+    assert caught.value.problems == [Problem("failed", "a: wrong"), wrong("b"), wrong("c")]
 
 
 def test_other_exceptions_of_a_check_pass():

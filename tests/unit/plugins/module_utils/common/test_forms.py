@@ -12,6 +12,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.forms impo
     is_object,
     label_problems,
 )
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import sentences
 
 NO_TEXTS = [None, 1, True, ["a"], {}, b"a"]
 
@@ -41,7 +42,7 @@ def test_forms_are_those_of_kubernetes(form, right, wrong):
 
 def test_each_problem_of_labels_has_its_path():
     labels = {"a": "b", "a b": "c", "d": 1, "e": "f g", "h": ["i"], "\x1b[2J": "x"}
-    assert list(label_problems(labels, "labels")) == [
+    assert sentences(list(label_problems(labels, "labels"))) == [
         "labels.a b: is not the name of a label.",
         "labels.d: must be a string, not 1; quote it.",
         "labels.e: 'f g' is not the value of a label.",

@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import TENANTS
 from ansible_collections.kubegpu.tenancy.tests.unit.desired import KAI, ML, WEB, WORKERS, plan, problems, read, sharing
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, refuses, sentences
 
 
 def test_more_nodes_than_there_are():
     tenants = [ML, WEB | {"gpu_nodes": {"names": ["a"]}}, {"name": "c", "trust": "zero", "gpu_nodes": {"labels": {"x": "y"}}}]
-    assert problems(tenants, WORKERS) == [
+    assert sentences(problems(tenants, WORKERS)) == [
         f"{TENANTS}: the tenants ask for 3 nodes with GPUs (ml 1, web 1, c 1), the cluster has 2."
     ]
     assert len(plan(tenants)) == 3
@@ -20,9 +20,10 @@ def test_more_nodes_than_there_are():
 
 def test_nodes_are_shared_when_both_say_so():
     assert plan([sharing("a", 2), sharing("b", 2)], WORKERS)
-    assert problems([sharing("a", 2), sharing("b", 2) | {"gpu_nodes": {"names": ["n1"]}}])
-    assert problems([sharing("a", 2, queues=[{"name": "q", "gpu": {"quota": 3}}])], WORKERS) == [
-        f"{TENANTS}[0].queues: queue q is promised 3 GPUs, the tenant has 2 at most."
+    alone = sharing("b", 2) | {"gpu_nodes": {"names": ["n1"]}}
+    assert placed(problems([sharing("a", 2), alone])) == [f"{TENANTS}[1].gpu_nodes.names: nodes-claimed-twice"]
+    assert placed(problems([sharing("a", 2, queues=[{"name": "q", "gpu": {"quota": 3}}])], WORKERS)) == [
+        f"{TENANTS}[0].queues: quota-above-gpus"
     ]
 
 
@@ -31,40 +32,40 @@ def test_more_gpus_than_there_are(gpu_nodes, have):
     tenant = (
         WEB | {"scheduler": KAI, "queues": [{"name": "q", "gpu": {"quota": 5}}]} | ({"gpu_nodes": gpu_nodes} if gpu_nodes else {})
     )
-    assert problems([tenant], WORKERS) == [f"{TENANTS}[0].queues: queue q is promised 5 GPUs, the tenant has {have} at most."]
+    assert sentences(problems([tenant], WORKERS)) == [
+        f"{TENANTS}[0].queues: queue q is promised 5 GPUs, the tenant has {have} at most."
+    ]
 
 
 def test_the_layout_is_checked_too():
-    with pytest.raises(TenancyError, match="nvkind_workers: they ask for 7 GPUs, the host has 6"):
+    with refuses("too-few-gpus"):
         plan([WEB], [{"gpus": [0, 1, 2]}, {"count": 4}, {}], gpus=6)
 
 
 @pytest.mark.parametrize(
     ("workers", "expected"),
     [
-        ([4], ["[0]: must be a dictionary, not 4."]),
-        ([{"gpus": "all"}], ["[0].gpus: must be a list, not 'all'."]),
+        ([4], ["[0]: wrong-type"]),
+        ([{"gpus": "all"}], ["[0].gpus: wrong-type"]),
         # By the role, it would be the one GPU of that index.
         (
             [{"gpus": 8}],
-            ["[0].gpus: must be a list, not 8.", "[0].gpus: names GPUs, such as [0, 1]. How many it gets says count."],
+            ["[0].gpus: wrong-type", "[0].gpus: gpus-as-a-count"],
         ),
-        ([{"gpu": [0, 1]}], ["[0].gpu: unknown key. Did you mean gpus? Allowed here: gpus, count, labels."]),
-        ([{"count": -4}, {"count": 12}], ["[0].count: must be at least 0, not -4."]),
-        ([{"count": "4"}], ["[0].count: must be a whole number, not '4'."]),
-        ([{"gpus": [0, 0]}], ["[0].gpus[1]: GPU 0 stands in nvkind_workers[0].gpus[0] already."]),
-        ([{"gpus": [0]}, {"gpus": ["0"]}], ["[1].gpus[0]: GPU 0 stands in nvkind_workers[0].gpus[0] already."]),
-        ([{"gpus": [True]}], ["[0].gpus[0]: must be the index or the UUID of a GPU, not True."]),
-        ([{"gpus": [-1]}], ["[0].gpus[0]: must be the index or the UUID of a GPU, not -1."]),
-        ([{"gpus": ["", None]}], ["[0].gpus[0]: must be the index", "[0].gpus[1]: must be the index"]),
-        ([{"gpus": [0], "count": 1}], ["[0]: names its gpus, or gives their count, not both."]),
-        ([{"labels": {"a b": 1}}], ["[0].labels.a b: is not the name of a label."]),
+        ([{"gpu": [0, 1]}], ["[0].gpu: unknown-key"]),
+        ([{"count": -4}, {"count": 12}], ["[0].count: out-of-range"]),
+        ([{"count": "4"}], ["[0].count: wrong-type"]),
+        ([{"gpus": [0, 0]}], ["[0].gpus[1]: gpu-given-twice"]),
+        ([{"gpus": [0]}, {"gpus": ["0"]}], ["[1].gpus[0]: gpu-given-twice"]),
+        ([{"gpus": [True]}], ["[0].gpus[0]: not-a-gpu"]),
+        ([{"gpus": [-1]}], ["[0].gpus[0]: not-a-gpu"]),
+        ([{"gpus": ["", None]}], ["[0].gpus[0]: not-a-gpu", "[0].gpus[1]: not-a-gpu"]),
+        ([{"gpus": [0], "count": 1}], ["[0]: not-exactly-one"]),
+        ([{"labels": {"a b": 1}}], ["[0].labels.a b: not-a-label"]),
     ],
 )
 def test_what_is_no_layout(workers, expected):
-    found = problems([WEB], workers)
-    assert len(found) == len(expected), found
-    assert all(problem.startswith(f"nvkind_workers{start}") for problem, start in zip(found, expected)), found
+    assert placed(problems([WEB], workers)) == [f"nvkind_workers{problem}" for problem in expected]
 
 
 def test_the_layouts_that_the_role_takes():

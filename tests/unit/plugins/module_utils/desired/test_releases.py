@@ -13,7 +13,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validatio
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.desired import ENDED, ML, OLD, WEB, old, plan, problems, read
 from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
-from ansible_collections.kubegpu.tenancy.tests.unit.tenants import by_index
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, sentences
 
 RACE = "#1103: when pods that share GPUs start at once, a GPU's reservation can be taken away while it is used"
 NO_SUPPORT = "end-of-support: upstream has corrected nothing in it since the end of 2026-03"
@@ -28,17 +28,17 @@ def hazards(*tenants, running=None, today=TODAY, **variables):
 def refused_for(*tenants, **more):
     with pytest.raises(TenancyError) as caught:
         hazards(*tenants, **more)
-    return by_index(caught.value.problems)
+    return caught.value.problems
 
 
 def test_a_hazard_that_touches_and_that_nobody_accepted_is_refused_by_its_path():
-    (problem,) = problems([WEB, old()])
+    (problem,) = sentences(problems([WEB, old()]))
     assert problem.startswith(f"{TENANTS}[1].scheduler.version: v0.12.0 is refused. {RACE}")
     assert 'Use v0.12.22, the nearest release without, or accept it with accept_hazards: ["#1103", "#1673"].' in problem
     # By the chart's values, too.
     plain = OLD | {"gpu_sharing": False}
     assert plan([old(scheduler=plain)])
-    assert problems([old(scheduler=plain | {"values": {"global": {"gpuSharing": True}}})]) == [
+    assert sentences(problems([old(scheduler=plain | {"values": {"global": {"gpuSharing": True}}})])) == [
         problem.replace(f"{TENANTS}[1]", f"{TENANTS}[0]")
     ]
 
@@ -55,7 +55,7 @@ def test_the_shared_scheduler_is_for_pods_of_others():
     plain = {"name": "kai", "version": "v0.12.0"}
     assert plan([old(scheduler=plain)])
     (problem,) = problems([WEB], None, plain)
-    assert problem.startswith(f"{SHARED_SCHEDULER}.version: v0.12.0 is refused. #104: its pod webhook stops every pod ")
+    assert problem.text.startswith(f"{SHARED_SCHEDULER}.version: v0.12.0 is refused. #104: its pod webhook stops every pod ")
     cluster = read([WEB], None, plain | {"accept_hazards": ["#104"]})
     assert cluster.data()["shared_scheduler"]["accept_hazards"] == ["#104"]
     assert cluster.accepted_hazards == {
@@ -66,7 +66,7 @@ def test_the_shared_scheduler_is_for_pods_of_others():
 def test_parts_of_gpus_among_others_pods_are_for_those_who_are_trusted_or_accepted():
     scheduler = {"name": "kai", "version": "v0.16.8", "gpu_sharing": True}
     entry = {"trust": "partial", "gpu_nodes": {"names": ["n1"], "shared_gpus": 2}}
-    (problem,) = refused_for(old(scheduler=scheduler, **entry))
+    (problem,) = sentences(refused_for(old(scheduler=scheduler, **entry)))
     assert problem.startswith(f"{TENANTS}[0].scheduler.version: v0.16.8 is refused. open-gpus: which GPU a pod shares is said by")
     assert problem.endswith('No later release that is known is without: accept it with accept_hazards: ["open-gpus"].')
     accepted = hazards(old(scheduler=scheduler | {"accept_hazards": ["open-gpus"]}, **entry)).accepted_hazards
@@ -112,7 +112,7 @@ def test_a_release_without_support_may_go_on_and_is_not_installed(running, expec
         cluster = hazards(tenant, running=running)
         assert (cluster.unsupported, cluster.accepted_hazards) == ({"a": [NO_SUPPORT]}, {})
     else:
-        (problem,) = refused_for(tenant, running=running)
+        (problem,) = sentences(refused_for(tenant, running=running))
         assert problem.startswith(f"{TENANTS}[0].scheduler.version: v0.13.1 is refused. {NO_SUPPORT}. Use v0.14.0, ")
     assert hazards(tenant, running=running, today=datetime.date(2026, 3, 31)).unsupported == {}
 
@@ -125,14 +125,15 @@ def test_a_shared_release_without_support_may_go_on_too(running, expected):
     if expected:
         assert hazards(running=running, **shared).unsupported == {SHARED_SCHEDULER: [NO_SUPPORT]}
     else:
-        assert refused_for(running=running, **shared)[0].startswith(f"{SHARED_SCHEDULER}.version: v0.13.1 is refused.")
+        assert placed(refused_for(running=running, **shared)) == [f"{SHARED_SCHEDULER}.version: hazard-not-accepted"]
 
 
 def test_tenants_that_a_run_leaves_alone_are_not_installed_by_it():
     tenants = [old(scheduler=ENDED), old("b", ENDED)]
     assert len(refused_for(*tenants, running={})) == 2
-    (problem,) = refused_for(*tenants, running={}, kubegpu_only="b", kubegpu_shared_scheduler=ENDED)
-    assert problem.startswith(f"{TENANTS}[1].scheduler.version")
+    assert placed(refused_for(*tenants, running={}, kubegpu_only="b", kubegpu_shared_scheduler=ENDED)) == [
+        f"{TENANTS}[1].scheduler.version: hazard-not-accepted"
+    ]
 
 
 def test_what_runs_is_looked_up_once():

@@ -11,6 +11,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired import fa
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.desired import KAI, ML, SHARED, WEB, WORKERS, plan, problems, read, refused
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, refuses
 
 NOT_SHARED = {"shared": False, "chart": "", "repository": ""}
 
@@ -48,18 +49,17 @@ def test_the_given_is_kept():
 
 
 def test_missing_keys_and_wrong_containers():
-    assert problems([{}]) == [f"{TENANTS}[0].name: is missing.", f"{TENANTS}[0].trust: is missing."]
-    assert problems(["web"]) == [f"{TENANTS}[0]: must be a dictionary, not 'web'."]
-    assert problems({}) == [f"{TENANTS}: must be a list, not a dictionary."]
+    assert placed(problems([{}])) == [f"{TENANTS}[0].name: missing", f"{TENANTS}[0].trust: missing"]
+    assert placed(problems(["web"])) == [f"{TENANTS}[0]: wrong-type"]
+    assert placed(problems({})) == [f"{TENANTS}: wrong-type"]
 
 
 def test_everything_at_once():
-    found = problems([{"name": "A", "trust": "x"}, {"name": "b"}, WEB | {"x": 1}], WORKERS)
-    assert [problem.split(": ")[0] for problem in found] == [
-        f"{TENANTS}[0].trust",
-        f"{TENANTS}[0].name",
-        f"{TENANTS}[1].trust",
-        f"{TENANTS}[2].x",
+    assert placed(problems([{"name": "A", "trust": "x"}, {"name": "b"}, WEB | {"x": 1}], WORKERS)) == [
+        f"{TENANTS}[0].trust: not-a-choice",
+        f"{TENANTS}[0].name: not-a-name",
+        f"{TENANTS}[1].trust: missing",
+        f"{TENANTS}[2].x: unknown-key",
     ]
 
 
@@ -75,13 +75,13 @@ def test_a_tenant_is_named_beside_its_index_and_a_temporary_one_by_its_own_path(
     found = refused(
         kubegpu_tenants=tenants, kubegpu_temporary_tenant=job, kubegpu_cluster_provider="existing", kubegpu_kubeconfig="/x"
     )
-    assert [problem.partition(":")[0] for problem in found] == [
+    assert [problem.text.partition(":")[0] for problem in found] == [
         "kubegpu_tenants[3].name",
         "kubegpu_temporary_tenant.expires",
         "kubegpu_tenants[2] (b).gpu_nodes.names",
         "kubegpu_tenants[1] (web).scheduler.shared",
     ]
-    assert "a is claimed by kubegpu_tenants[0] (ml) already." in found[2]
+    assert "a is claimed by kubegpu_tenants[0] (ml) already." in found[2].text
     # On their way to modules, too.
     known = [tenant | {"expires": expires} for tenant, expires in ((WEB, ""), (job, "2h"))]
     assert [tenant.path for tenant in tenants_from(known)] == ["kubegpu_tenants[0] (web)", "kubegpu_temporary_tenant"]
@@ -138,8 +138,8 @@ def test_what_is_nested_without_end_is_refused(place, deep):
     with pytest.raises(TenancyError) as caught:
         desired_state({TENANTS: [tenant]} | variables, "dc1", TODAY)
     (problem,) = caught.value.problems
-    assert problem.startswith(TENANTS if place != "variables" else SHARED_SCHEDULER)
-    assert "is nested more than 100 deep" in problem
+    assert problem.text.startswith(TENANTS if place != "variables" else SHARED_SCHEDULER)
+    assert problem.code == "nested-too-deep"
     if place != "variables":
-        with pytest.raises(TenancyError, match="nested more than 100 deep"):
+        with refuses("nested-too-deep"):
             tenants_from([tenant])

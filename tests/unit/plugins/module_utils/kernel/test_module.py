@@ -87,7 +87,7 @@ def test_a_number_out_of_range_is_refused_before_anything_runs(outcome, run_modu
         pytest.fail("it ran")
 
     code, result = outcome(reconcile, options={option: given}, run_module=run_module, least={"speed": 0.001})
-    assert (code, result["msg"], result["problems"]) == (1, said, [said])
+    assert (code, result["msg"], result["problems"]) == (1, said, [{"code": "out-of-range", "text": said}])
 
 
 def test_an_error_with_pictures_is_shown_as_lines(outcome):

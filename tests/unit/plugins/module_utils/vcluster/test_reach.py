@@ -12,6 +12,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed
 
 OWN, OTHER = "tenant.kubegpu.tenancy/ml", "tenant.kubegpu.tenancy/b"
 ALONE = {"name": "ml", "trust": "high", "gpu_nodes": {"names": ["n1"]}}
@@ -112,10 +113,8 @@ def accepted(tenant, values):
 )
 @pytest.mark.parametrize("tenant", [ALONE, SHARED], ids=["alone", "shared"])
 def test_what_reaches_others_is_refused_by_its_path(tenant, path, value, at):
-    found = refused(tenant, tree(path, value))
-    beyond = [problem for problem in found if ": reaches beyond the tenant: " in problem]
-    start = f"{TENANTS}[0] (ml).vcluster.values.{path}"
-    assert len([problem for problem in beyond if problem.startswith(f"{start}{at}: ")]) == 1, found
+    found = placed(refused(tenant, tree(path, value)))
+    assert found.count(f"{TENANTS}[0].vcluster.values.{path}{at}: reaches-beyond-tenant") == 1, found
 
 
 @pytest.mark.parametrize(
@@ -123,12 +122,8 @@ def test_what_reaches_others_is_refused_by_its_path(tenant, path, value, at):
     [({OTHER: "true"}, f".{OTHER}"), ({OWN: "false"}, ""), ({OWN: None}, ""), ({OWN: "false", OTHER: "true"}, f".{OTHER}")],
 )
 def test_the_nodes_of_a_tenant_are_its_own(labels, at):
-    found = refused(ALONE, tree("sync.fromHost.nodes.selector.labels", labels))
-    assert [
-        problem
-        for problem in found
-        if problem.startswith(f"{TENANTS}[0] (ml).vcluster.values.sync.fromHost.nodes.selector.labels{at}: ")
-    ]
+    path = f"{TENANTS}[0].vcluster.values.sync.fromHost.nodes.selector.labels{at}"
+    assert f"{path}: reaches-beyond-tenant" in placed(refused(ALONE, tree("sync.fromHost.nodes.selector.labels", labels)))
 
 
 @pytest.mark.parametrize("tenant", [SHARED, WITHOUT], ids=["shared_gpus", "nodes without GPUs"])
@@ -141,13 +136,13 @@ def test_the_nodes_of_a_tenant_are_its_own(labels, at):
     ],
 )
 def test_priorities_are_for_those_who_have_nodes_of_their_own(tenant, values):
-    assert "lets its pods take the place of others'" in refused(tenant, values)[0]
+    assert "lets its pods take the place of others'" in refused(tenant, values)[0].text
     assert accepted(ALONE, values) == values
 
 
 def test_logs_of_a_node_are_for_those_who_are_trusted():
     values = tree("controlPlane.hostPathMapper.enabled", True)
-    assert "shows its pods the logs of all pods of a node" in refused(WITHOUT, values)[0]
+    assert "shows its pods the logs of all pods of a node" in refused(WITHOUT, values)[0].text
     assert accepted(ALONE, values) == values
 
 
