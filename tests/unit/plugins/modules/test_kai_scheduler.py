@@ -19,6 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler import re
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 CONDITIONS = [{"type": name, "status": "True", "observedGeneration": 1} for name in kai.CONDITIONS]
@@ -551,7 +552,7 @@ def test_a_downgrade_is_refused_while_queues_are_deeper(installed):
     installed.calls = []
     for name, parent in (("a", None), ("b", "a"), ("c", "b")):
         installed.have("Queue", name, **queue(name, parent))
-    with pytest.raises(TenancyError, match=r"v0\.12\.0 schedules queues on 2 levels only, and these are deeper: c\."):
+    with refuses("queues-too-deep"):
         run(installed)
     assert installed.calls == []
 
@@ -584,7 +585,7 @@ def test_values_that_the_chart_would_ignore_are_warned_of(installed):
     assert warned(installed, values={"binder": {"cdi": True}}) == [
         "values.binder.cdi: is not read by v0.12.0. Use binder.cdiEnabled, from 0.12.11 on."
     ]
-    with pytest.raises(TenancyError, match="cdi: cannot be set in KAI Scheduler v0"):
+    with refuses("not-in-release"):
         run(installed, check_mode=True, cdi=True)
     assert run(installed, check_mode=True, version="v0.13.1", cdi=True)["values"]["binder"] == {"cdiEnabled": True}
 
@@ -599,7 +600,7 @@ def test_a_release_that_is_not_in_the_table_is_warned_of(installed):
 def test_an_installed_chart_of_other_making_is_named():
     cluster = Cluster()
     cluster.helm.record(Release("kai-scheduler", "kai-scheduler", "deployed", 1, "kai-scheduler", "v0.13.1-mine", {}))
-    with pytest.raises(TenancyError, match=r"v0\.13\.1-mine is installed, which is no release"):
+    with refuses("unknown-release"):
         run(cluster)
 
 
@@ -799,7 +800,7 @@ def test_a_release_with_a_hazard_that_nobody_accepted_is_refused_before_the_firs
     assert cluster.calls == []
     # What is asked for decides, whatever asks for it.
     run(cluster, check_mode, gpu_sharing=False, accept_hazards=[])
-    with pytest.raises(TenancyError, match="#1103"):
+    with refuses("hazard-not-accepted"):
         run(cluster, check_mode, gpu_sharing=False, accept_hazards=[], values={"global": {"gpuSharing": True}})
 
 
@@ -812,7 +813,7 @@ def test_a_pod_webhook_that_fails_closed_is_refused_where_tenants_are():
 
 
 def test_unknown_names_of_hazards_are_refused():
-    with pytest.raises(TenancyError, match=r"^accept_hazards\[1\]: '#1102' is no hazard\. Did you mean #1103\?"):
+    with refuses("unknown-hazard"):
         run(Cluster(), accept_hazards=["#104", "#1102"])
 
 
@@ -850,7 +851,7 @@ def test_a_release_whose_support_ends_stays_where_it_is_installed(installed):
     assert warned(installed, accept_hazards=["#1103", "#1673"]) == warned(installed, NEW_YEAR) == []
     run(installed, version="v0.16.8")
     for cluster in (installed, Cluster()):
-        with pytest.raises(TenancyError, match=r"v0\.12\.0 is refused\. end-of-support: "):
+        with refuses("hazard-not-accepted"):
             run(cluster, today=NEW_YEAR, accept_hazards=["#1103", "#1673"])
 
 
