@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan, pods_in_use
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
 from ansible_collections.kubegpu.tenancy.tests.unit.api import written_by
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
 TREE = [
     {
@@ -85,7 +84,7 @@ def test_a_queue_of_others_becomes_owned_and_its_unset_limit_is_nothing():
 
 
 def test_a_child_that_would_be_cut_off():
-    with pytest.raises(TenancyError, match="its child training"):
+    with refuses("child-cut-off"):
         plan(parse([{"name": "ml"}]), live(*parse(TREE).values()), "absent")
 
 
@@ -98,7 +97,7 @@ def test_exact_moves_before_it_deletes_and_cuts_nothing_off():
         ("delete", "old"),
     ]
     foreign = {"metadata": {"name": "theirs"}, "spec": {"parentQueue": "old"}}
-    with pytest.raises(TenancyError, match=r"queues\.old: its child theirs"):
+    with refuses("child-cut-off"):
         plan(moved, [*before, foreign], "exact")
     assert [change.name for change in plan(moved, [*before, foreign], "exact", remove_foreign=True)][-2:] == ["theirs", "old"]
 
