@@ -17,6 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.lifecycle import Runtime
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
 STOCK = {"runc": {"path": "runc"}}
 
@@ -284,17 +285,17 @@ def test_what_docker_does_not_take_over_is_taken_back(
 
 @pytest.mark.parametrize("check_mode", [True, False])
 @pytest.mark.parametrize(
-    ("what", "told"),
+    ("what", "code"),
     [
-        ("podman", r"^The program docker is Podman's \(podman version 4\.9\.3\)"),
-        ("address", r"^DOCKER_HOST is unix:///run/user/1000/docker\.sock, so that docker asks another Docker"),
-        ("rootless", "^Docker runs rootless"),
-        ("userns", r"^Docker maps users \(userns-remap in .*daemon\.json\)"),
-        ("file", r"^Docker maps users \(userns-remap in .*daemon\.json\)"),
+        ("podman", "podman"),
+        ("address", "another-docker"),
+        ("rootless", "rootless-docker"),
+        ("userns", "users-remapped"),
+        ("file", "users-remapped"),
     ],
 )
 def test_another_docker_than_that_of_root_is_refused_before_anything_is_done(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, what: str, told: str, check_mode: bool
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, what: str, code: str, check_mode: bool
 ) -> None:
     host = Host(tmp_path, b'{"userns-remap": "default"}' if what == "file" else b'{"debug": true}')
     if what == "podman":
@@ -304,7 +305,7 @@ def test_another_docker_than_that_of_root_is_refused_before_anything_is_done(
     elif what != "file":
         host.docker.options.append(f"name={what}")
     before = host.listing()
-    with pytest.raises(TenancyError, match=told):
+    with refuses(code):
         host.present(check_mode=check_mode)
     assert (host.listing(), host.docker.did) == (before, [])
     # Where Docker is not touched, it does not matter.
@@ -360,7 +361,7 @@ def test_what_dockerd_calls_invalid_is_not_written(tmp_path: pathlib.Path) -> No
 
 def test_a_broken_file_is_left_alone(tmp_path: pathlib.Path) -> None:
     host = Host(tmp_path, b'{"runtimes": null}')
-    with pytest.raises(TenancyError, match=f"runtimes in {host.path}"):
+    with refuses("wrong-type"):
         host.present()
     assert host.content == b'{"runtimes": null}'
     assert host.journal.entry(str(host.path)) is None
