@@ -9,6 +9,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts, validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import tenant_values
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, refuses
 
 
 def values(own_scheduler=False, values=None):
@@ -22,7 +23,7 @@ def test_good_names(name):
 
 @pytest.mark.parametrize("name", ["", "Team", "1st", "team_ml", "-a", "a-", "a.b", "a" * 53])
 def test_bad_names(name):
-    with pytest.raises(TenancyError, match=r"^name: "):
+    with refuses("not-a-name"):
         validation.check_name(name)
 
 
@@ -32,19 +33,20 @@ def test_good_versions(version):
 
 
 @pytest.mark.parametrize(
-    ("version", "kubernetes_version", "match"),
+    ("version", "kubernetes_version", "expected"),
     [
-        ("0.25.2", None, "older than 0.26"),
-        ("0.36.0", None, "3578"),
-        ("v0.36.1", None, "no leading v"),
-        ("latest", None, "such as 0.36.1"),
-        ("0.36.1", "1.35.4", "^kubernetes_version: "),
-        ("0.36.1", "v1.35", "^kubernetes_version: "),
+        ("0.25.2", None, "version: version-too-old"),
+        ("0.36.0", None, "version: version-refused"),
+        ("v0.36.1", None, "version: not-a-version"),
+        ("latest", None, "version: not-a-version"),
+        ("0.36.1", "1.35.4", "kubernetes_version: not-a-version"),
+        ("0.36.1", "v1.35", "kubernetes_version: not-a-version"),
     ],
 )
-def test_bad_versions(version, kubernetes_version, match):
-    with pytest.raises(TenancyError, match=match):
+def test_bad_versions(version, kubernetes_version, expected):
+    with pytest.raises(TenancyError) as caught:
         validation.check_version(version, kubernetes_version)
+    assert placed(caught.value.problems) == [expected]
 
 
 @pytest.mark.parametrize(("current", "wanted"), [("0.36.1", "0.36.1"), ("0.35.3", "0.36.1"), ("0.36.1", "0.36.2")])
@@ -53,22 +55,22 @@ def test_upgrades(current, wanted):
 
 
 @pytest.mark.parametrize(
-    ("current", "wanted", "match"),
+    ("current", "wanted", "code"),
     [
-        ("0.34.0", "0.36.1", "skips a minor version. Go to 0.35 first"),
-        ("0.36.1", "0.35.3", "a downgrade to"),
-        ("0.36.1", "1.0.0", "skips"),
+        ("0.34.0", "0.36.1", "minor-version-skipped"),
+        ("0.36.1", "0.35.3", "downgrade"),
+        ("0.36.1", "1.0.0", "minor-version-skipped"),
     ],
 )
-def test_refused_upgrades(current, wanted, match):
-    with pytest.raises(TenancyError, match=match):
+def test_refused_upgrades(current, wanted, code):
+    with refuses(code):
         validation.check_upgrade(current, wanted)
 
 
 def test_profiles_need_a_version_that_has_their_keys():
     validation.check_trust("high", "0.26.0")
     validation.check_trust("zero", "0.31.3")
-    with pytest.raises(TenancyError, match=r"^trust: partial needs vCluster 0\.31 or later"):
+    with refuses("version-too-old"):
         validation.check_trust("partial", "0.30.4")
 
 
@@ -97,13 +99,13 @@ def test_who_is_not_trusted_gets_no_version_that_hands_out_other_tenants_pods(ve
 )
 def test_bounds_of_a_quota(name):
     validation.check_quota({name: "64"})
-    with pytest.raises(TenancyError, match=r"'-1' is not an amount"):
+    with refuses("not-an-amount"):
         validation.check_quota({name: "-1"})
 
 
 @pytest.mark.parametrize("name", ["count/pod", "request.cpu", "gpu", "count/", "requests.nvidia.com/"])
 def test_what_bounds_nothing(name):
-    with pytest.raises(TenancyError, match=f"^quota.{name}: a ResourceQuota knows no such bound"):
+    with refuses("unknown-bound"):
         validation.check_quota({name: 1})
 
 
@@ -119,26 +121,26 @@ def test_licensed_features_are_named(path):
     tree: object = True
     for key in reversed(path.split(".")):
         tree = {key: tree}
-    with pytest.raises(TenancyError, match=f"values.{path}: .*licence"):
+    with refuses("needs-licence"):
         values(values=tree)
 
 
 @pytest.mark.parametrize(
-    ("own_scheduler", "mine", "match"),
+    ("own_scheduler", "mine", "code"),
     [
-        (True, {"sync": {"fromHost": {"nodes": {"enabled": False}}}}, "values.sync.fromHost.nodes.enabled"),
-        (False, {"controlPlane": {"advanced": {"virtualScheduler": {"enabled": True}}}}, "values.sync.fromHost.nodes.enabled"),
-        (False, {"policies": {"podSecurityStandard": "strict"}}, "values.policies.podSecurityStandard: 'strict'"),
-        (False, {"sync": {"toHost": {"pods": {"patches": [{"path": "x"}]}}}}, "values.sync.toHost.pods.patches"),
+        (True, {"sync": {"fromHost": {"nodes": {"enabled": False}}}}, "own-scheduler-without-nodes"),
+        (False, {"controlPlane": {"advanced": {"virtualScheduler": {"enabled": True}}}}, "own-scheduler-without-nodes"),
+        (False, {"policies": {"podSecurityStandard": "strict"}}, "not-a-choice"),
+        (False, {"sync": {"toHost": {"pods": {"patches": [{"path": "x"}]}}}}, "needs-licence"),
         (
             False,
             {"sync": {"fromHost": {"storageClasses": {"enabled": "true"}}, "toHost": {"storageClasses": {"enabled": True}}}},
-            "values.sync.toHost.storageClasses.enabled",
+            "not-exactly-one",
         ),
     ],
 )
-def test_values_the_pod_refuses(own_scheduler, mine, match):
-    with pytest.raises(TenancyError, match=match):
+def test_values_the_pod_refuses(own_scheduler, mine, code):
+    with refuses(code):
         values(own_scheduler=own_scheduler, values=mine)
 
 
@@ -205,7 +207,7 @@ def test_changes_of_the_store(have, want, refused):
         return {"controlPlane": {"backingStore": {kind: {way: {"enabled": True}}}}}
 
     if refused:
-        with pytest.raises(TenancyError, match=r"^values\.controlPlane\.backingStore: "):
+        with refuses("store-cannot-change"):
             validation.check_store(store(have), store(want))
     else:
         validation.check_store(store(have), store(want))
@@ -233,7 +235,7 @@ def test_changes_of_the_store(have, want, refused):
 )
 def test_skew(version, tenant, host, refused):
     if refused:
-        with pytest.raises(TenancyError, match="never become ready on a host"):
+        with refuses("versions-too-far-apart"):
             validation.check_skew(version, tenant, host)
     else:
         validation.check_skew(version, tenant, host)
@@ -246,7 +248,7 @@ def test_moved_values_are_refused_with_the_new_name_from_that_version_on(path, g
         values = {key: values}
     validation.check_moved(values, f"{gone[0]}.{gone[1] - 1}.0")
     validation.check_moved({}, f"{gone[0]}.{gone[1]}.0")
-    with pytest.raises(TenancyError, match=f"values.{path}: vCluster .* Write "):
+    with refuses("moved-value"):
         validation.check_moved(values, f"{gone[0]}.{gone[1]}.0")
 
 
@@ -256,15 +258,15 @@ def test_good_proxies(url):
 
 
 @pytest.mark.parametrize(
-    ("url", "reason"),
+    ("url", "code"),
     [
-        ("socks5://proxy:1080", "is a SOCKS proxy, .* speak HTTP only"),
-        ("socks5h://proxy:1080", "is a SOCKS proxy"),
-        ("proxy:3128", "such as http://"),
-        ("ftp://user:secret@proxy", "'ftp://proxy' is not an address"),
+        ("socks5://proxy:1080", "socks-proxy"),
+        ("socks5h://proxy:1080", "socks-proxy"),
+        ("proxy:3128", "not-an-address"),
+        ("ftp://user:secret@proxy", "not-an-address"),
     ],
 )
-def test_bad_proxies(url, reason):
-    with pytest.raises(TenancyError, match=f"^proxy_url: .*{reason}") as failure:
+def test_bad_proxies(url, code):
+    with refuses(code) as failure:
         validation.check_proxy("proxy_url", url)
     assert "secret" not in failure.value.message
