@@ -46,7 +46,9 @@ def decode(content: bytes | None, name: str) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in content:
         raise refusal("not-utf-8", f"{name} holds NUL bytes, as UTF-16 does: save it as UTF-8.")
     if content.startswith(b"\xef\xbb\xbf"):
-        raise refusal("not-utf-8", f"{name} starts with a byte-order mark, which not every release of Docker accepts: remove it.")
+        raise refusal(
+            "byte-order-mark", f"{name} starts with a byte-order mark, which not every release of Docker accepts: remove it."
+        )
     if not content.strip():
         raise refusal("empty", f"{name} is empty: remove it, or write {{}} into it.")
     try:

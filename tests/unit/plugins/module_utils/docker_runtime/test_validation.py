@@ -16,6 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.journal 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.lifecycle import Runtime
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
 
 def link(path: pathlib.Path) -> None:
@@ -55,93 +56,94 @@ def in_a_file(path: pathlib.Path) -> None:
 
 
 # What stands there, and what is said about it.
-REFUSED: list[tuple[bytes | t.Callable[[pathlib.Path], object], str]] = [
+REFUSED = [
     # Nothing in it.
-    (b"", "is empty"),
-    (b" ", "is empty"),
-    (b"\n\n\t\r\n", "is empty"),
+    (b"", "empty"),
+    (b" ", "empty"),
+    (b"\n\n\t\r\n", "empty"),
     # No object.
-    (b"null", "has to be a JSON object"),
-    (b"true", "has to be a JSON object"),
-    (b"0", "has to be a JSON object"),
-    (b'"runtimes"', "has to be a JSON object"),
-    (b"[]", "has to be a JSON object"),
-    (b'[{"runtimes": {}}]', "has to be a JSON object"),
+    (b"null", "wrong-type"),
+    (b"true", "wrong-type"),
+    (b"0", "wrong-type"),
+    (b'"runtimes"', "wrong-type"),
+    (b"[]", "wrong-type"),
+    (b'[{"runtimes": {}}]', "wrong-type"),
     # No JSON.
-    (b"{", "is not valid JSON"),
-    (b"}", "is not valid JSON"),
-    (b'{"debug": true', "is not valid JSON"),
-    (b'{"debug"}', "is not valid JSON"),
-    (b'{"debug": }', "is not valid JSON"),
-    (b'{"debug" true}', "is not valid JSON"),
-    (b'{"debug": true "tls": true}', "is not valid JSON"),
-    (b"{debug: true}", "is not valid JSON"),
-    (b"{'debug': true}", "is not valid JSON"),
-    (b'{"debug": True}', "is not valid JSON"),
-    (b'{"debug": yes}', "is not valid JSON"),
-    (b'{"debug": true,}', "is not valid JSON"),
-    (b'{"hosts": ["a",]}', "is not valid JSON"),
-    (b'{,"debug": true}', "is not valid JSON"),
-    (b'{"mtu": 01}', "is not valid JSON"),
-    (b'{"mtu": +1}', "is not valid JSON"),
-    (b'{"mtu": .5}', "is not valid JSON"),
-    (b'{"mtu": 0x10}', "is not valid JSON"),
-    (b'{"mtu": NaN}', "NaN is no value"),
-    (b'{"mtu": -Infinity}', "-Infinity is no value"),
-    (b'{"label": "a\nb"}', "is not valid JSON"),
-    (b'{"label": "a\\x"}', "is not valid JSON"),
-    (b'{"label": "\\u12"}', "is not valid JSON"),
-    (b'{"label": "open}', "is not valid JSON"),
-    (b"# managed\n{}", "is not valid JSON"),
-    (b"// managed\n{}", "is not valid JSON"),
-    (b'{"debug": true /* why */}', "is not valid JSON"),
-    (b'{"debug": true} // why', "is not valid JSON"),
-    (b'{"debug": true} x', "is not valid JSON"),
-    (b"{}{}", "is not valid JSON"),
-    (b'{"a": 1}\n{"b": 2}\n', "is not valid JSON"),
-    (b"debug: true\n", "is not valid JSON"),
-    (b"[runtimes]\nnvidia = 1\n", "is not valid JSON"),
-    (b"<json/>", "is not valid JSON"),
-    (b"{{ docker_config }}", "is not valid JSON"),
-    (b"\x1f\x8b\x08" + b"\x01" * 20, "is not UTF-8"),
+    (b"{", "not-json"),
+    (b"}", "not-json"),
+    (b'{"debug": true', "not-json"),
+    (b'{"debug"}', "not-json"),
+    (b'{"debug": }', "not-json"),
+    (b'{"debug" true}', "not-json"),
+    (b'{"debug": true "tls": true}', "not-json"),
+    (b"{debug: true}", "not-json"),
+    (b"{'debug': true}", "not-json"),
+    (b'{"debug": True}', "not-json"),
+    (b'{"debug": yes}', "not-json"),
+    (b'{"debug": true,}', "not-json"),
+    (b'{"hosts": ["a",]}', "not-json"),
+    (b'{,"debug": true}', "not-json"),
+    (b'{"mtu": 01}', "not-json"),
+    (b'{"mtu": +1}', "not-json"),
+    (b'{"mtu": .5}', "not-json"),
+    (b'{"mtu": 0x10}', "not-json"),
+    (b'{"mtu": NaN}', "not-json"),
+    (b'{"mtu": -Infinity}', "not-json"),
+    (b'{"label": "a\nb"}', "not-json"),
+    (b'{"label": "a\\x"}', "not-json"),
+    (b'{"label": "\\u12"}', "not-json"),
+    (b'{"label": "open}', "not-json"),
+    (b"# managed\n{}", "not-json"),
+    (b"// managed\n{}", "not-json"),
+    (b'{"debug": true /* why */}', "not-json"),
+    (b'{"debug": true} // why', "not-json"),
+    (b'{"debug": true} x', "not-json"),
+    (b"{}{}", "not-json"),
+    (b'{"a": 1}\n{"b": 2}\n', "not-json"),
+    (b"debug: true\n", "not-json"),
+    (b"[runtimes]\nnvidia = 1\n", "not-json"),
+    (b"<json/>", "not-json"),
+    (b"{{ docker_config }}", "not-json"),
+    (b"\x1f\x8b\x08" + b"\x01" * 20, "not-utf-8"),
     # A key twice, at each level.
-    (b'{"debug": true, "debug": true}', "names a key twice: debug"),
-    (b'{"runtimes": {}, "runtimes": {}}', "names a key twice: runtimes"),
-    (b'{"runtimes": {"a": {}, "a": {}}}', "names a key twice: a"),
-    (b'{"runtimes": {"a": {"path": "x", "path": "y"}}}', "names a key twice: path"),
-    (b'{"log-opts": {"x": "1", "x": "2"}}', "names a key twice: x"),
-    (b'{"a": [[{"b": 1, "b": 1}]]}', "names a key twice: b"),
-    (b'{"debug": true, "\\u0064ebug": false}', "names a key twice: debug"),
+    (b'{"debug": true, "debug": true}', "listed-twice"),
+    (b'{"runtimes": {}, "runtimes": {}}', "listed-twice"),
+    (b'{"runtimes": {"a": {}, "a": {}}}', "listed-twice"),
+    (b'{"runtimes": {"a": {"path": "x", "path": "y"}}}', "listed-twice"),
+    (b'{"log-opts": {"x": "1", "x": "2"}}', "listed-twice"),
+    (b'{"a": [[{"b": 1, "b": 1}]]}', "listed-twice"),
+    (b'{"debug": true, "\\u0064ebug": false}', "listed-twice"),
     # Of another type than dockerd knows.
-    (b'{"runtimes": null}', "runtimes in"),
-    (b'{"runtimes": []}', "runtimes in"),
-    (b'{"runtimes": "nvidia"}', "runtimes in"),
-    (b'{"runtimes": {"nvidia": null}}', "runtimes.nvidia in"),
-    (b'{"runtimes": {"kata": "/opt/kata"}}', "runtimes.kata in"),
-    (b'{"features": null}', "features in"),
-    (b'{"features": ["cdi"]}', "features in"),
-    (b'{"features": {"cdi": "true"}}', "features.cdi in"),
-    (b'{"features": {"buildkit": 1}}', "features.buildkit in"),
-    (b'{"default-runtime": null}', "default-runtime in"),
-    (b'{"default-runtime": ""}', "default-runtime in"),
-    (b'{"default-runtime": 7}', "default-runtime in"),
-    (b'{"default-runtime": ["nvidia"]}', "default-runtime in"),
+    (b'{"runtimes": null}', "wrong-type"),
+    (b'{"runtimes": []}', "wrong-type"),
+    (b'{"runtimes": "nvidia"}', "wrong-type"),
+    (b'{"runtimes": {"nvidia": null}}', "wrong-type"),
+    (b'{"runtimes": {"kata": "/opt/kata"}}', "wrong-type"),
+    (b'{"features": null}', "wrong-type"),
+    (b'{"features": ["cdi"]}', "wrong-type"),
+    (b'{"features": {"cdi": "true"}}', "wrong-type"),
+    (b'{"features": {"buildkit": 1}}', "wrong-type"),
+    (b'{"default-runtime": null}', "wrong-type"),
+    (b'{"default-runtime": ""}', "wrong-type"),
+    (b'{"default-runtime": 7}', "wrong-type"),
+    (b'{"default-runtime": ["nvidia"]}', "wrong-type"),
     # Of another encoding.
-    (b"\xef\xbb\xbf{}", "byte-order mark"),
-    (b"\xef\xbb\xbf", "byte-order mark"),
-    ('{"debug": true}'.encode("utf-16"), "UTF-16"),
-    ('{"debug": true}'.encode("utf-16-be"), "UTF-16"),
-    ('{"debug": true}'.encode("utf-32"), "UTF-16"),
-    ('{"label": "grün"}'.encode("latin-1"), "is not UTF-8"),
-    (b'{"label": "\xc0\xaf"}', "is not UTF-8"),
-    (b'{"label": "\xed\xa0\x80"}', "is not UTF-8"),
-    (b'{"a": 1}\0', "NUL"),
-    (b"\0" * 64, "NUL"),
+    (b"\xef\xbb\xbf{}", "byte-order-mark"),
+    (b"\xef\xbb\xbf", "byte-order-mark"),
+    ('{"debug": true}'.encode("utf-16"), "not-utf-8"),
+    ('{"debug": true}'.encode("utf-16-be"), "not-utf-8"),
+    ('{"debug": true}'.encode("utf-32"), "not-utf-8"),
+    ('{"label": "grün"}'.encode("latin-1"), "not-utf-8"),
+    (b'{"label": "\xc0\xaf"}', "not-utf-8"),
+    (b'{"label": "\xed\xa0\x80"}', "not-utf-8"),
+    (b'{"a": 1}\0', "not-utf-8"),
+    (b"\0" * 64, "not-utf-8"),
     # Without end.
-    (b"[" * 100000, "nested too deeply"),
-    (b'{"a":' * 100000, "nested too deeply"),
-    (b'{"a": ' + b"[" * 100000 + b"]" * 100000 + b"}", "nested too deeply"),
-    # No file.
+    (b"[" * 100000, "nested-too-deep"),
+    (b'{"a":' * 100000, "nested-too-deep"),
+    (b'{"a": ' + b"[" * 100000 + b"]" * 100000 + b"}", "nested-too-deep"),
+]
+NO_FILES: list[tuple[t.Callable[[pathlib.Path], object], str]] = [
     (link, "is a symbolic link to .*real.json"),
     (dangling, "is a symbolic link to .*nowhere"),
     (loop, "is a symbolic link"),
@@ -196,23 +198,43 @@ def listing(top: pathlib.Path) -> dict[str, tuple[int, bytes | None]]:
     }
 
 
-@pytest.mark.parametrize(
-    ("there", "words"), [*REFUSED, *((content, "") for content in ACCEPTED)], ids=lambda value: ascii(value)[:40]
-)
-def test_what_can_stand_there(tmp_path: pathlib.Path, there: bytes | t.Callable[[pathlib.Path], object], words: str) -> None:
+@pytest.fixture(name="file")
+def _file(tmp_path: pathlib.Path) -> pathlib.Path:
     path = tmp_path / "docker" / "daemon.json"
     path.parent.mkdir()
-    if isinstance(there, bytes):
-        path.write_bytes(there)
-    else:
-        there(path)
+    return path
+
+
+def shown(content: t.Any) -> str:
+    return ascii(content)[:40]
+
+
+@pytest.mark.parametrize(("content", "code"), REFUSED, ids=shown)
+def test_what_is_no_document_is_refused_and_stays(tmp_path: pathlib.Path, file: pathlib.Path, content: bytes, code: str) -> None:
+    file.write_bytes(content)
     before = listing(tmp_path)
-    if words:
-        with pytest.raises(TenancyError, match=f"(?s){words}") as caught:
-            reconciled(tmp_path, path, "present")
-        assert str(path) in caught.value.message
-        assert listing(tmp_path) == before
-    else:
-        assert reconciled(tmp_path, path, "present")["changed"]
-        assert reconciled(tmp_path, path, "absent")["outcome"] == "restored"
-        assert listing(tmp_path) == before
+    with refuses(code) as caught:
+        reconciled(tmp_path, file, "present")
+    assert str(file) in caught.value.message
+    assert listing(tmp_path) == before
+
+
+@pytest.mark.parametrize(("make", "words"), NO_FILES, ids=shown)
+def test_what_is_no_file_is_refused_and_stays(
+    tmp_path: pathlib.Path, file: pathlib.Path, make: t.Callable[[pathlib.Path], object], words: str
+) -> None:
+    make(file)
+    before = listing(tmp_path)
+    with pytest.raises(TenancyError, match=f"(?s){words}") as caught:
+        reconciled(tmp_path, file, "present")
+    assert str(file) in caught.value.message
+    assert listing(tmp_path) == before
+
+
+@pytest.mark.parametrize("content", ACCEPTED, ids=shown)
+def test_what_dockerd_takes_is_changed_and_restored(tmp_path: pathlib.Path, file: pathlib.Path, content: bytes) -> None:
+    file.write_bytes(content)
+    before = listing(tmp_path)
+    assert reconciled(tmp_path, file, "present")["changed"]
+    assert reconciled(tmp_path, file, "absent")["outcome"] == "restored"
+    assert listing(tmp_path) == before
