@@ -41,10 +41,10 @@ class TenancyError(Exception):
 
     :arg message: one sentence for the user.
     :arg details: plain data that a module adds to its failure.
-    :cvar code: of the problem that it is, see Problem.
+    :ivar code: of the problem that it is, see Problem; that of its class where it has none of its own.
     """
 
-    code: t.ClassVar[str] = "failed"
+    code = "failed"
 
     def __init__(self, message: str, **details: t.Any) -> None:
         super().__init__(message)
@@ -145,9 +145,11 @@ def explained(exc: BaseException) -> str:
     return exc.message if isinstance(exc, TenancyError) else f"{shown(f'{type(exc).__name__}: {exc}')}\n{_DEFECT}"
 
 
-def refusal(code: str, text: str) -> Refused:
+def refusal(code: str, text: str) -> TenancyError:
     """Return the error for one problem, whose fields these are."""
-    return Refused(text, [Problem(code, text)])
+    error = TenancyError(text)
+    error.code = code
+    return error
 
 
 def refuse(problems: t.Iterable[Problem]) -> None:

@@ -15,7 +15,7 @@ import itertools
 import typing as t
 
 from .documents import DEEPEST
-from .errors import Problem, Refused, TenancyError, did_you_mean, refusal, refuse
+from .errors import Problem, Refused, TenancyError, did_you_mean, refuse
 from .quantity import MOST
 from .text import shown
 from .values import JsonObject
@@ -176,10 +176,10 @@ def _plain(value: t.Any, place: _Place, level: int, count: t.Iterator[int], prob
     :arg place: where it stands; ``level``, how deep. ``count`` gives the number of values before it.
     """
     if level > DEEPEST:
-        raise refusal("nested-too-deep", f"{_path(place, 4)}: is nested more than {DEEPEST} deep, or holds itself.")
+        refuse([Problem("nested-too-deep", f"{_path(place, 4)}: is nested more than {DEEPEST} deep, or holds itself.")])
     if next(count) >= _MOST_VALUES:
         text = f"there are more than {_MOST_VALUES} values up to here, or one holds itself."
-        raise refusal("too-many-values", f"{_path(place, 4)}: {text}")
+        refuse([Problem("too-many-values", f"{_path(place, 4)}: {text}")])
     if isinstance(value, dict):
         for key in [key for key in value if not isinstance(key, str)]:
             problems.add("wrong-type", _path((said(key), place)), f"its key must be a string, not {said(key)}; quote it.")

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from .._common.documents import DEEPEST, depth
-from .._common.errors import Problem, Refused, refusal, refuse
+from .._common.errors import Problem, Refused, refuse
 from .._common.quantity import MOST
 from .._common.schema import named, said
 from .._common.text import shown
@@ -34,7 +34,7 @@ def parse(data: t.Any, levels: int | None = None, version: str = "this release")
     :raises Refused: with everything that is wrong, one line each.
     """
     if depth(data) > DEEPEST:
-        raise refusal("nested-too-deep", f"queues: are nested more than {DEEPEST} deep, or hold themselves.")
+        refuse([Problem("nested-too-deep", f"queues: are nested more than {DEEPEST} deep, or hold themselves.")])
     problems: list[Problem] = []
     queues: dict[str, Queue] = {}
     _collect(data, None, "queues", queues, problems)

@@ -118,18 +118,17 @@ def test_a_blueprint_says_what_the_inventory_does_not():
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "said"),
+    ("given", "problem"),
     [
-        ("latest", "not-a-blueprint", "kubegpu_blueprint: 'latest' has no date at its end"),
-        ("gpu-hots-2026-11-23", "unknown-blueprint", "Did you mean gpu-host-2026-11-23? There are existing-cluster-2026-11-23, "),
-        (3, "wrong-type", "kubegpu_blueprint: must be a string, not 3"),
+        ("latest", "kubegpu_blueprint: 'latest' has no date at its end"),
+        ("gpu-hots-2026-11-23", "Did you mean gpu-host-2026-11-23? There are existing-cluster-2026-11-23, gpu-host-2026-11-23"),
+        (3, "kubegpu_blueprint: must be a string, not 3"),
     ],
 )
-def test_what_names_no_blueprint_is_refused(given, code, said):
+def test_what_names_no_blueprint_is_refused(given, problem):
     found = call(**EXISTING, kubegpu_blueprint=given)
     assert found["failed"]
-    assert said in found["msg"]
-    assert [problem["code"] for problem in found["problems"]] == [code]
+    assert problem in found["msg"]
 
 
 def test_versions_that_do_not_go_together_are_refused_or_a_warning():

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.validation import check_name, parse
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint.validation import check_name, parse, unknown
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Problem, TenancyError
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, refuses
 
 KNOWN = ["gpu-host-2026-11-23", "lab-2026-11-23"]
@@ -24,6 +24,11 @@ def test_a_name_without_a_date_is_refused_with_those_that_there_are(name):
 
 def test_a_name_with_a_date_is_fine_whoever_wrote_it():
     check_name("our-h200-2027-02-28", KNOWN)
+
+
+def test_a_name_of_none_that_there_is_comes_with_a_guess():
+    text = "kubegpu_blueprint: there is no lab-2026-11-22. Did you mean lab-2026-11-23? There are gpu-host-2026-11-23, lab-2026-11-23."
+    assert unknown("lab-2026-11-22", KNOWN).problems == [Problem("unknown-blueprint", text)]
 
 
 def test_a_blueprint():
