@@ -53,10 +53,8 @@ def validated(
     dra = uses_dra(params["values"])
     problems = Problems()
     if not re.fullmatch(provider.pattern, version):
-        problems.append(
-            Problem(
-                "not-a-version", f"version: {version} is not a version of the chart {provider.chart}, such as {provider.version}."
-            )
+        problems.add(
+            "not-a-version", "version", f"{version} is not a version of the chart {provider.chart}, such as {provider.version}."
         )
     with_gpus = _nodes_with_gpus(provider, params, known, problems)
     expected = _expected(params["expected_gpus"], known, with_gpus, problems)
@@ -76,20 +74,16 @@ def validated(
 # --- nodes -------------------------------------------------------------------------------------------------------
 
 
-def _nodes_with_gpus(
-    provider: Provider, params: t.Mapping[str, t.Any], known: dict[str, Labels], problems: list[Problem]
-) -> set[str]:
+def _nodes_with_gpus(provider: Provider, params: t.Mapping[str, t.Any], known: dict[str, Labels], problems: Problems) -> set[str]:
     problems += _unknown("nodes", params["nodes"], known)
     if provider.name == "gpu_operator" and params["nodes"]:
-        problems.append(Problem("not-applicable", "nodes: the GPU operator finds and labels the nodes with GPUs itself."))
+        problems.add("not-applicable", "nodes", "the GPU operator finds and labels the nodes with GPUs itself.")
     # A provider that finds nodes with GPUs only after its installation is not asked beforehand.
     finds = provider.name == "gpu_operator" or params["gpu_feature_discovery"]
     with_gpus = {name for name, labels in known.items() if finds or is_gpu_node(labels) or name in params["nodes"]}
     if not with_gpus:
-        problems.append(
-            Problem(
-                "too-few-nodes", f"nodes: no node of the cluster is labelled {PRESENT_LABEL}=true. Name those that have GPUs."
-            )
+        problems.add(
+            "too-few-nodes", "nodes", f"no node of the cluster is labelled {PRESENT_LABEL}=true. Name those that have GPUs."
         )
     return with_gpus
 
@@ -105,7 +99,7 @@ def _whole(value: t.Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _expected(given: Values, known: dict[str, Labels], with_gpus: set[str], problems: list[Problem]) -> dict[str, int]:
+def _expected(given: Values, known: dict[str, Labels], with_gpus: set[str], problems: Problems) -> dict[str, int]:
     found = {}
     for name, gpus in given.items():
         path = f"expected_gpus.{name}"
@@ -114,29 +108,25 @@ def _expected(given: Values, known: dict[str, Labels], with_gpus: set[str], prob
         elif _whole(gpus) and gpus >= 0:
             found[name] = gpus
         else:
-            problems.append(
-                Problem(
-                    "wrong-type", f"{path}: must be a number of GPUs or the list of their UUIDs, as nvidia-smi -L shows them."
-                )
-            )
+            problems.add("wrong-type", path, "must be a number of GPUs or the list of their UUIDs, as nvidia-smi -L shows them.")
         if name not in known:
             problems += _unknown(path, [name], known)
         elif name not in with_gpus:
-            problems.append(Problem("no-gpu-node", f"{path}: the node is not labelled {PRESENT_LABEL}=true. Name it in nodes."))
+            problems.add("no-gpu-node", path, f"the node is not labelled {PRESENT_LABEL}=true. Name it in nodes.")
     return found
 
 
 # --- groups ------------------------------------------------------------------------------------------------------
 
 
-def _groups(given: list[t.Any], known: dict[str, Labels], with_gpus: set[str], problems: list[Problem]) -> list[Group]:
+def _groups(given: list[t.Any], known: dict[str, Labels], with_gpus: set[str], problems: Problems) -> list[Group]:
     groups: list[Group] = []
     taken: dict[str, str] = {}
     for index, item in enumerate(given):
         path = f"sharing[{index}]"
         allowed = ("name", "nodes", "labels", *STRATEGIES)
         if not isinstance(item, dict):
-            problems.append(Problem("wrong-type", f"{path}: must be a dictionary of {', '.join(allowed)}."))
+            problems.add("wrong-type", path, f"must be a dictionary of {', '.join(allowed)}.")
             continue
         problems += [
             Problem("unknown-key", f"{path}.{key}: unknown key. Allowed here: {', '.join(allowed)}.")
@@ -146,48 +136,42 @@ def _groups(given: list[t.Any], known: dict[str, Labels], with_gpus: set[str], p
         name = _group_name(item.get("name"), [group.name for group in groups], path, problems)
         asked = [strategy for strategy in STRATEGIES if strategy in item]
         if len(asked) != 1:
-            problems.append(
-                Problem("not-exactly-one", f"{path}: give either time_slicing or mps: a GPU can be shared in one way only.")
-            )
+            problems.add("not-exactly-one", path, "give either time_slicing or mps: a GPU can be shared in one way only.")
         replicas = [_replicas(item[strategy], f"{path}.{strategy}", problems) for strategy in asked]
         members = _members(item, path, known, with_gpus, problems)
         for node in members:
             if node in taken:
-                problems.append(Problem("listed-twice", f"{path}: node {node} is in {taken[node]} already."))
+                problems.add("listed-twice", path, f"node {node} is in {taken[node]} already.")
             taken.setdefault(node, path)
         groups.append(Group(name, asked[0] if asked else "", replicas[0] if replicas else 0, tuple(members)))
     return groups
 
 
-def _group_name(name: t.Any, others: list[str], path: str, problems: list[Problem]) -> str:
+def _group_name(name: t.Any, others: list[str], path: str, problems: Problems) -> str:
     if not isinstance(name, str) or not _LABEL_VALUE.fullmatch(name):
-        problems.append(
-            Problem(
-                "not-a-label-value",
-                f"{path}.name: {name!r} cannot be a label's value: at most 63 letters, digits, '-', '_' and '.', the first and the "
-                "last a letter or digit.",
-            )
+        problems.add(
+            "not-a-label-value",
+            f"{path}.name",
+            f"{name!r} cannot be a label's value: at most 63 letters, digits, '-', '_' and '.', the first and the "
+            "last a letter or digit.",
         )
     elif name == DEFAULT:
-        problems.append(
-            Problem(
-                "reserved-name",
-                f"{path}.name: {name} is the configuration of the nodes that are in no group. Choose another name.",
-            )
+        problems.add(
+            "reserved-name",
+            f"{path}.name",
+            f"{name} is the configuration of the nodes that are in no group. Choose another name.",
         )
     elif name in others:
-        problems.append(Problem("same-name", f"{path}.name: {name} is the name of sharing[{others.index(name)}] already."))
+        problems.add("same-name", f"{path}.name", f"{name} is the name of sharing[{others.index(name)}] already.")
     return str(name)
 
 
-def _replicas(given: t.Any, path: str, problems: list[Problem]) -> int:
+def _replicas(given: t.Any, path: str, problems: Problems) -> int:
     if not isinstance(given, dict) or given.keys() != {"replicas"}:
-        problems.append(Problem("wrong-type", f"{path}: must be a dictionary with the key replicas only."))
+        problems.add("wrong-type", path, "must be a dictionary with the key replicas only.")
         return 0
     if not _whole(given["replicas"]) or given["replicas"] < 2:
-        problems.append(
-            Problem("not-a-whole-number", f"{path}.replicas: {given['replicas']!r} is not a whole number of 2 or more.")
-        )
+        problems.add("not-a-whole-number", f"{path}.replicas", f"{given['replicas']!r} is not a whole number of 2 or more.")
         return 0
     return whole(given["replicas"])
 
@@ -201,25 +185,23 @@ def sharing_warnings(sharing: t.Iterable[JsonObject]) -> list[str]:
     return [TIME_SLICING_WARNING, *many] if replicas else []
 
 
-def _members(item: JsonObject, path: str, known: dict[str, Labels], with_gpus: set[str], problems: list[Problem]) -> list[str]:
+def _members(item: JsonObject, path: str, known: dict[str, Labels], with_gpus: set[str], problems: Problems) -> list[str]:
     """Return the names of a group's nodes, in order."""
     if len(item.keys() & {"nodes", "labels"}) != 1:
-        problems.append(
-            Problem("not-exactly-one", f"{path}: name the nodes, either by nodes (a list of names) or by labels (a dictionary).")
-        )
+        problems.add("not-exactly-one", path, "name the nodes, either by nodes (a list of names) or by labels (a dictionary).")
         return []
     if "labels" in item:
         wanted = item["labels"]
         if not isinstance(wanted, dict) or not wanted or not all(isinstance(value, str) for value in wanted.values()):
-            problems.append(Problem("wrong-type", f"{path}.labels: must be a dictionary of labels whose values are strings."))
+            problems.add("wrong-type", f"{path}.labels", "must be a dictionary of labels whose values are strings.")
             return []
         found = sorted(name for name in with_gpus if wanted.items() <= known[name].items())
         if not found:
-            problems.append(Problem("too-few-nodes", f"{path}.labels: no node with GPUs has them all."))
+            problems.add("too-few-nodes", f"{path}.labels", "no node with GPUs has them all.")
         return found
     names = item["nodes"]
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        problems.append(Problem("wrong-type", f"{path}.nodes: must be a list of names."))
+        problems.add("wrong-type", f"{path}.nodes", "must be a list of names.")
         return []
     problems += _unknown(f"{path}.nodes", names, known)
     problems += [
@@ -234,40 +216,35 @@ def _members(item: JsonObject, path: str, known: dict[str, Labels], with_gpus: s
 
 
 def _mps_problems(provider: Provider, version: str, mig_strategy: str) -> list[Problem]:
-    problems = []
+    problems = Problems()
     if provider.name == "device_plugin" and number(version) < number(MPS_SINCE):
-        problems.append(
-            Problem("not-in-release", f"version: the chart {provider.chart} {version} knows no MPS. It does from {MPS_SINCE} on.")
+        problems.add(
+            "not-in-release", "version", f"the chart {provider.chart} {version} knows no MPS. It does from {MPS_SINCE} on."
         )
     if mig_strategy != "none":
-        problems.append(
-            Problem(
-                "mps-with-mig",
-                f"mig_strategy: with {mig_strategy} there is no sharing by MPS, which does not work on GPUs in MIG mode.",
-            )
+        problems.add(
+            "mps-with-mig",
+            "mig_strategy",
+            f"with {mig_strategy} there is no sharing by MPS, which does not work on GPUs in MIG mode.",
         )
     return problems
 
 
 def _dra_problems(params: t.Mapping[str, t.Any]) -> list[Problem]:
-    problems = []
+    problems = Problems()
     if params["provider"] != "gpu_operator":
-        problems.append(
-            Problem("not-applicable", "values.gpuCluster: only the chart gpu-operator knows it. Set provider to gpu_operator.")
-        )
+        problems.add("not-applicable", "values.gpuCluster", "only the chart gpu-operator knows it. Set provider to gpu_operator.")
     if value_at(params["values"], "clusterPolicy.deployCR") is not False:
-        problems.append(
-            Problem(
-                "dra-with-device-plugin",
-                "values.clusterPolicy.deployCR: has to be false, because DRA takes the place of the device plugin.",
-            )
+        problems.add(
+            "dra-with-device-plugin",
+            "values.clusterPolicy.deployCR",
+            "has to be false, because DRA takes the place of the device plugin.",
         )
     if params["sharing"]:
-        problems.append(
-            Problem(
-                "dra-with-sharing",
-                "sharing: with DRA, claims name how a GPU is shared, and there is no device plugin that would share it.",
-            )
+        problems.add(
+            "dra-with-sharing",
+            "sharing",
+            "with DRA, claims name how a GPU is shared, and there is no device plugin that would share it.",
         )
     return problems
 
@@ -289,7 +266,7 @@ def limit_problems(provider: Provider, version: str, dra: bool, kubernetes: str,
     :arg dra: whether it is to use Dynamic Resource Allocation.
     :arg kubernetes: version of the API server; ``driver``, the oldest one of the nodes, empty where it is not known.
     """
-    problems = []
+    problems = Problems()
     for limit in LIMITS:
         if limit.provider != provider.name or not version.startswith(limit.series) or (limit.dra and not dra):
             continue
@@ -297,24 +274,21 @@ def limit_problems(provider: Provider, version: str, dra: bool, kubernetes: str,
         first, last = limit.kubernetes
         if not within(kubernetes, first, last):
             span = f"from {first}" + (f" to {last}" if last else " on")
-            problems.append(
-                Problem(
-                    "kubernetes-not-supported",
-                    f"version: {what} works with Kubernetes {span}, and the cluster has {kubernetes} ({limit.source}).",
-                )
+            problems.add(
+                "kubernetes-not-supported",
+                "version",
+                f"{what} works with Kubernetes {span}, and the cluster has {kubernetes} ({limit.source}).",
             )
         if limit.driver and driver and number(driver) < number(limit.driver):
-            problems.append(
-                Problem(
-                    "driver-too-old",
-                    f"version: {what} needs a driver from {limit.driver} on, and a node has {driver} ({limit.source}).",
-                )
+            problems.add(
+                "driver-too-old",
+                "version",
+                f"{what} needs a driver from {limit.driver} on, and a node has {driver} ({limit.source}).",
             )
         elif limit.dra and not driver:
-            problems.append(
-                Problem(
-                    "driver-not-known",
-                    f"driver_version: {what} needs a driver from {limit.driver} on, and no node's labels tell its own.",
-                )
+            problems.add(
+                "driver-not-known",
+                "driver_version",
+                f"{what} needs a driver from {limit.driver} on, and no node's labels tell its own.",
             )
     return problems

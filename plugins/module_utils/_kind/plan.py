@@ -13,8 +13,9 @@ import json
 import typing as t
 import urllib.parse
 
-from .._common.errors import Problem, refuse
+from .._common.errors import refuse
 from .._common.nvidia import TOOLKIT_CONFIG, Gpu
+from .._common.schema import Problems
 from .._common.values import JsonObject
 from .facts import (
     CDI_SPEC,
@@ -72,19 +73,18 @@ def plan_nodes(cluster: str, workers: list[JsonObject], gpus: list[Gpu]) -> list
     """
     free = list(gpus)
     assigned: dict[int, list[Gpu]] = {}
-    problems: list[Problem] = []
+    problems = Problems()
     # Named GPUs first: a count takes what is left.
     for place, worker in sorted(enumerate(workers), key=lambda item: item[1].get("gpus") is None):
         if worker.get("gpus") is None:
             count = worker.get("count") or 0
             if count < 0:
-                problems.append(Problem("out-of-range", f"workers[{place}].count: must be at least 0, not {count}."))
+                problems.add("out-of-range", f"workers[{place}].count", f"must be at least 0, not {count}.")
             elif count > len(free):
-                problems.append(
-                    Problem(
-                        "too-few-gpus",
-                        f"workers[{place}].count: {count} GPUs are wanted, but of the host's {len(gpus)} only {len(free)} are left.",
-                    )
+                problems.add(
+                    "too-few-gpus",
+                    f"workers[{place}].count",
+                    f"{count} GPUs are wanted, but of the host's {len(gpus)} only {len(free)} are left.",
                 )
             assigned[place] = free[: max(0, count)]
         else:
@@ -100,18 +100,18 @@ def plan_nodes(cluster: str, workers: list[JsonObject], gpus: list[Gpu]) -> list
     return nodes
 
 
-def _named(where: str, wanted: list[t.Any], free: list[Gpu], gpus: list[Gpu], problems: list[Problem]) -> list[Gpu]:
+def _named(where: str, wanted: list[t.Any], free: list[Gpu], gpus: list[Gpu], problems: Problems) -> list[Gpu]:
     """Return the GPUs that a worker names by index or UUID, and add what is wrong to ``problems``."""
     own: list[Gpu] = []
     for name in map(str, wanted):
         gpu = next((gpu for gpu in gpus if name in (str(gpu.index), gpu.uuid)), None)
         if gpu is None:
             have = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in gpus) or "none"
-            problems.append(Problem("unknown-gpu", f"{where}: the host has no GPU {name}. It has: {have}."))
+            problems.add("unknown-gpu", where, f"the host has no GPU {name}. It has: {have}.")
         elif gpu in own:
-            problems.append(Problem("gpu-given-twice", f"{where}: names GPU {name} twice."))
+            problems.add("gpu-given-twice", where, f"names GPU {name} twice.")
         elif gpu not in free:
-            problems.append(Problem("gpu-given-twice", f"{where}: GPU {name} is wanted by another worker too."))
+            problems.add("gpu-given-twice", where, f"GPU {name} is wanted by another worker too.")
         else:
             own.append(gpu)
     return own

@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from .._common.errors import Problem, refuse
+from .._common.schema import Problems
 from .facts import CLUSTER_NAME, CONTROL_PLANE_SUFFIX, DNS_SUBDOMAIN, NODE_NAME_LENGTH
 
 # The file beside the clusters' folders that stands for Docker's network.
@@ -26,28 +27,25 @@ def check_name(name: str) -> None:
     :raises TenancyError: with every reason.
     """
     node, longest = f"{name}{CONTROL_PLANE_SUFFIX}", NODE_NAME_LENGTH - len(CONTROL_PLANE_SUFFIX)
-    problems = []
+    problems = Problems()
     if not re.fullmatch(CLUSTER_NAME, name) or not re.fullmatch(DNS_SUBDOMAIN, node):
-        problems.append(
-            Problem(
-                "not-a-name",
-                f"name: {name!r} cannot be a cluster's name: lower-case letters, digits, '-' and '.' are allowed, "
-                "beginning with a letter or digit, and '.' only between letters or digits.",
-            )
+        problems.add(
+            "not-a-name",
+            "name",
+            f"{name!r} cannot be a cluster's name: lower-case letters, digits, '-' and '.' are allowed, "
+            "beginning with a letter or digit, and '.' only between letters or digits.",
         )
     if len(node) > NODE_NAME_LENGTH:
-        problems.append(
-            Problem(
-                "name-too-long",
-                f"name: {name!r} has more than {longest} characters, and its nodes' names more than {NODE_NAME_LENGTH}.",
-            )
+        problems.add(
+            "name-too-long",
+            "name",
+            f"{name!r} has more than {longest} characters, and its nodes' names more than {NODE_NAME_LENGTH}.",
         )
     if name == NETWORK_MARKER:
-        problems.append(
-            Problem(
-                "reserved-name",
-                f"name: {name!r} is reserved, because the state of all clusters has a file of that name. Choose another.",
-            )
+        problems.add(
+            "reserved-name",
+            "name",
+            f"{name!r} is reserved, because the state of all clusters has a file of that name. Choose another.",
         )
     refuse(problems)
 

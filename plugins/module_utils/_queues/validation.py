@@ -13,7 +13,7 @@ import typing as t
 from .._common.documents import DEEPEST, depth
 from .._common.errors import Problem, Refused, refuse
 from .._common.quantity import MOST
-from .._common.schema import named, said
+from .._common.schema import Problems, named, said
 from .._common.text import shown
 from .._common.values import JsonObject
 from .facts import AMOUNTS, DEFAULT_PRIORITY, DEFAULTS, KEYS, RESOURCES, TEXTS
@@ -35,15 +35,13 @@ def parse(data: t.Any, levels: int | None = None, version: str = "this release")
     """
     if depth(data) > DEEPEST:
         refuse([Problem("nested-too-deep", f"queues: are nested more than {DEEPEST} deep, or hold themselves.")])
-    problems: list[Problem] = []
+    problems = Problems()
     queues: dict[str, Queue] = {}
     _collect(data, None, "queues", queues, problems)
     for queue in queues.values():
         if queue.parent is not None and queue.parent not in queues:
             here = f"queues.{named(queue.name)}.parent"
-            problems.append(
-                Problem("unknown-parent", f"{here}: there is no queue {named(queue.parent)} here. Parents have to be listed too.")
-            )
+            problems.add("unknown-parent", here, f"there is no queue {named(queue.parent)} here. Parents have to be listed too.")
     refuse(problems)
     ordered = _parents_first(queues)
     if levels is not None:
@@ -51,39 +49,31 @@ def parse(data: t.Any, levels: int | None = None, version: str = "this release")
     return ordered
 
 
-def _collect(data: t.Any, parent: str | None, path: str, queues: dict[str, Queue], problems: list[Problem]) -> None:
+def _collect(data: t.Any, parent: str | None, path: str, queues: dict[str, Queue], problems: Problems) -> None:
     """Add the queues of a list, and those below them, to ``queues``, and what is wrong to ``problems``."""
     if not isinstance(data, list):
-        problems.append(Problem("wrong-type", f"{path}: must be a list of queues, not {said(data)}."))
+        problems.add("wrong-type", path, f"must be a list of queues, not {said(data)}.")
         return
     for index, item in enumerate(data):
         name = item.get("name") if isinstance(item, dict) else None
         if not isinstance(name, str):
-            problems.append(Problem("wrong-type", f"{path}[{index}]: must be a dictionary with a name, not {said(item)}."))
+            problems.add("wrong-type", f"{path}[{index}]", f"must be a dictionary with a name, not {said(item)}.")
             continue
         here = f"{path.removesuffix('.children')}.{named(name)}"
         if not _NAME.fullmatch(name):
-            problems.append(
-                Problem(
-                    "not-a-name",
-                    f"{here}: {said(name)} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9, '-' and '.'.",
-                )
+            problems.add(
+                "not-a-name", here, f"{said(name)} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9, '-' and '.'."
             )
         if name in queues:
-            problems.append(
-                Problem(
-                    "same-name",
-                    f"{here}: there are two queues {named(name)}. Names are unique in a cluster, wherever in the tree.",
-                )
+            problems.add(
+                "same-name", here, f"there are two queues {named(name)}. Names are unique in a cluster, wherever in the tree."
             )
         unknown = sorted(named(key) for key in item.keys() - set(KEYS))
         problems += [Problem("unknown-key", f"{here}.{key}: unknown key. Allowed: {', '.join(KEYS)}.") for key in unknown]
         own = item.get("parent")
         if own is not None and (parent is not None or not isinstance(own, str)):
-            problems.append(
-                Problem(
-                    "not-a-parent", f"{here}.parent: must be the name of a queue, and only outside of another queue's children."
-                )
+            problems.add(
+                "not-a-parent", f"{here}.parent", "must be the name of a queue, and only outside of another queue's children."
             )
             own = None
         queues[name] = Queue(name, parent or own, _spec(item, parent or own, here, problems))
@@ -91,27 +81,25 @@ def _collect(data: t.Any, parent: str | None, path: str, queues: dict[str, Queue
             _collect(item["children"], name, f"{here}.children", queues, problems)
 
 
-def _spec(item: JsonObject, parent: str | None, path: str, problems: list[Problem]) -> JsonObject:
+def _spec(item: JsonObject, parent: str | None, path: str, problems: Problems) -> JsonObject:
     spec: JsonObject = {"parentQueue": parent, "priority": item.get("priority", DEFAULT_PRIORITY)}
     if isinstance(spec["priority"], bool) or not isinstance(spec["priority"], int) or not 0 <= spec["priority"] < MOST:
-        problems.append(
-            Problem(
-                "not-a-whole-number", f"{path}.priority: must be a whole number from 0, below 2^63, not {said(spec['priority'])}."
-            )
+        problems.add(
+            "not-a-whole-number", f"{path}.priority", f"must be a whole number from 0, below 2^63, not {said(spec['priority'])}."
         )
     for key, field in TEXTS.items():
         spec[field] = value = item.get(key)
         if value is not None and not isinstance(value, str):
-            problems.append(Problem("wrong-type", f"{path}.{key}: must be a string, not {said(value)}; quote it."))
+            problems.add("wrong-type", f"{path}.{key}", f"must be a string, not {said(value)}; quote it.")
         elif value is not None and key.endswith("_runtime") and not _DURATION.fullmatch(value):
-            problems.append(Problem("not-a-duration", f"{path}.{key}: {said(value)} is not a duration such as 30s, 5m or 1h30m."))
+            problems.add("not-a-duration", f"{path}.{key}", f"{said(value)} is not a duration such as 30s, 5m or 1h30m.")
     spec["resources"] = {name: _resource(name, item.get(name, {}), f"{path}.{name}", problems) for name in RESOURCES}
     return spec
 
 
-def _resource(resource: str, given: t.Any, path: str, problems: list[Problem]) -> JsonObject:
+def _resource(resource: str, given: t.Any, path: str, problems: Problems) -> JsonObject:
     if not isinstance(given, dict):
-        problems.append(Problem("wrong-type", f"{path}: must be a dictionary of {', '.join(AMOUNTS)}, not {said(given)}."))
+        problems.add("wrong-type", path, f"must be a dictionary of {', '.join(AMOUNTS)}, not {said(given)}.")
         given = {}
     unknown = sorted(named(key) for key in given.keys() - AMOUNTS.keys())
     problems += [Problem("unknown-key", f"{path}.{key}: unknown key. Allowed: {', '.join(AMOUNTS)}.") for key in unknown]
@@ -122,14 +110,12 @@ def _resource(resource: str, given: t.Any, path: str, problems: list[Problem]) -
             if key in given:
                 amounts[field] = _amount("" if key == "over_quota_weight" else resource, given[key])
         except ValueError as exc:
-            problems.append(Problem("not-an-amount", f"{path}.{key}: {shown(exc)}"))
+            problems.add("not-an-amount", f"{path}.{key}", shown(exc))
     # A default that is written is no other one.
     promised = amounts["quota"] != DEFAULTS[resource]["quota"]
     if promised and amounts["limit"] != -1 and not 0 <= amounts["quota"] <= amounts["limit"]:
         quota, limit = (to_users(resource, amounts[key]) for key in ("quota", "limit"))
-        problems.append(
-            Problem("limit-below-quota", f"{path}.limit: {limit} is below the quota, {quota}, which could never be used up.")
-        )
+        problems.add("limit-below-quota", f"{path}.limit", f"{limit} is below the quota, {quota}, which could never be used up.")
     return amounts
 
 
@@ -160,23 +146,21 @@ def _parents_first(queues: dict[str, Queue]) -> dict[str, Queue]:
 
 
 def _wrong_levels(queues: dict[str, Queue], levels: int, version: str) -> list[Problem]:
-    problems, found = [], levels_of(queues)
+    problems, found = Problems(), levels_of(queues)
     for queue in leaves(queues):
         level = found[queue.name]
         if level > levels:
-            problems.append(
-                Problem(
-                    "queues-too-deep",
-                    f"queues.{queue.name}: is on level {level}, but KAI Scheduler {version} knows {levels} levels only.",
-                )
+            problems.add(
+                "queues-too-deep",
+                f"queues.{queue.name}",
+                f"is on level {level}, but KAI Scheduler {version} knows {levels} levels only.",
             )
         elif level < levels:
-            problems.append(
-                Problem(
-                    "queue-without-child",
-                    f"queues.{queue.name}: has no child, but KAI Scheduler {version} schedules only in queues on level {levels}. "
-                    "Add a child, and submit work there.",
-                )
+            problems.add(
+                "queue-without-child",
+                f"queues.{queue.name}",
+                f"has no child, but KAI Scheduler {version} schedules only in queues on level {levels}. "
+                "Add a child, and submit work there.",
             )
     return problems
 
@@ -187,7 +171,7 @@ def overcommitted_quotas(queues: t.Mapping[str, Queue]) -> list[Problem]:
     An unlimited quota of CPU or memory, as where none is written, promises nothing.
     """
     children = children_of(queues)
-    problems = []
+    problems = Problems()
     for parent, resource in ((queues[name], resource) for name in children if name for resource in RESOURCES):
         own = parent.spec["resources"][resource]["quota"]
         said = [child.spec["resources"][resource]["quota"] for child in children[parent.name]]
@@ -198,15 +182,14 @@ def overcommitted_quotas(queues: t.Mapping[str, Queue]) -> list[Problem]:
             limit = parent.spec["resources"][resource]["limit"]
             above = limit != -1 and (total == -1 or total > limit)
             unused = f", and its limit, {to_users(resource, limit)}, keeps them from ever being used up" if above else ""
-            problems.append(Problem("quotas-overcommitted", f"queues.{parent.name}.{resource}.quota: {sums}{unused}."))
+            problems.add("quotas-overcommitted", f"queues.{parent.name}.{resource}.quota", f"{sums}{unused}.")
         elif own == -1 and -1 != parent.spec["resources"][resource]["limit"] < total:
             least = to_users(resource, parent.spec["resources"][resource]["limit"])
             sums = f"the quotas of its children sum up to {to_users(resource, total)}"
-            problems.append(
-                Problem(
-                    "quotas-overcommitted",
-                    f"queues.{parent.name}.{resource}.limit: {sums}, and {least} keeps them from ever being used up.",
-                )
+            problems.add(
+                "quotas-overcommitted",
+                f"queues.{parent.name}.{resource}.limit",
+                f"{sums}, and {least} keeps them from ever being used up.",
             )
     return problems
 
@@ -233,10 +216,10 @@ def refuse_queues_in_use(pods: t.Mapping[str, list[str]]) -> None:
     :arg pods: as namespace/name, by queue.
     """
     why = "is not removed, because pods in it have not ended"
-    problems = []
+    problems = Problems()
     for name, found in pods.items():
         more = f" and {len(found) - 10} more" if len(found) > 10 else ""
-        problems.append(Problem("queue-in-use", f"queues.{name}: {why}: {', '.join(sorted(found)[:10])}{more}."))
+        problems.add("queue-in-use", f"queues.{name}", f"{why}: {', '.join(sorted(found)[:10])}{more}.")
     if problems:
         advice = "End them first, or remove the queues all the same with force."
         raise Refused("\n".join([*(problem.text for problem in problems), advice]), problems)
