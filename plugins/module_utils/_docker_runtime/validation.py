@@ -107,39 +107,36 @@ def check_engine(client: str, address: str, info: dict[str, t.Any] | None, docum
     :raises TenancyError: with each of these that is there.
     """
     options = " ".join((info or {}).get("SecurityOptions") or [])
+    remapped = REMAPPED in options or bool(document.get("userns-remap"))
+    refuse(_engine_problems(client, address, ROOTLESS in options, name if remapped else ""))
 
-    def problems() -> t.Iterator[Problem]:
-        if client.startswith("podman"):
-            yield (
-                Problem(
-                    "podman",
-                    f"The program docker is Podman's ({shown(client)}), which reads no daemon.json. Install Docker Engine, and remove the "
-                    "package podman-docker.",
-                )
-            )
-        if address and address not in SOCKETS:
-            yield (
-                Problem(
-                    "another-docker",
-                    f"DOCKER_HOST is {shown(address)}, so that docker asks another Docker than the one whose service would be restarted. "
-                    f"Unset it for the user that this module runs as, or set it to {SOCKETS[0]}.",
-                )
-            )
-        if ROOTLESS in options:
-            yield (
-                Problem(
-                    "rootless-docker",
-                    "Docker runs rootless, where NVIDIA's runtime gets no devices and nodes of a cluster no GPUs. Have docker ask the Docker "
-                    "that root runs: `docker context use default`.",
-                )
-            )
-        if REMAPPED in options or document.get("userns-remap"):
-            yield (
-                Problem(
-                    "users-remapped",
-                    f"Docker maps users (userns-remap in {name}), under which containers may not open GPUs. Take userns-remap out and restart "
-                    "Docker; its containers and images are then those from before it was set.",
-                )
-            )
 
-    refuse(problems())
+def _engine_problems(client: str, address: str, rootless: bool, remapped: str) -> t.Iterator[Problem]:
+    """List what is wrong with the Docker that answers.
+
+    :arg remapped: the file that has it map users; empty where it does not.
+    """
+    if client.startswith("podman"):
+        yield Problem(
+            "podman",
+            f"The program docker is Podman's ({shown(client)}), which reads no daemon.json. Install Docker Engine, and remove the "
+            "package podman-docker.",
+        )
+    if address and address not in SOCKETS:
+        yield Problem(
+            "another-docker",
+            f"DOCKER_HOST is {shown(address)}, so that docker asks another Docker than the one whose service would be restarted. "
+            f"Unset it for the user that this module runs as, or set it to {SOCKETS[0]}.",
+        )
+    if rootless:
+        yield Problem(
+            "rootless-docker",
+            "Docker runs rootless, where NVIDIA's runtime gets no devices and nodes of a cluster no GPUs. Have docker ask the Docker "
+            "that root runs: `docker context use default`.",
+        )
+    if remapped:
+        yield Problem(
+            "users-remapped",
+            f"Docker maps users (userns-remap in {remapped}), under which containers may not open GPUs. Take userns-remap out and restart "
+            "Docker; its containers and images are then those from before it was set.",
+        )

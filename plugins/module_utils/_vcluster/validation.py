@@ -359,12 +359,10 @@ def _conflicts(values: Values) -> t.Iterator[Problem]:
             )
     replicas = value_at(values, "controlPlane.statefulSet.highAvailability.replicas")
     if isinstance(replicas, int) and replicas > 1 and backing_store(values) == "database embedded":
-        yield (
-            Problem(
-                "embedded-database-replicas",
-                "values.controlPlane.statefulSet.highAvailability.replicas: the embedded database has one writer, so it cannot be "
-                f"{replicas}. More need controlPlane.backingStore.etcd.deploy.",
-            )
+        yield Problem(
+            "embedded-database-replicas",
+            "values.controlPlane.statefulSet.highAvailability.replicas: the embedded database has one writer, so it cannot be "
+            f"{replicas}. More need controlPlane.backingStore.etcd.deploy.",
         )
     if value_at(values, "controlPlane.endpoint"):
         yield Problem("needs-licence", "values.controlPlane.endpoint: is only for private nodes, which need a vCluster licence.")
