@@ -12,7 +12,7 @@ import typing as t
 from ..module_utils._common.text import legible
 from ..module_utils._common.values import JsonObject
 from ..module_utils._kai.facts import EVERY_POD
-from ..module_utils._tenant.facts import KAI_SCHEDULER
+from ..module_utils._tenant.facts import KAI_SCHEDULER, REHEARSAL
 from . import _reports, _summary, _work
 from ._differences import worked
 
@@ -199,6 +199,7 @@ def _preview(done: Mapping, wanted: Mapping, compared: Mapping, desired: Mapping
     return {
         "scheduler": _shown_versions(wanted, compared, desired)["scheduler"],
         "refused": done["failure"] or None,
+        "needs_rehearsal": bool((done["parts"].get(REHEARSAL) or {}).get("failed")),
         "steps": found["steps"],
         "upgrade_notes": found["upgrade_notes"],
         "accepted_hazards": [hazard for hazard in found["hazards"] if _name(hazard) in accepted],

@@ -293,6 +293,12 @@ def test_what_would_be_refused():
     assert read.reports()[0]["failures"] == []
 
 
+@pytest.mark.parametrize(("parts", "needed"), [({}, False), ({"rehearsal": {"failed": True, "msg": "No verdict."}}, True)])
+def test_a_pipeline_reads_which_tenants_need_a_rehearsal(parts, needed):
+    read = Read().due("x").tried("Refused.", **parts)
+    assert read.reports()[0]["tenants"][0]["preview"]["needs_rehearsal"] is needed
+
+
 @pytest.mark.parametrize("read", [Read(), Read().tried(), Read().due("x")])
 def test_what_was_not_tried(read):
     assert read.reports()[0]["tenants"][0]["preview"] is None
