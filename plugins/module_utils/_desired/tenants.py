@@ -76,7 +76,8 @@ def _tenant(given: t.Any, path: str, platform: Platform, problems: Problems) -> 
         problems.add(
             "zero-trust-needs-own-nodes",
             f"{path}.gpu_nodes",
-            "a tenant with zero trust has nodes of its own: give gpu_nodes, without shared_gpus.",
+            "a tenant with zero trust needs GPU nodes of its own: give gpu_nodes, without shared_gpus. For a team without GPUs, partial is the "
+            "strictest trust.",
         )
     if nodes.share_gpus_with == "any" and not entry.get("scheduler", {}).get("shared"):
         why = "only the host cluster's KAI Scheduler gives parts of one GPU to several tenants: share it by scheduler.shared."
