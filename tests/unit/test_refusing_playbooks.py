@@ -102,3 +102,12 @@ def test_a_problem_of_the_desired_state_is_printed_once(site: Site, server: Serv
             assert said.count(problem) == 1, said
         assert "2 problems in the desired state, nothing was changed: see above." in said
         assert (site.code, server.changed) == (4 if options else 2, [])
+
+
+@pytest.mark.parametrize("problems", [1, 2])
+def test_each_problem_of_the_desired_state_is_printed_on_one_line_however_long(site: Site, problems: int) -> None:
+    tenants = [{"name": f"t{number}", "trust": "zero"} for number in range(problems)]
+    site.hosts = {"gpu1": site.hosts["gpu1"] | {"kubegpu_tenants": tenants}}
+    printed = site.run(playbook="site").splitlines()
+    found = [line for line in printed if "needs GPU nodes of its own" in line and "strictest trust." in line]
+    assert len(found) == problems, "\n".join(printed)
