@@ -156,13 +156,13 @@ class ActionModule(ActionBase):
             file.make_folder(0o700)
             file.write(content or b"")
 
-        run.take(f"write {path}", "it does not exist" if before is None else "it differs from the host's", write)
+        run.perform(f"write {path}", "it does not exist" if before is None else "it differs from the host's", write)
 
     def _remove(self, run: Run, path: str) -> None:
         file = KubeconfigFile(path)
         if file.read() is not None:
             run.change(path, "there", None, file.last_write)
-            run.take(f"remove {path}", "absent is wanted", file.remove)
+            run.perform(f"remove {path}", "absent is wanted", file.remove)
 
 
 def tenant_file(name: str) -> str:

@@ -113,7 +113,7 @@ def present(run: Run, journal: Journal) -> Result:
     if before is not None and _same(path, before, wanted):
         return _result(run, before, before, write)
     why = "it does not exist" if before is None else "it holds something else"
-    run.take(f"write {path}", why, functools.partial(journal.write, path, wanted))
+    run.perform(f"write {path}", why, functools.partial(journal.write, path, wanted))
     return _result(run, before, wanted, write)
 
 
@@ -126,7 +126,7 @@ def absent(run: Run, journal: Journal) -> Result:
         run.warn(f"{path} was edited since it was written, and is left as it is.")
     restore = functools.partial(journal.restore, path)
     if after != before:
-        run.take(f"restore {path}", "absent is wanted", restore)
+        run.perform(f"restore {path}", "absent is wanted", restore)
     elif not run.check_mode:
         restore()
     return _result(run, before, after, write) | {"outcome": outcome}

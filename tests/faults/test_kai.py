@@ -28,8 +28,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names impo
 )
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import admission_copy
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import stand_in
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_policies.facts import CHECKS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.lifecycle import Probe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.observation import Observer
@@ -190,7 +190,7 @@ def steps_to(change: str) -> list[str]:
 
 def kill_before_every_step(cluster: Scheduler, version: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Change the version, killed once before each step, every run going on where the last one ended; return the steps."""
-    take, killed = Run.take, []
+    take, killed = Run.perform, []
 
     def take_or_die(self: Run, what: str, why: str, action: Any) -> None:
         if what not in killed:
@@ -198,7 +198,7 @@ def kill_before_every_step(cluster: Scheduler, version: str, monkeypatch: pytest
             raise Killed(what)
         take(self, what, why, action)
 
-    monkeypatch.setattr(Run, "take", take_or_die)
+    monkeypatch.setattr(Run, "perform", take_or_die)
     while len(killed) < 20:
         try:
             cluster.scheduler(version)
@@ -348,7 +348,7 @@ def test_killed_before_every_step_of_a_downgrade(cluster: Scheduler, monkeypatch
     assert kill_before_every_step(cluster, OLD, monkeypatch) == steps_to(f"downgrade to {OLD}")
     cluster.settle(OLD)
     cluster.probe()
-    assert cluster.kube.get("v1", "Pod", stand_in.NAME, KAI_NAMESPACE) is None
+    assert cluster.kube.get("v1", "Pod", admission_copy.NAME, KAI_NAMESPACE) is None
 
 
 def test_an_operator_whose_image_is_missing_is_named_and_the_next_run_goes_on(cluster: Scheduler) -> None:

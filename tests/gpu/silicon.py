@@ -89,7 +89,7 @@ class Driver:
         return dict(zip(FIELDS, next(csv.reader(done.stdout.splitlines(), skipinitialspace=True)), strict=True))
 
 
-def stand_in(folder: Path) -> Driver:
+def admission_copy(folder: Path) -> Driver:
     """Compile the lab's stand-in, with one GPU, as a driver's root folder."""
     libraries, programs, dev = folder / "usr/lib/x86_64-linux-gnu", folder / "usr/bin", folder / "dev"
     for made in (libraries, programs, dev):
@@ -391,9 +391,9 @@ def main() -> int:
     parser.add_argument("--stand-in", action="store_true")
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
-    simulated = stand_in(options.work / "lab")
-    rows = compare(simulated, simulated if options.stand_in else REAL, options.work)
-    text = page(rows, simulated if options.stand_in else REAL, options.stand_in)
+    simulated = admission_copy(options.work / "lab")
+    rows = compare(simulated, simulated if options.admission_copy else REAL, options.work)
+    text = page(rows, simulated if options.admission_copy else REAL, options.admission_copy)
     print(text)
     if options.report:
         options.report.write_text(text)

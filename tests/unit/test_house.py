@@ -41,7 +41,7 @@ FURTHER_FILES = {
     # The types of the desired state; then its parts: what is said of each, and what is wrong with it.
     "_desired": {"model", "layout", "names", "platform", "releases", "schedulers", "settings", "tenants"},
     # Parts of its lifecycle.
-    "_kai": {"availability", "export", "images", "removal", "replacement", "stand_in"},
+    "_kai": {"availability", "export", "images", "removal", "replacement", "admission_copy"},
     # The two sides of a cluster.
     "_kind": {"host_files", "nodes"},
     "_kubeconfig": {"current"},  # the context that counts

@@ -80,7 +80,7 @@ class Account:
                 self.run.change(what, values.shown(live), values.shown(wanted))
                 verb = "replace" if live and wanted else "create" if wanted else "remove"
                 why = "the kubeconfig is for it" if needed else "absent is wanted"
-                self.run.take(f"{verb} {what}", why, functools.partial(_replace, self.virtual, live, wanted))
+                self.run.perform(f"{verb} {what}", why, functools.partial(_replace, self.virtual, live, wanted))
 
     def _live(self, item: JsonObject, needed: bool) -> JsonObject | None:
         """Read the live object; None, too, where somebody else made it and it is not needed.

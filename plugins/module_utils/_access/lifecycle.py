@@ -129,9 +129,9 @@ class Access:
         """Take the step that gives the file this content; None removes it."""
         file = t.cast("KubeconfigFile", self.file)
         if content is None:
-            self.run.take(f"remove {file.path}", why, file.remove)
+            self.run.perform(f"remove {file.path}", why, file.remove)
         else:
-            self.run.take(f"write {file.path}", why, functools.partial(file.write, content))
+            self.run.perform(f"write {file.path}", why, functools.partial(file.write, content))
 
     def _result(self, before: JsonObject, after: JsonObject, changed: bool) -> Result:
         """Return the result of changes in the virtual cluster together with those of the file."""

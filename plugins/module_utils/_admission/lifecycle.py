@@ -59,7 +59,7 @@ def _ensure(run: Run, wanted: t.Iterable[JsonObject], why: str) -> None:
             continue
         write = last_write(live, ("spec",), ("metadata", "annotations", ADMITS_ANNOTATION))
         run.change(f"{kind} {name}", "something else" if before == after else before, after, write)
-        run.take(f"apply {kind} {name}", why, functools.partial(_write, run, live, item))
+        run.perform(f"apply {kind} {name}", why, functools.partial(_write, run, live, item))
 
 
 def _write(run: Run, live: JsonObject | None, wanted: JsonObject) -> None:
@@ -85,7 +85,7 @@ def _remove(run: Run, name: str, why: str) -> None:
     for kind in (BINDING, POLICY):
         if live := _own(run, kind, name):
             run.change(f"{kind} {name}", "present", None, last_write(live, ("spec",)))
-            run.take(f"remove {kind} {name}", why, functools.partial(run.kube.delete, API_VERSION, kind, name))
+            run.perform(f"remove {kind} {name}", why, functools.partial(run.kube.delete, API_VERSION, kind, name))
 
 
 def _own(run: Run, kind: str, name: str) -> JsonObject | None:

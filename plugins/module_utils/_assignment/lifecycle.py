@@ -105,7 +105,7 @@ class Assignment:
             after = self._after(node)
             if after is None:
                 continue
-            self.run.take(*_step(node, after), functools.partial(self._give, node, after))
+            self.run.perform(*_step(node, after), functools.partial(self._give, node, after))
             self.run.change(node["name"], ownership(node), ownership(after), _last_write(node, after))
 
     def _after(self, node: JsonObject) -> JsonObject | None:

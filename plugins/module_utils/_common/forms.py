@@ -14,7 +14,7 @@ import re
 import typing as t
 
 from .errors import Problem
-from .schema import named, said
+from .schema import named, quoted
 
 # IsValidLabelValue without the empty text; also the last part of a label's key.
 LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -62,6 +62,6 @@ def label_problems(labels: t.Mapping[t.Any, t.Any], path: str) -> t.Iterator[Pro
             yield Problem("not-a-label", f"{here}: is not the name of a label.")
         if not isinstance(value, str):
             hint = "; quote it" if isinstance(value, (int, float)) else ""
-            yield Problem("wrong-type", f"{here}: must be a string, not {said(value)}{hint}.")
+            yield Problem("wrong-type", f"{here}: must be a string, not {quoted(value)}{hint}.")
         elif not is_label_value(value):
-            yield Problem("not-a-label-value", f"{here}: {said(value)} is not the value of a label.")
+            yield Problem("not-a-label-value", f"{here}: {quoted(value)} is not the value of a label.")

@@ -32,7 +32,7 @@ class Step:
 
     what: str
     why: str
-    take: t.Callable[[], object]
+    action: t.Callable[[], object]
 
 
 def _given(adapter: T | None, what: str) -> T:
@@ -106,8 +106,8 @@ class Run:
         if text not in self.warnings:
             self.warnings.append(text)
 
-    def take(self, what: str, why: str, action: t.Callable[[], object]) -> None:
-        """List a step and, outside of check mode, take it and note its seconds.
+    def perform(self, what: str, why: str, action: t.Callable[[], object]) -> None:
+        """List a step and, outside of check mode, perform it and note its seconds.
 
         :arg what: in the imperative, such as "apply the CRDs".
         :raises TenancyError: what the action raises, with the step in front.
@@ -123,10 +123,10 @@ class Run:
             raise exc.saying(f"Could not {what}: {exc.message}") from exc
         record["seconds"] = round(self.deadline.elapsed() - start, 1)
 
-    def take_all(self, steps: t.Iterable[Step]) -> None:
-        """Take steps one after the other; in check mode list them only."""
+    def perform_all(self, steps: t.Iterable[Step]) -> None:
+        """Perform steps one after the other; in check mode list them only."""
         for step in steps:
-            self.take(step.what, step.why, step.take)
+            self.perform(step.what, step.why, step.action)
 
     def result(self, *, notes: t.Iterable[str] | None = None, **more: t.Any) -> Result:
         """Return what the module returns: ``changed``, ``diff``, ``steps`` where there are any, ``seconds``, and ``more``.

@@ -84,7 +84,7 @@ class Problems(list[Problem]):
         right = isinstance(value, (int, float) if kind is float else kind) and not (kind is not bool and isinstance(value, bool))
         if not right:
             hint = "; quote it" if kind is str and isinstance(value, (int, float)) else ""
-            self.add("wrong-type", path, f"must be {_TYPE_NAMES[kind]}, not {said(value)}{hint}.")
+            self.add("wrong-type", path, f"must be {_TYPE_NAMES[kind]}, not {quoted(value)}{hint}.")
         return right
 
     def mapping(self, value: t.Any, allowed: Fields, path: str) -> JsonObject:
@@ -109,7 +109,7 @@ class Problems(list[Problem]):
         """Tell whether a value is one of the choices, if there are any; if not, add the problem."""
         right = not choices or value in choices
         if not right:
-            self.add("not-a-choice", path, f"{said(value)} is not one of {', '.join(choices)}.")
+            self.add("not-a-choice", path, f"{quoted(value)} is not one of {', '.join(choices)}.")
         return right
 
     def ask(self, before: str, check: t.Callable[[], T]) -> T | None:
@@ -124,7 +124,7 @@ class Problems(list[Problem]):
             return None
 
 
-def said(value: t.Any) -> str:
+def quoted(value: t.Any) -> str:
     """Return a value as a refusal repeats it: one line, cut. A whole tree would drown it, and may hold what is nobody's business."""
     if isinstance(value, (dict, list)):
         return _TYPE_NAMES[dict if isinstance(value, dict) else list]
@@ -135,7 +135,7 @@ def said(value: t.Any) -> str:
 
 def named(key: t.Any) -> str:
     """Return a key as it stands in the path of a problem: one line, cut."""
-    return shown(key if isinstance(key, str) else said(key), _LONGEST)
+    return shown(key if isinstance(key, str) else quoted(key), _LONGEST)
 
 
 def check_least(options: t.Mapping[str, t.Any], least: t.Mapping[str, float]) -> None:
@@ -150,7 +150,7 @@ def check_least(options: t.Mapping[str, t.Any], least: t.Mapping[str, float]) ->
         for name, value in found.items()
         if value is not None and not least[name] <= value <= MOST
     }
-    refuse(Problem("out-of-range", f"{name}: must be {bound}, not {said(found[name])}.") for name, bound in bounds.items())
+    refuse(Problem("out-of-range", f"{name}: must be {bound}, not {quoted(found[name])}.") for name, bound in bounds.items())
 
 
 def plain(value: t.Any, problems: Problems | None = None, root: str = "") -> t.Any:
@@ -182,13 +182,13 @@ def _plain(value: t.Any, place: _Place, level: int, count: t.Iterator[int], prob
         refuse([Problem("too-many-values", f"{_path(place, 4)}: {text}")])
     if isinstance(value, dict):
         for key in [key for key in value if not isinstance(key, str)]:
-            problems.add("wrong-type", _path((said(key), place)), f"its key must be a string, not {said(key)}; quote it.")
+            problems.add("wrong-type", _path((quoted(key), place)), f"its key must be a string, not {quoted(key)}; quote it.")
         items = [(key, item) for key, item in value.items() if isinstance(key, str)]
         return {key: _plain(item, (key, place), level + 1, count, problems) for key, item in items}
     if isinstance(value, (list, tuple)):
         return [_plain(item, (number, place), level + 1, count, problems) for number, item in enumerate(value)]
     if isinstance(value, (int, float)) and not -MOST <= value <= MOST:
-        text = f"{said(value)} is no number from -2^63 to 2^63, which is all that Kubernetes knows."
+        text = f"{quoted(value)} is no number from -2^63 to 2^63, which is all that Kubernetes knows."
         problems.add("out-of-range", _path(place), text)
         return 0
     return value

@@ -25,7 +25,7 @@ MOST_LINES = 50
 LISTENER: contextvars.ContextVar[t.Callable[[str, str], None] | None] = contextvars.ContextVar("LISTENER", default=None)
 
 
-def tell(what: str, seen: str) -> None:
+def announce(what: str, seen: str) -> None:
     """Tell the listener, if there is one, what is waited for and what was seen last.
 
     :raises TenancyError: where the work is to go no further.
@@ -90,7 +90,7 @@ def wait_for(
         value, seen = probe()
         if value is not None:
             return value
-        tell(what, seen)
+        announce(what, seen)
         waited = deadline.clock() - start
         if interval > deadline.left(0):
             last = shown_lines(seen, LONGEST_LINE, MOST_LINES)

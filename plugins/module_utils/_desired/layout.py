@@ -12,7 +12,7 @@ import typing as t
 
 from .._common.errors import Problem, TenancyError
 from .._common.forms import label_problems
-from .._common.schema import Problems, said
+from .._common.schema import Problems, quoted
 from .._common.variables import TENANTS, WORKERS
 from .._queues import validation as queues
 from . import facts
@@ -47,7 +47,7 @@ def _worker(given: t.Any, path: str, holders: dict[str, str], problems: Problems
     for number, gpu in enumerate(worker.get("gpus", [])):
         here = f"{path}.gpus[{number}]"
         if isinstance(gpu, bool) or not isinstance(gpu, (int, str)) or not _GPU.fullmatch(str(gpu)):
-            problems.add("not-a-gpu", here, f"must be the index or the UUID of a GPU, not {said(gpu)}.")
+            problems.add("not-a-gpu", here, f"must be the index or the UUID of a GPU, not {quoted(gpu)}.")
         elif (holder := holders.setdefault(str(gpu), here)) != here:
             problems.add("gpu-given-twice", here, f"GPU {gpu} stands in {holder} already.")
     return len(worker["gpus"]) if "gpus" in worker else max(0, count)

@@ -12,7 +12,7 @@ import typing as t
 
 from .._admission.plan import policy_name
 from .._common.names import namespace_of
-from .._common.schema import Problems, said
+from .._common.schema import Problems, quoted
 from .._common.synced import marker
 from .._vcluster.facts import cluster_role_name
 from .model import Tenant
@@ -29,7 +29,7 @@ def check_name(name: str, path: str, problems: Problems) -> None:
         problems.add(
             "not-a-name",
             path,
-            f"{said(name)} is not a name Kubernetes accepts here: a-z, 0-9 and '-', a letter first, no '-' at the end, and at most "
+            f"{quoted(name)} is not a name Kubernetes accepts here: a-z, 0-9 and '-', a letter first, no '-' at the end, and at most "
             "40 characters, because names of up to 63 are built from it.",
         )
     if name in _RESERVED:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from .._common.forms import is_key, is_label_value, is_object
-from .._common.schema import Problems, named, said
+from .._common.schema import Problems, named, quoted
 from .._common.values import JsonObject
 from .._nodes.validation import tolerates_others
 from . import facts
@@ -32,7 +32,7 @@ def platform_of(given: JsonObject, problems: Problems) -> Platform:
         _check_toleration(toleration, f"kubegpu_tolerations[{index}]", problems)
     for key in ("kubegpu_runtime_class", "kubegpu_storage_class"):
         if given[key] and not is_object(given[key]):
-            problems.add("not-a-name", key, f"{said(given[key])} is no name of a class.")
+            problems.add("not-a-name", key, f"{quoted(given[key])} is no name of a class.")
     return Platform(
         given["kubegpu_runtime_class"],
         tuple(tolerations),
@@ -46,9 +46,9 @@ def _check_toleration(toleration: JsonObject, path: str, problems: Problems) -> 
     if "key" in toleration and tolerates_others(key, operator, value):
         problems.add("tolerates-everyone", f"{path}.key", "would let everyone onto the nodes of tenants with zero trust.")
     elif "key" in toleration and not is_key(key):
-        problems.add("not-a-taint", f"{path}.key", f"{said(key)} is no key of a taint such as nvidia.com/gpu.")
+        problems.add("not-a-taint", f"{path}.key", f"{quoted(key)} is no key of a taint such as nvidia.com/gpu.")
     if not is_label_value(value or ""):
-        problems.add("not-a-taint", f"{path}.value", f"{said(value)} is no value of a taint.")
+        problems.add("not-a-taint", f"{path}.value", f"{quoted(value)} is no value of a taint.")
     if operator == "Exists" and value:
         problems.add("not-applicable", f"{path}.value", "is compared by the operator Equal only.")
 
@@ -70,7 +70,7 @@ def _check_host(host: str, kind: str, path: str, problems: Problems) -> None:
     if kind == facts.NODE_PORT and host:
         problems.add("not-applicable", path, "has no meaning with a NodePort, whose address is that of a node.")
     if host and not _HOST.fullmatch(host.replace("{tenant}", "t")):
-        problems.add("not-a-host-name", path, f"{said(host)} is no host name such as {{tenant}}.gpu.example.")
+        problems.add("not-a-host-name", path, f"{quoted(host)} is no host name such as {{tenant}}.gpu.example.")
     elif host and "{tenant}" not in host:
         problems.add("host-without-tenant", path, "needs {tenant} in it, so that every tenant has a name of its own.")
 
@@ -79,4 +79,4 @@ def _check_ingress_class(name: str, kind: str, path: str, problems: Problems) ->
     if kind != facts.INGRESS and name:
         problems.add("not-applicable", path, "has a meaning with the type Ingress only.")
     elif name and not is_object(name):
-        problems.add("not-a-name", path, f"{said(name)} is no name of an IngressClass.")
+        problems.add("not-a-name", path, f"{quoted(name)} is no name of an IngressClass.")

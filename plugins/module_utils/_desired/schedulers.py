@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from .._common.errors import Problem, TenancyError
-from .._common.schema import Problems, named, said
+from .._common.schema import Problems, named, quoted
 from .._common.values import JsonObject, deep_merge
 from .._common.variables import KAI, SHARED_SCHEDULER, TENANTS
 from .._kai import validation as kai
@@ -68,7 +68,7 @@ def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, proble
         problems.add(
             "not-a-name",
             f"{here}.name",
-            f"{said(scheduler.name)} is no name for a Helm release: a-z, 0-9 and '-', a letter first.",
+            f"{quoted(scheduler.name)} is no name for a Helm release: a-z, 0-9 and '-', a letter first.",
         )
     elif is_reserved(scheduler.name):
         reserved = f"{', '.join(RESERVED)} and names that begin with {RESERVED_PREFIX}"
@@ -81,7 +81,7 @@ def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, proble
             )
     for key, form, example in _CHART_FORMS:
         if getattr(scheduler, key) and not form.fullmatch(getattr(scheduler, key)):
-            problems.add("not-a-chart", f"{here}.{key}", f"{said(getattr(scheduler, key))} is {example}.")
+            problems.add("not-a-chart", f"{here}.{key}", f"{quoted(getattr(scheduler, key))} is {example}.")
     if scheduler.gpu_sharing:
         problems.add(
             "not-applicable", f"{here}.gpu_sharing", f"is KAI Scheduler's; what {named(scheduler.name)} is to do, its values say."

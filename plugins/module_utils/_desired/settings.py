@@ -15,7 +15,7 @@ from .._combinations.validation import ACCEPT
 from .._combinations.validation import check_names as check_combinations
 from .._common.errors import did_you_mean
 from .._common.quantity import whole
-from .._common.schema import Problems, named, said
+from .._common.schema import Problems, named, quoted
 from .._common.values import JsonObject
 from .._common.variables import METRICS, PREFIX
 from .._kind.validation import check_name as check_cluster_name
@@ -118,7 +118,7 @@ def lab_gpus(gpus: t.Any, problems: Problems) -> int | None:
     try:
         return whole(gpus)
     except ValueError:
-        problems.add("not-a-whole-number", "lab_gpus", f"must be a whole number from 0, not {said(gpus)}.")
+        problems.add("not-a-whole-number", "lab_gpus", f"must be a whole number from 0, not {quoted(gpus)}.")
         return None
 
 
@@ -127,7 +127,7 @@ def only(names: list[t.Any], problems: Problems) -> list[str]:
     right = [name for index, name in enumerate(names) if problems.typed(name, str, f"kubegpu_only[{index}]")]
     for index, name in enumerate(right):
         if not NAME.fullmatch(name):
-            problems.add("not-a-name", f"kubegpu_only[{index}]", f"{said(name)} is not the name of a tenant.")
+            problems.add("not-a-name", f"kubegpu_only[{index}]", f"{quoted(name)} is not the name of a tenant.")
     return list(dict.fromkeys(right))
 
 
@@ -146,7 +146,7 @@ def _check_access(given: JsonObject, made: bool, problems: Problems) -> None:
         problems.add(
             "not-a-place",
             "kubegpu_charts",
-            f"{said(given['kubegpu_charts'])} is no folder on the host, and no prefix such as oci://registry.example.",
+            f"{quoted(given['kubegpu_charts'])} is no folder on the host, and no prefix such as oci://registry.example.",
         )
     if not made and not given["kubegpu_kubeconfig"]:
         problems.add(

@@ -12,7 +12,7 @@ import typing as t
 
 from .._common.errors import check_all
 from .._common.forms import is_object, label_problems
-from .._common.schema import Problems, named, said
+from .._common.schema import Problems, named, quoted
 from .._common.values import JsonObject, deep_merge
 from .._common.variables import TEMPORARY, TENANTS
 from .._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
@@ -138,7 +138,7 @@ def _node_names(given: list[t.Any], path: str, problems: Problems) -> tuple[str,
         if name in names:
             problems.add("listed-twice", here, f"{named(name)} stands here twice.")
         elif not is_object(name):
-            problems.add("not-a-name", here, f"{said(name)} is no name of a node.")
+            problems.add("not-a-name", here, f"{quoted(name)} is no name of a node.")
         names[name] = None
     return tuple(names)
 

@@ -147,22 +147,24 @@ class DevicePlugin:
         run = self.run
         for what, item in objects.items():
             name = item["metadata"]["name"]
-            run.take(f"create the {what} {name}", "it does not exist", functools.partial(self.kube.create, item))
+            run.perform(f"create the {what} {name}", "it does not exist", functools.partial(self.kube.create, item))
         self._fence(wanted.metrics)
         if chart:
             for relabel in labels:
                 if relabel.retirement:
                     patch = functools.partial(self.kube.patch, "v1", "Node", relabel.node, relabel.retirement)
-                    run.take(f"take labels off node {relabel.node}", "what they name changes with the release", patch)
+                    run.perform(f"take labels off node {relabel.node}", "what they name changes with the release", patch)
             if self.release.found and has_configs(self.release.found.values) and not has_configs(wanted.values):
                 # Only with configurations its pods have a service account; an update would leave them the name of one that
                 # goes, and none would start any more (kubernetes/kubernetes#72519).
-                run.take("remove the DaemonSets", "their pods would keep a service account that goes", self._remove_daemon_sets)
+                run.perform(
+                    "remove the DaemonSets", "their pods would keep a service account that goes", self._remove_daemon_sets
+                )
             apply = functools.partial(self.release.apply, chart, wanted.values, run.deadline)
-            run.take(f"apply {chart.ref}", self._why(), apply)
+            run.perform(f"apply {chart.ref}", self._why(), apply)
         for relabel in labels:
             patch = functools.partial(self.kube.patch, "v1", "Node", relabel.node, relabel.patch)
-            run.take(f"label node {relabel.node}", "the plugin goes by labels", patch)
+            run.perform(f"label node {relabel.node}", "the plugin goes by labels", patch)
 
     def _fence(self, metrics: t.Mapping[str, t.Any]) -> None:
         """Keep DCGM exporter, which only the operator brings, from everybody but who reads its metrics."""
@@ -204,20 +206,20 @@ class DevicePlugin:
         owned_class = not others and is_owned(self.kube.get(NODE_API, "RuntimeClass", "nvidia"))
         if release:
             run.change("version", release.chart_version, None, self.release.write)
-            run.take("remove the release", "as asked", functools.partial(self.release.remove, run.deadline))
+            run.perform("remove the release", "as asked", functools.partial(self.release.remove, run.deadline))
         if namespace:
             self._fence({})
         for relabel in labels:
             run.change_all(relabel.changes, relabel.write)
             patch = functools.partial(self.kube.patch, "v1", "Node", relabel.node, relabel.patch)
-            run.take(f"take labels off node {relabel.node}", "this collection put them there", patch)
+            run.perform(f"take labels off node {relabel.node}", "this collection put them there", patch)
         if owned_class:
             run.change("RuntimeClass", "nvidia", None)
             delete = functools.partial(self.kube.delete, NODE_API, "RuntimeClass", "nvidia")
-            run.take("remove the RuntimeClass nvidia", "this collection made it", delete)
+            run.perform("remove the RuntimeClass nvidia", "this collection made it", delete)
         if is_owned(namespace):
             run.change("namespace", self.namespace, None)
-            run.take(f"remove the namespace {self.namespace}", "this collection made it", self._remove_namespace)
+            run.perform(f"remove the namespace {self.namespace}", "this collection made it", self._remove_namespace)
         if release and not others and not run.check_mode:
             wait_for("the nodes to stop offering GPUs", self._probe_withdrawal, run.deadline)
         return run.result()

@@ -63,7 +63,7 @@ class Runtime:
                 # What somebody edited since is then part of what will be restored.
                 self._journal.write(self._path, after, lambda now, entry: self._undo(now, entry).content)
 
-            self._run.take(f"write {self._path}", "it does not have the settings", write)
+            self._run.perform(f"write {self._path}", "it does not have the settings", write)
         self._settle(needed, missing, after, wanted.settings())
         return self._run.result(docker=needed)
 
@@ -85,7 +85,7 @@ class Runtime:
         self._record(after, needed, missing)
         restore = functools.partial(self._journal.restore, self._path, self._strip, forget=False)
         if after != self._before:
-            self._run.take(f"restore {self._path}", "absent is wanted", restore)
+            self._run.perform(f"restore {self._path}", "absent is wanted", restore)
         elif not self._run.check_mode:
             restore()
         self._settle(needed, missing, after, owned)
@@ -187,7 +187,7 @@ class Runtime:
                 ) from exc
 
         settings = ", ".join(".".join(path) for path in missing)
-        self._run.take(f"{needed} Docker", f"to take over {settings}" if settings else "it does not run", settle)
+        self._run.perform(f"{needed} Docker", f"to take over {settings}" if settings else "it does not run", settle)
 
     def _bring(self, needed: Need, unmet: t.Callable[[Running], list[str]], deadline: Deadline) -> None:
         """Reload or restart Docker, and wait until nothing is unmet."""

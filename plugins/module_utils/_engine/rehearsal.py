@@ -161,7 +161,7 @@ def remove(start: Start, params: Params, check_mode: bool, progress: ProgressFil
         parts = Parts(start, "removal", progress, claim.check)
         if was_here(run):
             if not check_mode:
-                claim.take()
+                claim.acquire()
             parts.do("KAI Scheduler", "Remove KAI Scheduler", kai_scheduler, state="absent", purge=True, **timeout)
         parts.call("nodes", "Remove the simulated nodes", functools.partial(_remove_nodes, claim), timeout)
     return _done(parts)

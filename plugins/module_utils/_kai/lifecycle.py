@@ -18,7 +18,7 @@ from .._common.pods import pod_problems
 from .._common.run import Step
 from .._common.values import JsonObject
 from .._helm.lifecycle import HelmRelease
-from . import facts, images, stand_in
+from . import admission_copy, facts, images
 from .availability import Availability
 from .export import QUEUE, export_queues, is_exported, restore_queues
 from .plan import Action, Transition, actions
@@ -71,15 +71,15 @@ class Installation:
         change = self._transition(replaces, differs, manifests)
         if change.exported:
             run.change(f"Secret {facts.EXPORT[0]}", "present", None)
-        if left := stand_in.exists(self.kube):
-            run.change(f"Pod {stand_in.NAME}", "present", None)
+        if left := admission_copy.exists(self.kube):
+            run.change(f"Pod {admission_copy.NAME}", "present", None)
         record = self._record()
-        run.take_all([*self._steps(change, manifests), *record])
+        run.perform_all([*self._steps(change, manifests), *record])
         if not run.check_mode:
             self.availability.wait()
         if left or change.in_place:
-            end = functools.partial(stand_in.end, run)
-            run.take_all([self._step("remove the copy of the admission pod", "KAI's own answers again", end)])
+            end = functools.partial(admission_copy.end, run)
+            run.perform_all([self._step("remove the copy of the admission pod", "KAI's own answers again", end)])
         if not (run.check_mode and differs):
             self._restart_unauthorised()
         return self._result(today, accepted)
@@ -179,7 +179,7 @@ class Installation:
             Action.REMOVE_REST: removal.remove,
             Action.REPAIR: functools.partial(self.helm_release.repair, run.deadline),
             Action.APPLY_CRDS: replacement.apply_crds,
-            Action.START_COPY: functools.partial(stand_in.start, run),
+            Action.START_COPY: functools.partial(admission_copy.start, run),
             Action.APPLY_CHART: replacement.apply_chart,
             Action.WRITE_CONFIG: replacement.write_config,
             Action.RESTART: self.availability.restart_scheduler,
@@ -191,7 +191,7 @@ class Installation:
     def _step(self, what: str, why: str, action: t.Callable[[], object]) -> Step:
         """Return a step whose failure tells why KAI's pods do not start, too."""
 
-        def take() -> None:
+        def perform() -> None:
             try:
                 action()
             except TenancyError as exc:
@@ -199,7 +199,7 @@ class Installation:
                 pods = f" Pods in {KAI_NAMESPACE}: {'; '.join(failures)}." if failures else ""
                 raise exc.saying(f"{exc.message}{pods}") from exc
 
-        return Step(what, why, take)
+        return Step(what, why, perform)
 
     def _start_failures(self) -> list[str]:
         try:
@@ -213,7 +213,7 @@ class Installation:
         if self.availability.has_unauthorised_scheduler():
             self.run.change("scheduler", "older than its service account", "restarted")
             why = "it is older than its service account, and goes on without rights (#1536)"
-            self.run.take_all([self._step("restart the scheduler", why, self.availability.restart_scheduler)])
+            self.run.perform_all([self._step("restart the scheduler", why, self.availability.restart_scheduler)])
 
 
 def absent(run: Run, purge: bool) -> Result:
@@ -230,5 +230,5 @@ def absent(run: Run, purge: bool) -> Result:
         run.change(f"{leftover.kind} {leftover.name}", "present", None)
     if run.changes:
         what = current.chart_version if current else "what is left of it"
-        run.take(f"remove {what}", "as asked; webhooks go before what answers them", removal.remove)
+        run.perform(f"remove {what}", "as asked; webhooks go before what answers them", removal.remove)
     return run.result(notes=[])

@@ -16,7 +16,7 @@ from .._common.parallel import concurrently
 from .._common.pods import pods_gone
 from .._common.values import JsonObject, merge_patch
 from .._common.wait import wait_for
-from . import facts, stand_in, status
+from . import admission_copy, facts, status
 from .plan import Move, Transition
 from .values import config_in, objects_in
 
@@ -94,7 +94,7 @@ class Replacement:
         A Deployment that is rolled over would need room for one more pod in the tenant's quota; and of a newer release, none keeps
         what the older operator would not reset. The admission's pod is gone before the operator has its Service select it again.
         """
-        stand_in.take_over(self.run)
+        admission_copy.take_over(self.run)
         if self.change.before == self.change.release.number:
             return
         deployments = [

@@ -147,4 +147,4 @@ class HostFiles:
 def change(run: Run, what: str, why: str, difference: Change, action: t.Callable[[], object]) -> None:
     """Record a change and take the step that makes it."""
     run.change(*difference)
-    run.take(what, why, action)
+    run.perform(what, why, action)

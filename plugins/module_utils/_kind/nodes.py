@@ -60,13 +60,13 @@ class Nodes:
                 return
             for step in steps:
                 done = (f"{node.name}: {step.what}", "due", "done")
-                take = functools.partial(self._take, node.name, step)
+                take = functools.partial(self._apply, node.name, step)
                 change(self._run, f"{step.what} in {node.name}", step.why, done, take)
             if self._run.check_mode:
                 return
         raise TenancyError(f"{node.name} does not keep what was done in it: {', '.join(step.what for step in steps)}.")
 
-    def _take(self, node: str, step: plan.NodeStep) -> None:
+    def _apply(self, node: str, step: plan.NodeStep) -> None:
         if step.copy:
             self._docker.copy(node, *step.copy)
         else:

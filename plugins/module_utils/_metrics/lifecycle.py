@@ -109,19 +109,19 @@ def ensure_objects(run: Run, namespace: str, subject: str, wanted: t.Sequence[Js
         kind, name = item["kind"], item["metadata"]["name"]
         run.change(_title(item), shown(item, item), None, _last_write(item))
         delete = functools.partial(run.kube.delete, item["apiVersion"], kind, name, namespace)
-        run.take(f"remove {_title(item)}", "it is not wanted any more", delete)
+        run.perform(f"remove {_title(item)}", "it is not wanted any more", delete)
 
 
 def _ensure_object(run: Run, live: JsonObject | None, item: JsonObject) -> None:
     title, after = _title(item), shown(item, item)
     if live is None:
         run.change(title, None, after)
-        run.take(f"create {title}", "it does not exist", functools.partial(run.kube.create, item))
+        run.perform(f"create {title}", "it does not exist", functools.partial(run.kube.create, item))
     elif (before := shown(live, item)) != after:
         run.change(title, before, after, _last_write(live))
         name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
         change = functools.partial(run.kube.patch, item["apiVersion"], item["kind"], name, patch(live, item), namespace)
-        run.take(f"change {title}", "it differs", change)
+        run.perform(f"change {title}", "it differs", change)
 
 
 def _last_write(live: JsonObject) -> Write | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from .._common.forms import is_namespace, label_problems
-from .._common.schema import Problems, said
+from .._common.schema import Problems, quoted
 from .._common.values import JsonObject
 from .facts import ANNOTATIONS, READER
 
@@ -25,7 +25,7 @@ def reader(given: t.Any, path: str, problems: Problems) -> JsonObject:
     found = problems.mapping(given, READER, path)
     namespace, labels = found.get("namespace"), found.setdefault("labels", {})
     if namespace is not None and not is_namespace(namespace):
-        problems.add("not-a-name", f"{path}.namespace", f"{said(namespace)} is no name of a namespace, such as monitoring.")
+        problems.add("not-a-name", f"{path}.namespace", f"{quoted(namespace)} is no name of a namespace, such as monitoring.")
     if labels and found.get("provider") == ANNOTATIONS:
         problems.add(
             "not-applicable", f"{path}.labels", "are those of ServiceMonitors, of which there are none with annotations."

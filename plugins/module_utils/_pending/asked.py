@@ -110,7 +110,7 @@ def _is_memory(text: str) -> bool:
 
 def config_map(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for a ConfigMap that is not there; some releases wait for one that the pod marks optional, too."""
-    texts = (found for told in cluster.told(pod) if (found := re.search(facts.CONFIG_MAPS_MISSING, told.message)))
+    texts = (found for told in cluster.scheduler_reasons(pod) if (found := re.search(facts.CONFIG_MAPS_MISSING, told.message)))
     names = next((found["names"].split() for found in texts), [])
     if not names:
         return None
@@ -155,7 +155,9 @@ def slices(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for whole GPUs and parts that a node refuses for slices which it had once: their amount stays there as 0."""
     if not facts.ZEROES.is_in(cluster.version):
         return None
-    strategies = {found["strategy"] for told in cluster.told(pod) for found in re.finditer(facts.SLICES_ONLY, told.message)}
+    strategies = {
+        found["strategy"] for told in cluster.scheduler_reasons(pod) for found in re.finditer(facts.SLICES_ONLY, told.message)
+    }
     nodes = [name for name, strategy in cluster.had_slices.items() if strategy in strategies]
     if not nodes:
         return None

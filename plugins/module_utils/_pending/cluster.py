@@ -46,7 +46,7 @@ class Answer(t.NamedTuple):
     advice: str
 
 
-class Told(t.NamedTuple):
+class SchedulerReason(t.NamedTuple):
     """What KAI Scheduler says of a pod or its group.
 
     :ivar reason: of the API, such as OverLimit; may be empty. ``details``, of a queue, may be, too.
@@ -220,20 +220,20 @@ class Cluster:
         conditions = {condition["type"] for condition in conditions_of(pod) if condition.get("reason") != facts.GATED}
         return not conditions.isdisjoint(facts.SCHEDULING_CONDITIONS) or bool(self.newest(pod, facts.SCHEDULING_EVENTS))
 
-    def told(self, pod: JsonObject) -> list[Told]:
+    def scheduler_reasons(self, pod: JsonObject) -> list[SchedulerReason]:
         """Return what KAI Scheduler says of a pod; an empty list where it has said nothing."""
         group = self.group_of(pod)
         # While one of its pods is placed, a group keeps an older condition (markPodGroupUnschedulable in status_updater).
         if group and group_key(pod) not in self.placed_groups:
-            reasons = [_told(reason) for reason in scheduling_reasons(group)]
+            reasons = [_reason_of(reason) for reason in scheduling_reasons(group)]
             if reasons:
                 return reasons
         found = _TOLD.fullmatch(self.unschedulable(pod))
-        return [Told(found[1] or "", found[2], {})] if found and found[2] else []
+        return [SchedulerReason(found[1] or "", found[2], {})] if found and found[2] else []
 
-    def said(self, pod: JsonObject, reason: str) -> Told | None:
+    def scheduler_reason(self, pod: JsonObject, reason: str) -> SchedulerReason | None:
         """Return what KAI Scheduler says of a pod with this reason, or None."""
-        return next((told for told in self.told(pod) if told.reason == reason), None)
+        return next((told for told in self.scheduler_reasons(pod) if told.reason == reason), None)
 
 
 def key_of(item: JsonObject) -> Key:
@@ -251,9 +251,9 @@ def scheduler_of(pod: JsonObject) -> str:
     return str(pod["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
 
 
-def _told(reason: JsonObject) -> Told:
+def _reason_of(reason: JsonObject) -> SchedulerReason:
     details = (reason.get("details") or {}).get("queueDetails") or {}
-    return Told(reason.get("reason", ""), line(reason.get("message")), details)
+    return SchedulerReason(reason.get("reason", ""), line(reason.get("message")), details)
 
 
 def group_key(pod: JsonObject) -> Key:

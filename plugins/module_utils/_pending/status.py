@@ -39,7 +39,7 @@ from .._kai.status import is_error, log_cause, plain_lines
 from .._nodes.status import gpus_of, held, is_reservation
 from .._queues.values import ancestors
 from . import asked, facts, node, workloads
-from .cluster import Answer, Cluster, Told, conditions_of, group_key, key_name, key_of, line, scheduler_of
+from .cluster import Answer, Cluster, SchedulerReason, conditions_of, group_key, key_name, key_of, line, scheduler_of
 
 # pkg/scheduler/api/unschedule_info.go, alike from v0.7.11 to v0.17.0.
 _LIMIT = re.compile(
@@ -125,7 +125,7 @@ def _queue_missing(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for KAI, which up to v0.12 writes neither condition nor event (pkg/scheduler/cache/cluster_info/cluster_info.go)."""
     name = cluster.queue_of(pod)
     # Without a scheduler here, the host cluster's has its own queues.
-    if name in cluster.queues or not (cluster.schedulers or cluster.said(pod, facts.QUEUE_MISSING)):
+    if name in cluster.queues or not (cluster.schedulers or cluster.scheduler_reason(pod, facts.QUEUE_MISSING)):
         return None
     known = ", ".join(cluster.leaf_queues[:9])
     existing = f"one of the leaf queues {known}" if known else "an existing leaf queue"
@@ -230,61 +230,63 @@ def _short_gang(pod: JsonObject, cluster: Cluster) -> Answer | None:
 
 
 def _over_limit(pod: JsonObject, cluster: Cluster) -> Answer | None:
-    told = cluster.said(pod, OVER_LIMIT)
-    if told is None:
+    stated = cluster.scheduler_reason(pod, OVER_LIMIT)
+    if stated is None:
         return None
-    found = _LIMIT.search(told.message)
+    found = _LIMIT.search(stated.message)
     if found is None:
         return Answer(
-            "over_limit", f"{told.message}.", "Wait until work in the queue ends, ask for less, or raise its limit (kai_queues)."
+            "over_limit",
+            f"{stated.message}.",
+            "Wait until work in the queue ends, ask for less, or raise its limit (kai_queues).",
         )
-    queue, above = _bounding_queue(found, told, pod, cluster)
+    queue, above = _bounding_queue(found, stated, pod, cluster)
     advice = f"Wait until work in queue {queue} ends, ask for less, or raise its limit (kai_queues)."
     if found["bound"] == "0":
         advice = f"Give queue {queue} a limit (kai_queues): to KAI Scheduler one that is omitted is 0."
-    numbers = f"{found['bound']} {found['unit']}, {found['held']} are allocated, and it asks for {_asked(found, told)}"
+    numbers = f"{found['bound']} {found['unit']}, {found['held']} are allocated, and it asks for {_asked(found, stated)}"
     return Answer("over_limit", f"Queue {queue}{above} has a limit of {numbers}.", advice)
 
 
 def _over_quota(pod: JsonObject, cluster: Cluster) -> Answer | None:
-    told = cluster.said(pod, facts.OVER_QUOTA)
-    if told is None:
+    stated = cluster.scheduler_reason(pod, facts.OVER_QUOTA)
+    if stated is None:
         return None
-    found = _QUOTA.search(told.message)
+    found = _QUOTA.search(stated.message)
     advice = "Make it preemptible (a PriorityClass below 100, such as train), or raise the quota (kai_queues)."
     if found is None:
-        return Answer("over_quota", f"{told.message}.", advice)
-    queue, above = _bounding_queue(found, told, pod, cluster)
+        return Answer("over_quota", f"{stated.message}.", advice)
+    queue, above = _bounding_queue(found, stated, pod, cluster)
     numbers = f"{found['bound']} {found['unit']}, {found['held']} are held by pods that cannot be preempted"
     return Answer(
         "over_quota",
-        f"Queue {queue}{above} has a quota of {numbers}, and it is such a pod and asks for {_asked(found, told)}.",
+        f"Queue {queue}{above} has a quota of {numbers}, and it is such a pod and asks for {_asked(found, stated)}.",
         advice,
     )
 
 
-def _bounding_queue(found: re.Match[str], told: Told, pod: JsonObject, cluster: Cluster) -> tuple[str, str]:
+def _bounding_queue(found: re.Match[str], stated: SchedulerReason, pod: JsonObject, cluster: Cluster) -> tuple[str, str]:
     """Return the queue that bounds a pod, and how it is related to the pod's own queue where it is another one."""
     # The message has its display name in place of its name.
-    name, own = told.details.get("name") or found["queue"], cluster.queue_of(pod)
-    return name, f", above its queue {own}," if name != own and told.details else ""
+    name, own = stated.details.get("name") or found["queue"], cluster.queue_of(pod)
+    return name, f", above its queue {own}," if name != own and stated.details else ""
 
 
-def _asked(found: re.Match[str], told: Told) -> str:
+def _asked(found: re.Match[str], stated: SchedulerReason) -> str:
     """Return what a workload asks for, in the unit of the other numbers.
 
     Up to v0.14 the message counts requests of non-preemptible work in milli-CPU and bytes (unschedule_info.go); the details
     cut GPUs to whole ones (resource_requirment.go, ToResourceList).
     """
     resource, scale = {"cores": ("cpu", 1), "GB": ("memory", 10**9)}.get(found["unit"], ("", 1))
-    amount = (told.details.get("podGroupRequestedResources") or {}).get(resource)
+    amount = (stated.details.get("podGroupRequestedResources") or {}).get(resource)
     if amount is None:
         return found["asked"]
     return f"{(quantity(amount) / scale).quantize(decimal.Decimal('0.001')).normalize():f}"
 
 
 def _no_room(pod: JsonObject, cluster: Cluster) -> Answer | None:
-    text = "; ".join(told.message for told in cluster.told(pod) if told.reason != facts.QUEUE_MISSING)
+    text = "; ".join(stated.message for stated in cluster.scheduler_reasons(pod) if stated.reason != facts.QUEUE_MISSING)
     return _no_node(pod, cluster, text + asked.of_other_pools(pod, cluster)) if text else None
 
 
@@ -346,10 +348,10 @@ def _no_runtime_class(pod: JsonObject, _cluster: Cluster) -> Answer | None:
             ended = state.get("terminated") or {}
             text = line(ended.get("message"))
             if ended.get("exitCode") == facts.NOT_FOUND or re.search(facts.NO_GPU_MESSAGE, text):
-                said = f"exit status {ended.get('exitCode')}{': ' if text else ''}{text}"
+                stated = f"exit status {ended.get('exitCode')}{': ' if text else ''}{text}"
                 return Answer(
                     "no_runtime_class",
-                    f"It asks for a GPU without a RuntimeClass, and its container {status['name']} missed a command ({said}).",
+                    f"It asks for a GPU without a RuntimeClass, and its container {status['name']} missed a command ({stated}).",
                     "Set runtimeClassName: nvidia; where that is the nodes' default, see whether the image has the command.",
                 )
     return None
@@ -465,6 +467,6 @@ def last_error(logs: t.Mapping[str, str]) -> Answer | None:
             return Answer("scheduler_error", f"KAI Scheduler ({pod}) places nothing: {meaning}.", advice)
     for pod, text in reversed(lines):
         if is_error(text):
-            said = f"KAI Scheduler has not said why it waits; the last error of its scheduler ({pod}) is: {line(text)}."
-            return Answer("scheduler_error", said, "See the log of that pod; kai_scheduler_info tells whether all parts run.")
+            stated = f"KAI Scheduler has not said why it waits; the last error of its scheduler ({pod}) is: {line(text)}."
+            return Answer("scheduler_error", stated, "See the log of that pod; kai_scheduler_info tells whether all parts run.")
     return None

@@ -62,7 +62,7 @@ def write_all(run: Run, changes: list[Change]) -> None:
         # Of one queue, or of one reason, the step says already which it is about.
         several = len(reasons) > 1
         why = "; ".join(f"{', '.join(names)}: {reason}" if several else reason for reason, names in reasons.items())
-        run.take(what, why, functools.partial(concurrently, write, level))
+        run.perform(what, why, functools.partial(concurrently, write, level))
 
 
 def _write(kube: Kube, change: Change) -> None:

@@ -45,10 +45,10 @@ class Change:
             return "it does not exist"
         if self.verb == "delete":
             return "it is not wanted"
-        return ", ".join(f"{key} {_said(self.before[key])} -> {_said(value)}" for key, value in self.after.items())
+        return ", ".join(f"{key} {_text(self.before[key])} -> {_text(value)}" for key, value in self.after.items())
 
 
-def _said(value: t.Any) -> str:
+def _text(value: t.Any) -> str:
     return "nothing" if value is None else str(value)
 
 

@@ -13,7 +13,7 @@ import typing as t
 from .._common.documents import DEEPEST, depth
 from .._common.errors import Problem, Refused, refuse
 from .._common.quantity import MOST
-from .._common.schema import Problems, named, said
+from .._common.schema import Problems, named, quoted
 from .._common.text import shown
 from .._common.values import JsonObject
 from .facts import AMOUNTS, DEFAULT_PRIORITY, DEFAULTS, KEYS, RESOURCES, TEXTS
@@ -52,17 +52,17 @@ def parse(data: t.Any, levels: int | None = None, version: str = "this release")
 def _collect(data: t.Any, parent: str | None, path: str, queues: dict[str, Queue], problems: Problems) -> None:
     """Add the queues of a list, and those below them, to ``queues``, and what is wrong to ``problems``."""
     if not isinstance(data, list):
-        problems.add("wrong-type", path, f"must be a list of queues, not {said(data)}.")
+        problems.add("wrong-type", path, f"must be a list of queues, not {quoted(data)}.")
         return
     for index, item in enumerate(data):
         name = item.get("name") if isinstance(item, dict) else None
         if not isinstance(name, str):
-            problems.add("wrong-type", f"{path}[{index}]", f"must be a dictionary with a name, not {said(item)}.")
+            problems.add("wrong-type", f"{path}[{index}]", f"must be a dictionary with a name, not {quoted(item)}.")
             continue
         here = f"{path.removesuffix('.children')}.{named(name)}"
         if not _NAME.fullmatch(name):
             problems.add(
-                "not-a-name", here, f"{said(name)} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9, '-' and '.'."
+                "not-a-name", here, f"{quoted(name)} is not a name Kubernetes accepts here: at most 63 of a-z, 0-9, '-' and '.'."
             )
         if name in queues:
             problems.add(
@@ -85,21 +85,23 @@ def _spec(item: JsonObject, parent: str | None, path: str, problems: Problems) -
     spec: JsonObject = {"parentQueue": parent, "priority": item.get("priority", DEFAULT_PRIORITY)}
     if isinstance(spec["priority"], bool) or not isinstance(spec["priority"], int) or not 0 <= spec["priority"] < MOST:
         problems.add(
-            "not-a-whole-number", f"{path}.priority", f"must be a whole number from 0, below 2^63, not {said(spec['priority'])}."
+            "not-a-whole-number",
+            f"{path}.priority",
+            f"must be a whole number from 0, below 2^63, not {quoted(spec['priority'])}.",
         )
     for key, field in TEXTS.items():
         spec[field] = value = item.get(key)
         if value is not None and not isinstance(value, str):
-            problems.add("wrong-type", f"{path}.{key}", f"must be a string, not {said(value)}; quote it.")
+            problems.add("wrong-type", f"{path}.{key}", f"must be a string, not {quoted(value)}; quote it.")
         elif value is not None and key.endswith("_runtime") and not _DURATION.fullmatch(value):
-            problems.add("not-a-duration", f"{path}.{key}", f"{said(value)} is not a duration such as 30s, 5m or 1h30m.")
+            problems.add("not-a-duration", f"{path}.{key}", f"{quoted(value)} is not a duration such as 30s, 5m or 1h30m.")
     spec["resources"] = {name: _resource(name, item.get(name, {}), f"{path}.{name}", problems) for name in RESOURCES}
     return spec
 
 
 def _resource(resource: str, given: t.Any, path: str, problems: Problems) -> JsonObject:
     if not isinstance(given, dict):
-        problems.add("wrong-type", path, f"must be a dictionary of {', '.join(AMOUNTS)}, not {said(given)}.")
+        problems.add("wrong-type", path, f"must be a dictionary of {', '.join(AMOUNTS)}, not {quoted(given)}.")
         given = {}
     unknown = sorted(named(key) for key in given.keys() - AMOUNTS.keys())
     problems += [Problem("unknown-key", f"{path}.{key}: unknown key. Allowed: {', '.join(AMOUNTS)}.") for key in unknown]
@@ -126,7 +128,7 @@ def _amount(resource: str, given: t.Any) -> int | float:
     """
     amount = to_api(resource, given)
     if amount > MOST:
-        raise ValueError(f"{said(given)} is more than Kubernetes counts, 2^63.")
+        raise ValueError(f"{quoted(given)} is more than Kubernetes counts, 2^63.")
     return amount
 
 

@@ -31,7 +31,7 @@ from .._common.parallel import concurrently
 from .._common.pods import ENDED, is_ready, pod_problems
 from .._common.text import shown
 from .._common.values import JsonObject, utc_now
-from .._common.wait import tell, wait_for
+from .._common.wait import announce, wait_for
 from .._kai.status import is_error, plain_lines, without_names
 from .._probe.lifecycle import empty_namespace
 from .._queues.facts import DEFAULT_QUEUES
@@ -87,7 +87,7 @@ def record(
         left = seconds - passed
         if left <= 0:
             break
-        tell("the end of the record", f"{passed:.0f} s of {seconds:.0f} s, {recorder.count} pods")
+        announce("the end of the record", f"{passed:.0f} s of {seconds:.0f} s, {recorder.count} pods")
         run.deadline.sleep(min(interval, left))
     nodes, queues = run.kube.list("v1", "Node"), run.kube.list(QUEUE_API_VERSION, QUEUE_KIND)
     classes = run.kube.list(*plan.PRIORITY_CLASS)
@@ -120,7 +120,7 @@ class Claim:
         if self.holds():
             self._note(None)
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Take the cluster, unless this run took it before and another one did since. The namespace has to be there."""
         former = self._holder()
         if former == self._mine or (self._taken and former):
@@ -163,7 +163,7 @@ def ensure_cluster(run: Run, trace: Trace, image: str, claim: Claim) -> None:
     while True:
         wait_for("the end of a removal", lambda: (None if _ends(run) else True, "it goes on"), run.deadline)
         _ensure(run, namespace)
-        claim.take()
+        claim.acquire()
         # A removal that was killed and goes on may have had no time to give way.
         if run.kube.get("v1", "Namespace", NAMESPACE) and not _ends(run):
             break
@@ -174,7 +174,7 @@ def ensure_cluster(run: Run, trace: Trace, image: str, claim: Claim) -> None:
     other = [name for name, node in live.items() if name not in wanted or _shape(node) != _shape(wanted[name])]
     missing = [node for name, node in wanted.items() if name not in live or name in other]
     _remove_nodes(run, other)
-    _take_nodes(run, "create", missing, run.kube.create)
+    _for_each_node(run, "create", missing, run.kube.create)
     wait_for("KWOK", lambda: _simulates(run), run.deadline)
     wait_for("the simulated nodes", lambda: _are_ready(run, wanted), run.deadline)
 
@@ -197,7 +197,7 @@ def remove_cluster(run: Run, claim: Claim) -> None:
     nodes = [node["metadata"]["name"] for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")]
     if run.kube.get("v1", "Namespace", NAMESPACE):
         # Nodes that are gone end no pods.
-        run.take("end the pods of the rehearsal", "their nodes go", lambda: _clear(run))
+        run.perform("end the pods of the rehearsal", "their nodes go", lambda: _clear(run))
     claim.check()
     _remove_nodes(run, nodes)
     if not run.check_mode:
@@ -207,7 +207,7 @@ def remove_cluster(run: Run, claim: Claim) -> None:
         claim.check()
         if run.kube.get(*ref):
             run.change(f"{ref[1]} {ref[2]}", "present", None)
-            run.take(f"remove {ref[1]} {ref[2]}", "nothing of a rehearsal stays", functools.partial(run.kube.delete, *ref))
+            run.perform(f"remove {ref[1]} {ref[2]}", "nothing of a rehearsal stays", functools.partial(run.kube.delete, *ref))
     if not run.check_mode:
         wait_for("the end of the rehearsal's namespaces", lambda: _gone(run), run.deadline)
 
@@ -226,7 +226,7 @@ def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float, clai
         raise TenancyError(
             "The cluster does not have the trace's simulated nodes: somebody removed or added some. Rehearse again."
         )
-    claim.take()
+    claim.acquire()
     _ensure_shared_objects(run, trace)
     names = [f"the end of round {number} of {rounds}" for number in range(1, rounds + 1)]
     return [_Play(run, trace, scheduler, speed, nodes, claim).result(name) for name in names]
@@ -293,7 +293,7 @@ class _Play:
                 self._claim.check()
                 self._submit(at)
                 pods = self._run.kube.list("v1", "Pod")
-                tell(name, self._told(at, pods))
+                announce(name, self._progress_text(at, pods))
                 self._watch.observe(clock() - start, pods)
                 self._measure(clock() - start, pods)
                 if not self._due and (self._all_ended(pods) or at > self._end + SETTLE):
@@ -311,7 +311,7 @@ class _Play:
             if self._claim.holds():
                 _clear(self._run)
 
-    def _told(self, at: float, pods: t.Iterable[JsonObject]) -> str:
+    def _progress_text(self, at: float, pods: t.Iterable[JsonObject]) -> str:
         """Return how far the round is."""
         mine = by_submitted_name(pods).values()
         ended = sum(pod["status"].get("phase") in ENDED for pod in mine)
@@ -428,7 +428,7 @@ def _ensure(run: Run, item: JsonObject) -> None:
     if live is not None and _is_as(item, live):
         return
     run.change(f"{item['kind']} {name}", None if live is None else "something else", "present")
-    run.take(f"apply {item['kind']} {name}", "it simulates nodes", lambda: run.kube.apply(item))
+    run.perform(f"apply {item['kind']} {name}", "it simulates nodes", lambda: run.kube.apply(item))
 
 
 def _is_as(wanted: JsonObject, live: JsonObject) -> bool:
@@ -452,16 +452,16 @@ def _shape(node: JsonObject) -> JsonObject:
     return {"taints": taints, "labels": labels, "allocatable": node["status"].get("allocatable")}
 
 
-def _take_nodes(run: Run, verb: str, nodes: t.Sequence[t.Any], call: t.Callable[[t.Any], object]) -> None:
+def _for_each_node(run: Run, verb: str, nodes: t.Sequence[t.Any], call: t.Callable[[t.Any], object]) -> None:
     if nodes:
         before, after = (len(nodes), None) if verb == "remove" else (None, len(nodes))
         run.change(f"simulated nodes to {verb}", before, after)
-        run.take(f"{verb} {len(nodes)} simulated nodes", "the trace says which there are", lambda: concurrently(call, nodes))
+        run.perform(f"{verb} {len(nodes)} simulated nodes", "the trace says which there are", lambda: concurrently(call, nodes))
 
 
 def _remove_nodes(run: Run, names: t.Sequence[str]) -> None:
     """Remove simulated nodes, and the pods of DaemonSets on them, which no kubelet ends."""
-    _take_nodes(run, "remove", names, lambda name: run.kube.delete("v1", "Node", name))
+    _for_each_node(run, "remove", names, lambda name: run.kube.delete("v1", "Node", name))
     if run.check_mode:
         return
     there = {node["metadata"]["name"] for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")}

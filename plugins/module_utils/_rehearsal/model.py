@@ -103,11 +103,11 @@ class Trace:
         return {
             "format": FORMAT,
             "span": self.span,
-            "nodes": [_said(shape, NODES) for shape in self.nodes],
+            "nodes": [_explicit(shape, NODES) for shape in self.nodes],
             "queues": self.queues,
             "priority_classes": self.priority_classes,
             **topologies,
-            "workloads": [_said(workload, WORKLOAD) for workload in self.workloads],
+            "workloads": [_explicit(workload, WORKLOAD) for workload in self.workloads],
         }
 
 
@@ -122,5 +122,5 @@ def nodes(**given: t.Any) -> Nodes:
     return Nodes(**({key: field.default for key, field in NODES.items()} | given))
 
 
-def _said(item: Nodes | Workload, fields: Fields) -> JsonObject:
+def _explicit(item: Nodes | Workload, fields: Fields) -> JsonObject:
     return {key: value for key, value in dataclasses.asdict(item).items() if fields[key].required or value != fields[key].default}

@@ -19,7 +19,7 @@ from .._common.values import JsonObject
 from .._common.wait import wait_for
 from .._helm.lifecycle import HelmRelease
 from .facts import LABEL, NAME, WORKLOADS, is_reserved
-from .status import judge, told, unready
+from .status import judge, listed, unready
 
 if t.TYPE_CHECKING:
     from .._adapters.helm import Chart
@@ -38,7 +38,7 @@ def ensure_scheduler(run: Run, name: str, chart: Chart, values: Values) -> Resul
     :raises TenancyError: before the first write where the name or the chart's values are refused; where its pods do not run in time.
     """
     if not NAME.fullmatch(name) or is_reserved(name):
-        raise TenancyError(f"name: {told([name])} is no name of such a scheduler, or is Kubernetes' or KAI Scheduler's own.")
+        raise TenancyError(f"name: {listed([name])} is no name of such a scheduler, or is Kubernetes' or KAI Scheduler's own.")
     namespace = run.kube.get("v1", "Namespace", name)
     before = labels_of(namespace).get(LABEL) if namespace else None
     release = HelmRelease(run.kube, run.helm, name, name)
@@ -50,11 +50,11 @@ def ensure_scheduler(run: Run, name: str, chart: Chart, values: Values) -> Resul
     if before != name:
         run.change(f"Namespace {name}", {"label": before} if namespace else None, {"label": name})
         item = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {LABEL: name}}}
-        run.take(f"label namespace {name}", "its scheduler is found by the label", functools.partial(run.kube.apply, item))
+        run.perform(f"label namespace {name}", "its scheduler is found by the label", functools.partial(run.kube.apply, item))
     if changes:
         run.change_all(changes, release.write)
         why = "it differs from what is asked for" if release.found else "it is not installed"
-        run.take(f"apply {name}", why, functools.partial(release.apply, chart, values, run.deadline))
+        run.perform(f"apply {name}", why, functools.partial(release.apply, chart, values, run.deadline))
     if changes and not run.check_mode:
         wait_for(f"scheduler {name}", functools.partial(_runs, run.kube, made), run.deadline)
     return run.result(notes=[])
@@ -94,11 +94,11 @@ def remove_former(run: Run, keep: t.Collection[str]) -> Result:
     found = judge(namespaces, keep)
     if found.foreign:
         run.warn(
-            f"Namespaces with the label {LABEL} that are no scheduler's of this collection were left alone: {told(found.foreign)}."
+            f"Namespaces with the label {LABEL} that are no scheduler's of this collection were left alone: {listed(found.foreign)}."
         )
     if found.ending:
         # Who waits for it would wait in every run, because its tenant decides when its finalizers end.
-        run.warn(f"The removal of these schedulers' namespaces began before, and has not ended: {told(found.ending)}.")
+        run.warn(f"The removal of these schedulers' namespaces began before, and has not ended: {listed(found.ending)}.")
     items = {item["metadata"]["name"]: item for item in namespaces}
     for name in found.former:
         _refuse_when_time_is_up(run, name)
@@ -107,9 +107,9 @@ def remove_former(run: Run, keep: t.Collection[str]) -> Result:
         if current := release.inspect():
             run.change(f"release {name}", current.chart_version, None, release.write)
             # Its hooks are what its tenant has written into its record; each of them could take the time of the whole run.
-            run.take(f"uninstall {name}", _WHY, functools.partial(release.remove, run.deadline, hooks=False))
+            run.perform(f"uninstall {name}", _WHY, functools.partial(release.remove, run.deadline, hooks=False))
     for name in found.former:
-        run.take(f"remove namespace {name}", _WHY, functools.partial(run.kube.delete, "v1", "Namespace", name))
+        run.perform(f"remove namespace {name}", _WHY, functools.partial(run.kube.delete, "v1", "Namespace", name))
     if found.former and not run.check_mode:
         _await_end(run, [items[name] for name in found.former])
     return run.result(notes=[], schedulers=found.former)
@@ -132,7 +132,7 @@ def _await_end(run: Run, namespaces: t.Sequence[JsonObject]) -> None:
 
     def gone() -> tuple[bool | None, str]:
         left = [item["metadata"]["name"] for item in namespaces if is_there(item)]
-        return (None, f"{told(left)} still there") if left else (True, "")
+        return (None, f"{listed(left)} still there") if left else (True, "")
 
     try:
         wait_for("the end of the namespaces of former schedulers", gone, run.deadline)

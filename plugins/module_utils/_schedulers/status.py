@@ -50,13 +50,13 @@ def judge(namespaces: t.Iterable[JsonObject], keep: t.Collection[str]) -> Found:
     if len(found.former) > MOST:
         raise TenancyError(
             f"{len(found.former)} namespaces of the virtual cluster have the label {LABEL} with their own name as value: "
-            f"{told(found.former)}. A scheduler has one, so most of them are not this collection's, and none was removed. Take the label "
+            f"{listed(found.former)}. A scheduler has one, so most of them are not this collection's, and none was removed. Take the label "
             "off those that are no scheduler's: kubectl label namespace NAME " + f"{LABEL}-"
         )
     return found
 
 
-def told(names: t.Sequence[str]) -> str:
+def listed(names: t.Sequence[str]) -> str:
     """Return names as text, the first ones where there are many."""
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
     return f"{', '.join(shown(name) for name in names[:MOST])}{more}"

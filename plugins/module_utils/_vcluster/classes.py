@@ -35,7 +35,7 @@ class ListedClasses:
             self.run.change(_name(item), None, LISTED_BASIC)
         if missing:
             names = ", ".join(map(_name, missing))
-            self.run.take(f"list {names}", "tenants of trust zero need them", lambda: self._label(missing, LISTED_BASIC))
+            self.run.perform(f"list {names}", "tenants of trust zero need them", lambda: self._label(missing, LISTED_BASIC))
 
     def remove_unneeded(self, leaving: str = "") -> None:
         """Take the label off the classes that this collection listed, where no tenant of trust zero is left.
@@ -50,7 +50,7 @@ class ListedClasses:
             write = last_write(item, ("metadata", "labels", LISTED_CLASS))
             self.run.change(_name(item), labels_of(item)[LISTED_CLASS], None, write)
         names = ", ".join(map(_name, listed))
-        self.run.take(f"no longer list {names}", "no tenant of trust zero is left", lambda: self._remove(listed, leaving))
+        self.run.perform(f"no longer list {names}", "no tenant of trust zero is left", lambda: self._remove(listed, leaving))
 
     def _remove(self, listed: list[JsonObject], leaving: str) -> None:
         self._label(listed, None)

@@ -169,7 +169,7 @@ class VirtualCluster:
         scoped = removal.cluster_scoped()
         if release:
             self.run.change("release", f"{release.chart}-{release.chart_version}", None, self.release.write)
-            self.run.take(
+            self.run.perform(
                 f"uninstall the Helm release {self.name}", "it is installed", lambda: self.release.remove(self.run.deadline)
             )
         if namespace and keep:

@@ -60,7 +60,7 @@ class Namespace:
         if live is None or is_terminating(live):
             metadata["annotations"][RENDERED_ANNOTATION] = host
             self.run.change("namespace", None, self.name)
-            self.run.take(f"create namespace {self.name}", "it does not exist", lambda: self._create(live, metadata))
+            self.run.perform(f"create namespace {self.name}", "it does not exist", lambda: self._create(live, metadata))
             return
         self._write(live, metadata)
 
@@ -73,7 +73,7 @@ class Namespace:
                     self.run.change(name, before, after, last_write(live, ("metadata", kind, key)))
                     changed.append(name)
         if changed:
-            self.run.take(
+            self.run.perform(
                 f"note {', '.join(changed)} on namespace {self.name}",
                 "others know the tenant by it",
                 lambda: self.kube.patch("v1", "Namespace", self.name, {"metadata": metadata}),

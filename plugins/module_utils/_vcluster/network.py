@@ -88,4 +88,4 @@ class Network:
             write = last_write(live, ("spec", "egress"))
             self.run.change(f"NetworkPolicy {name}", "reaches pods of others", "does not", write)
         patch = functools.partial(self.kube.patch, *NETWORK_POLICY, name, {"spec": {"egress": after}}, self.namespace)
-        self.run.take(f"narrow NetworkPolicy {name}", "the chart's reaches pods of others", patch)
+        self.run.perform(f"narrow NetworkPolicy {name}", "the chart's reaches pods of others", patch)

@@ -46,7 +46,7 @@ class Operation:
         if workload is None or not is_paused(workload):
             return False
         self.run.change("state", "paused", "running", last_write(workload, ("spec", "replicas")))
-        self.run.take("start the control plane", "it is paused", lambda: self._scale(workload, resume_patch(workload)))
+        self.run.perform("start the control plane", "it is paused", lambda: self._scale(workload, resume_patch(workload)))
         return True
 
     def _renew_certificate(self, expired: str | None) -> bool:
@@ -55,7 +55,7 @@ class Operation:
         self.run.change("certificate", f"expired {expired}", "renewed")
         why = f"its certificate expired {expired}"
         # Certificates are renewed, and the Secret written, when the control plane starts (pkg/certs/ensure.go).
-        self.run.take("restart the control plane", why, lambda: delete_pods(self.kube, self.plane.pods()))
+        self.run.perform("restart the control plane", why, lambda: delete_pods(self.kube, self.plane.pods()))
         return True
 
     def _restart_crashed(self) -> bool:
@@ -66,7 +66,7 @@ class Operation:
             return False
         pod = verdict.crashed[0]
         crashed = [item for item in pods if item["metadata"]["name"] == pod]
-        self.run.take(f"restart pod {pod}", verdict.seen, lambda: delete_pods(self.kube, crashed))
+        self.run.perform(f"restart pod {pod}", verdict.seen, lambda: delete_pods(self.kube, crashed))
         return True
 
     def wait_until_ready(self, asked: Wanted, starts: bool) -> JsonObject:
@@ -92,10 +92,10 @@ class Operation:
         else:
             self.run.change("state", "running", "paused", last_write(workload, ("spec", "replicas")))
             patch = pause_patch(workload, utc_now())
-            self.run.take("end the control plane", "the tenant is to pause", lambda: self._scale(workload, patch))
+            self.run.perform("end the control plane", "the tenant is to pause", lambda: self._scale(workload, patch))
         if self.run.changes:
             for_good = f", {', '.join(lost)} for good: no controller makes them anew" if lost else ""
-            self.run.take("end the tenant's pods", f"the tenant is to pause{for_good}", self.wait_for_rest)
+            self.run.perform("end the tenant's pods", f"the tenant is to pause{for_good}", self.wait_for_rest)
         elif not self.run.check_mode:
             self.wait_for_rest()
 

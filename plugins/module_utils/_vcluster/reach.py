@@ -18,7 +18,7 @@ import typing as t
 
 from .._common.errors import Problem, refuse
 from .._common.names import DEDICATED_TAINT, NODE_LABEL, namespace_of
-from .._common.schema import named, said
+from .._common.schema import named, quoted
 from .._common.values import Values, value_at
 from .._nodes.validation import tolerates_others
 
@@ -217,29 +217,29 @@ def _of_another(namespace: str, own: str) -> bool:
 
 def _injected(values: Values) -> t.Iterator[Problem]:
     """List texts that would become something else than a text in the chart's manifests, which Helm writes with all rights."""
-    for path, text, quoted in _texts(values, ""):
+    for path, text, in_quotes in _texts(values, ""):
         if path.startswith(_DOCUMENTS):
             continue
         if "{{" in text and path.startswith(_EVALUATED):
             yield _problem(path, "is a template, which Helm evaluates with the rights of the host cluster's administrator")
-        if not quoted and _BREAK.search(text):
+        if not in_quotes and _BREAK.search(text):
             yield _problem(
-                path, f"is written into manifests as it is, and {said(text)} has several lines, which may be other objects"
+                path, f"is written into manifests as it is, and {quoted(text)} has several lines, which may be other objects"
             )
 
 
-def _texts(value: t.Any, path: str, quoted: bool = False) -> t.Iterator[tuple[str, str, bool]]:
+def _texts(value: t.Any, path: str, in_quotes: bool = False) -> t.Iterator[tuple[str, str, bool]]:
     """Return all texts and keys in a value, each with its path, and whether the chart quotes it."""
     if isinstance(value, dict):
         for key, item in value.items():
             here = f"{path}.{named(key)}".lstrip(".")
             yield here, str(key), False
-            yield from _texts(item, here, quoted or key in _QUOTED)
+            yield from _texts(item, here, in_quotes or key in _QUOTED)
     elif isinstance(value, list):
         for number, item in enumerate(value):
-            yield from _texts(item, f"{path}[{number}]", quoted)
+            yield from _texts(item, f"{path}[{number}]", in_quotes)
     elif isinstance(value, str):
-        yield path, value, quoted
+        yield path, value, in_quotes
 
 
 def _listed(values: Values, path: str) -> list[t.Any]:

@@ -68,7 +68,7 @@ class Records:
         forged = self._forged()
         if forged or not enforces(self._run.kube):
             # Until then it might write others.
-            self._run.take("end the control plane", "its tenant forged records of Helm, or could", self._end_syncer)
+            self._run.perform("end the control plane", "its tenant forged records of Helm, or could", self._end_syncer)
         self._remove(self._forged() if not self._run.check_mode else forged)
 
     def _remove(self, forged: t.Sequence[JsonObject]) -> None:
@@ -79,7 +79,7 @@ class Records:
             def delete(item: JsonObject = item) -> None:
                 self._run.kube.delete("v1", item["kind"], item["metadata"]["name"], self._namespace)
 
-            self._run.take(f"remove {what}", "the tenant forged it, and Helm would act on it", delete)
+            self._run.perform(f"remove {what}", "the tenant forged it, and Helm would act on it", delete)
 
     def _forged(self) -> list[JsonObject]:
         return [item for kind in _KINDS for item in self._run.kube.list("v1", kind, self._namespace, _FORGED)]

@@ -91,7 +91,7 @@ class ChartRelease:
         release = self.release.found
         self.run.change_all(changes, self.release.write)
         why = "it is not installed" if release is None else ", ".join(what for what, _before, _after in changes) + " differ"
-        self.run.take(
+        self.run.perform(
             f"{'upgrade' if release else 'install'} the Helm release {self.name} with vCluster {asked.version}",
             why,
             lambda: self._rendered(chart, asked, host if any(what == _RENDERED for what, _before, _after in changes) else ""),

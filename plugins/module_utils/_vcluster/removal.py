@@ -51,7 +51,7 @@ class Removal:
             for item in leftovers:
                 self.run.change(f"{item['kind']} {item['metadata']['name']}", "present", None)
         if installed or leftovers:
-            self.run.take("remove what the virtual cluster wrote into its namespace", "its volumes are kept", self._sweep)
+            self.run.perform("remove what the virtual cluster wrote into its namespace", "its volumes are kept", self._sweep)
 
     def _sweep(self) -> None:
         # Objects go by themselves only where they have an owner.
@@ -63,7 +63,7 @@ class Removal:
     def remove_namespace(self, namespace: JsonObject) -> None:
         """Remove the namespace with all that is in it."""
         self.run.change("namespace", self.namespace, None, last_write(namespace, ("metadata", "labels")))
-        self.run.take(f"remove namespace {self.namespace}", "it exists", lambda: self._delete_namespace(namespace))
+        self.run.perform(f"remove namespace {self.namespace}", "it exists", lambda: self._delete_namespace(namespace))
 
     def _delete_namespace(self, namespace: JsonObject) -> None:
         if not is_terminating(namespace):
@@ -118,7 +118,7 @@ class Removal:
         for _api_version, kind, name in refs:
             self.run.change(f"{kind} {name}", "present", None)
         if self.run.changes:
-            self.run.take("remove what lies outside its namespace", "nothing else would", self._delete_cluster_scoped)
+            self.run.perform("remove what lies outside its namespace", "nothing else would", self._delete_cluster_scoped)
 
     def _delete_cluster_scoped(self) -> None:
         # Helm has removed some of it by now, and the syncer may have written more.

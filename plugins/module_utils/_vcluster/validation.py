@@ -15,7 +15,7 @@ import urllib.parse
 from .._common.errors import Problem, did_you_mean, refusal, refuse
 from .._common.forms import LABEL, NAMESPACE, is_label_value, is_namespace, label_problems
 from .._common.quantity import quantity, whole
-from .._common.schema import named, said
+from .._common.schema import named, quoted
 from .._common.secrets import without_password
 from .._common.values import Values, value_at
 from .facts import (
@@ -251,7 +251,7 @@ def check_quota(quota: t.Mapping[str, t.Any]) -> None:
                     "unknown-bound", f"quota.{named(name)}: a ResourceQuota knows no such bound.{did_you_mean(name, QUOTA)}"
                 )
             elif _amount(amount) is None:
-                yield Problem("not-an-amount", f"quota.{name}: {said(amount)} is not an amount such as 16, 500m or 64Gi.")
+                yield Problem("not-an-amount", f"quota.{name}: {quoted(amount)} is not an amount such as 16, 500m or 64Gi.")
 
     refuse(problems())
 
@@ -287,12 +287,12 @@ def _service_problems(service: t.Mapping[str, t.Any], before: t.Container[str], 
     if service["name"] in before:
         yield Problem("listed-twice", f"{path}.name: {named(service['name'])} stands here twice.")
     if not is_namespace(service["namespace"]):
-        yield Problem("not-a-name", f"{path}.namespace: {said(service['namespace'])} is no name of a namespace.")
+        yield Problem("not-a-name", f"{path}.namespace: {quoted(service['namespace'])} is no name of a namespace.")
     if not service["ports"]:
         yield Problem("empty", f"{path}.ports: is empty.")
     for port in service["ports"]:
         if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
-            yield Problem("not-a-port", f"{path}.ports: {said(port)} is no port from 1 to 65535.")
+            yield Problem("not-a-port", f"{path}.ports: {quoted(port)} is no port from 1 to 65535.")
     yield from label_problems(service.get("labels") or {}, f"{path}.labels")
 
 

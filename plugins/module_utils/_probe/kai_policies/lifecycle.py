@@ -70,7 +70,7 @@ class PolicyProbe:
         try:
             self._ensure_queues(found, deadline)
             for step in found.steps:
-                self._take(step, deadline)
+                self._perform(step, deadline)
             verdict, reason = PASSED, found.outcome
         except TenancyError as exc:
             verdict, reason = FAILED, exc.message
@@ -107,7 +107,7 @@ class PolicyProbe:
             if is_owned(self.kube.get(api_version, kind, name)):
                 self.kube.delete(api_version, kind, name)
 
-    def _take(self, step: Step, deadline: Deadline) -> None:
+    def _perform(self, step: Step, deadline: Deadline) -> None:
         """Create what a step says, and wait until what has to follow is so, and stays so.
 
         :raises TenancyError: when it does not come to that in time.

@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import CommandFailed, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import admission_copy
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import stand_in
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
@@ -459,24 +459,24 @@ def test_a_change_in_place_goes_on_where_it_was_killed(installed, version):
     with pytest.raises(TypeError):
         run(installed, version=version)
     # It is all that answers.
-    assert installed.find("Pod", stand_in.NAME)
+    assert installed.find("Pod", admission_copy.NAME)
     assert installed.find("Service", "admission")["spec"]["selector"].keys() > {"app"}
     installed.helm.upgrade, installed.calls = upgrade, []
     assert run(installed, version=version)["changed"]
-    assert f"create Pod {stand_in.NAME}" not in installed.calls
-    assert not installed.find("Pod", stand_in.NAME)
+    assert f"create Pod {admission_copy.NAME}" not in installed.calls
+    assert not installed.find("Pod", admission_copy.NAME)
     assert installed.find("Service", "admission")["spec"]["selector"] == {"app": "admission"}
     assert run(installed, version=version)["changed"] is False
 
 
 def test_a_copy_that_a_killed_run_left_is_removed(installed):
-    installed.have("Pod", stand_in.NAME, {"labels": {"app": "admission"}}, spec={}, status={})
+    installed.have("Pod", admission_copy.NAME, {"labels": {"app": "admission"}}, spec={}, status={})
     for check_mode in (True, False):
-        assert installed.find("Pod", stand_in.NAME)
+        assert installed.find("Pod", admission_copy.NAME)
         result = run(installed, check_mode)
-        assert result["diff"]["before"] == {f"Pod {stand_in.NAME}": "present"}
+        assert result["diff"]["before"] == {f"Pod {admission_copy.NAME}": "present"}
         assert steps(result) == ["remove the copy of the admission pod"]
-    assert not installed.find("Pod", stand_in.NAME)
+    assert not installed.find("Pod", admission_copy.NAME)
     assert run(installed)["changed"] is False
 
 
@@ -489,13 +489,13 @@ def test_the_end_of_a_copy_is_waited_for(installed):
 
     def go_on(seconds):
         sleep(seconds)
-        pod = installed.find("Pod", stand_in.NAME)
+        pod = installed.find("Pod", admission_copy.NAME)
         if pod and "deletionTimestamp" in pod["metadata"]:
-            installed.drop("v1", "Pod", stand_in.NAME, KAI_NAMESPACE)
+            installed.drop("v1", "Pod", admission_copy.NAME, KAI_NAMESPACE)
 
     attempt.deadline.sleep = go_on
     reconcile(attempt, TODAY)
-    assert not installed.find("Pod", stand_in.NAME)
+    assert not installed.find("Pod", admission_copy.NAME)
 
 
 def test_a_copy_that_does_not_come_is_warned_of_and_done_without(installed):
@@ -509,7 +509,7 @@ def test_a_copy_that_does_not_come_is_warned_of_and_done_without(installed):
 def test_where_nobody_answers_there_is_nothing_to_copy(installed):
     installed.find("Deployment", "admission")["status"]["availableReplicas"] = 0
     run(installed, version="v0.13.1")
-    assert f"create Pod {stand_in.NAME}" not in installed.calls
+    assert f"create Pod {admission_copy.NAME}" not in installed.calls
 
 
 def test_other_values_leave_the_pods_to_the_operator(installed):

@@ -69,8 +69,8 @@ def test_steps_are_taken_in_order_with_their_seconds(run, clock):
         taken.append(name)
         clock.now += seconds
 
-    run.take("apply the CRDs", "they changed", lambda: take("crds", 1.25))
-    run.take_all([Step("upgrade", "its version", lambda: take("upgrade", 2)), Step("wait", "", lambda: take("wait", 0))])
+    run.perform("apply the CRDs", "they changed", lambda: take("crds", 1.25))
+    run.perform_all([Step("upgrade", "its version", lambda: take("upgrade", 2)), Step("wait", "", lambda: take("wait", 0))])
     assert taken == ["crds", "upgrade", "wait"]
     assert run.result()["steps"] == [
         {"step": "apply the CRDs", "why": "they changed", "seconds": 1.2},
@@ -81,8 +81,8 @@ def test_steps_are_taken_in_order_with_their_seconds(run, clock):
 
 def test_check_mode_lists_steps_and_takes_none():
     run = Run({}, check_mode=True)
-    run.take("restart the pods", "they hang", lambda: pytest.fail("taken"))
-    run.take_all([Step("upgrade", "its version", lambda: pytest.fail("taken"))])
+    run.perform("restart the pods", "they hang", lambda: pytest.fail("taken"))
+    run.perform_all([Step("upgrade", "its version", lambda: pytest.fail("taken"))])
     assert run.result()["steps"] == [
         {"step": "restart the pods", "why": "they hang"},
         {"step": "upgrade", "why": "its version"},
@@ -94,7 +94,7 @@ def test_a_step_that_fails_is_named_and_ends_the_others(run):
         raise ApiError("no entry", status=403)
 
     with pytest.raises(TenancyError) as caught:
-        run.take_all([Step("apply the CRDs", "", fail), Step("upgrade", "", lambda: pytest.fail("taken"))])
+        run.perform_all([Step("apply the CRDs", "", fail), Step("upgrade", "", lambda: pytest.fail("taken"))])
     assert caught.value.message == "Could not apply the CRDs: no entry"
     assert caught.value.details == {"status": 403}
     assert run.steps == [{"step": "apply the CRDs", "why": ""}]
@@ -120,7 +120,7 @@ def test_adapters_that_a_module_does_not_ask_for_are_not_there(run):
 def test_a_diff_shows_steps_and_notes_below_the_difference():
     run = make_run({}, check_mode=True)
     run.change("version", "v0.12.0", "v0.13.1")
-    run.take("apply the CRDs", "helm never changes them", lambda: None)
+    run.perform("apply the CRDs", "helm never changes them", lambda: None)
     result = run.result(notes=["hazard: #1103"], version="v0.13.1")
     assert (result["changed"], result["version"], result["steps"]) == (True, "v0.13.1", run.steps)
     assert result["diff"]["before"] == {"version": "v0.12.0"}
@@ -131,7 +131,7 @@ def test_a_diff_shows_steps_and_notes_below_the_difference():
 
 def test_a_diff_without_notes_is_the_difference_alone():
     run = make_run({})
-    run.take("wait", "it takes time", lambda: None)
+    run.perform("wait", "it takes time", lambda: None)
     assert run.result()["diff"] == {"before": {}, "after": {}}
 
 

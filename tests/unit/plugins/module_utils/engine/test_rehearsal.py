@@ -57,7 +57,7 @@ class World:
             version = run.params.get("version") or run.params.get("kai_version")
             self.before.get((name, version), bool)()
             run.change("version", None, version)
-            run.take(f"{name} {version}", "as asked", bool)
+            run.perform(f"{name} {version}", "as asked", bool)
             return run.result(values={"a": "hunter2"})
 
         return reconcile

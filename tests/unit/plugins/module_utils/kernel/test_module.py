@@ -262,7 +262,7 @@ def test_warnings_are_shown_once_whether_it_fails_or_not(outcome, shown, fails):
 
 def test_check_mode_is_that_of_the_run(outcome):
     def reconcile(run):
-        run.take("make it", "it is not there", lambda: pytest.fail("made"))
+        run.perform("make it", "it is not there", lambda: pytest.fail("made"))
         return run.result(check_mode=run.check_mode)
 
     _code, result = outcome(reconcile, check_mode=True)

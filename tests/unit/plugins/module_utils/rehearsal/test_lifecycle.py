@@ -198,17 +198,17 @@ def test_the_one_that_claims_the_cluster_later_has_it(cluster):
     former, later = run(cluster), run(cluster)
     with Claim(former) as first:
         first.check()
-        first.take()
+        first.acquire()
         assert former.deadline.clock() == 0
         with Claim(later) as second:
-            second.take()
+            second.acquire()
             # The former one may be about to create pods.
             assert later.deadline.clock() == lifecycle.TAKEOVER
             assert (first.holds(), second.holds()) == (False, True)
             with pytest.raises(Superseded, match="gave way"):
                 first.check()
             # It does not take it back.
-            first.take()
+            first.acquire()
             second.check()
         # Nor does it go on once the later one is over.
         assert CLAIM_NOTE not in cluster.get("v1", "Namespace", NAMESPACE)["metadata"]["annotations"]
@@ -222,9 +222,9 @@ def test_a_removal_that_was_killed_and_goes_on_gives_way_to_the_next_rehearsal(c
     made(cluster)
     here = run(cluster)
     with Claim(here) as claim:
-        claim.take()
+        claim.acquire()
         # The next one begins while nodes are removed.
-        cluster.react("delete", "Node", lambda _node: Claim(run(cluster)).take())
+        cluster.react("delete", "Node", lambda _node: Claim(run(cluster)).acquire())
         with pytest.raises(Superseded, match="gave way"):
             remove_cluster(here, claim)
     assert cluster.names("Deployment") == ["kwok"]
