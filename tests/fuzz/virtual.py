@@ -19,7 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import MOST, is_reserved
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.status import judge, told
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.status import judge, listed
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_pending_info, kai_queues_info
 from ansible_collections.kubegpu.tenancy.tests.fuzz import host
 from ansible_collections.kubegpu.tenancy.tests.fuzz.cases import Part, check_line, check_lines, finite, outcome
@@ -296,7 +296,7 @@ def check_schedulers(labels: Object) -> None:
         assert sorted(
             [*found.former, *found.foreign, *found.ending, *(["volcano"] if labels.get("volcano") == "volcano" else [])]
         ) == sorted(labels)
-        check_line(told(found.foreign))
+        check_line(listed(found.foreign))
 
 
 _NAMESPACES = st.from_regex(re.compile(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?"), fullmatch=True) | st.sampled_from(

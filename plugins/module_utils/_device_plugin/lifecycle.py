@@ -131,14 +131,7 @@ class DevicePlugin:
                 continue
             gpus.setdefault(name, offers // before * after)
             pods = self.kube.list("v1", "Pod") if pods is None else pods
-            if busy := holders(pods, name):
-                problems.append(
-                    Problem(
-                        "gpus-in-use",
-                        f"sharing: node {name} would go from {before} to {after} pods a GPU while {', '.join(busy)} hold some of them, "
-                        "which would be given to other pods, too. End those pods first.",
-                    )
-                )
+            problems += _in_use(name, before, after, holders(pods, name))
         refuse(problems)
         return gpus
 
@@ -234,3 +227,14 @@ class DevicePlugin:
     def _probe_withdrawal(self) -> tuple[bool | None, str]:
         left = still_offered(self.kube.list("v1", "Node"))
         return (None, "; ".join(left)) if left else (True, "")
+
+
+def _in_use(node: str, before: int, after: int, pods: t.Sequence[str]) -> list[Problem]:
+    """Refuse another number of pods a GPU on a node while pods hold some of its GPUs."""
+    if not pods:
+        return []
+    text = (
+        f"sharing: node {node} would go from {before} to {after} pods a GPU while {', '.join(pods)} hold some of them, which would be "
+        "given to other pods, too. End those pods first."
+    )
+    return [Problem("gpus-in-use", text)]

@@ -12,7 +12,7 @@ import pytest
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.progress_file import GONE, LOOKED, ProgressFile
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Superseded
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import LISTENER, tell
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import LISTENER, announce
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._progress import MOST, ProgressAction, lines
 
 
@@ -76,7 +76,7 @@ def test_what_a_block_waits_for_is_noted_until_it_ends(tmp_path):
     before = LISTENER.get()
     with progress.during("ml", "Install KAI Scheduler"):
         assert read(tmp_path / "p.json", 107) == ["gpu1: ml: Install KAI Scheduler, 7 s"]
-        tell("KAI Scheduler", "binder 0/1")
+        announce("KAI Scheduler", "binder 0/1")
         assert read(tmp_path / "p.json", 107) == ["gpu1: ml: Install KAI Scheduler, 7 s, waiting for KAI Scheduler: binder 0/1"]
     assert LISTENER.get() is before
 
@@ -92,7 +92,7 @@ def test_a_block_ends_at_a_wait_where_it_is_to_go_no_further():
         with ProgressFile("").during("ml", "x", check):
             seen.append("began")
             others.append("another")
-            tell("y", "z")
+            announce("y", "z")
             seen.append("waited")
 
     for _time in range(2):

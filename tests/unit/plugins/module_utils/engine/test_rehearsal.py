@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.progress_file import LOOKED, ProgressFile
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Superseded, TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import LISTENER, tell
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import LISTENER, announce
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import rehearsal as engine
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import CLAIM_NOTE, NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal as module
@@ -153,7 +153,7 @@ def test_one_that_another_rehearsal_took_over_from_is_no_verdict_and_goes_no_fur
     def another_begins():
         world.kube.patch("v1", "Namespace", NAMESPACE, {"metadata": {"annotations": {CLAIM_NOTE: "another"}}})
         # A look of a wait.
-        tell("KAI Scheduler", "binder 0/1")
+        announce("KAI Scheduler", "binder 0/1")
 
     world.before["kai_scheduler", version] = another_begins
     with pytest.raises(Superseded, match="gave way") as failed:
