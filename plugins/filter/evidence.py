@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..plugin_utils import _evidence, _evidence_page
+from ..plugin_utils import _evidence, _evidence_junit, _evidence_page
 
 
 class FilterModule:
@@ -17,5 +17,5 @@ class FilterModule:
         return {
             "evidence": _evidence.evidence,
             "evidence_page": _evidence_page.page,
-            "evidence_junit": _evidence_page.junit,
+            "evidence_junit": _evidence_junit.junit,
         }

@@ -31,7 +31,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.metrics
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import holds_credentials
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.status import failure_lines
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import junit, page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_junit import junit
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import page
 from ansible_collections.kubegpu.tenancy.tests.fuzz.cases import Part, check_line, finite, outcome
 from ansible_collections.kubegpu.tenancy.tests.fuzz.inputs import ANYTHING, JSON, LEAVES, changed, cut, encoded
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, two_clusters

@@ -40,7 +40,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.overlaps
 from ansible_collections.kubegpu.tenancy.plugins.modules import gpu_ledger_info, kai_pending_info, vcluster_info
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _info
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import junit, page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_junit import junit
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import page
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import reports
 from ansible_collections.kubegpu.tenancy.tests.fuzz.cases import Part, check_line, check_lines, finite
 from ansible_collections.kubegpu.tenancy.tests.fuzz.inputs import (

@@ -21,7 +21,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.facts impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import to_api, to_users, used_to_users
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _drift, _info, _junit
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import junit, page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_junit import junit
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import page
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._reports import reports
 from ansible_collections.kubegpu.tenancy.tests.fuzz.cases import Part, check_line, finite, frozen, outcome
 from ansible_collections.kubegpu.tenancy.tests.fuzz.host import check_page

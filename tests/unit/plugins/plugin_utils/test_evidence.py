@@ -16,7 +16,8 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.filter.evidence import FilterModule
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import drift
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import junit, page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_junit import junit
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import page
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
     AT,
     BLUEPRINT,
