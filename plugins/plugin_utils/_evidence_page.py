@@ -115,7 +115,7 @@ def _nodes(cluster: JsonObject, marks: t.Mapping[str, str]) -> list[Markup]:
     if cluster["nodes"] is None:
         return [element("p", f"The nodes of {cluster['name']} were not read.")]
     nodes, tenants = _with_gpus(cluster), cluster["tenants"]
-    others = [node["node"] for node in cluster["nodes"] if node not in nodes]
+    others = [node["node"] for node in cluster["nodes"] if not node["gpus"] and not node["others"]]
     parts = [element("ul", *(_node(node, marks) for node in nodes), css="nodes")] if nodes else []
     whose = [tenant for tenant in tenants if tenant["gpus"] and (tenant["gpus"]["promised"] or tenant["gpus"]["in_use"])]
     if whose:

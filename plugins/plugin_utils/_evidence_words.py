@@ -126,10 +126,10 @@ def _sentence(clauses: list[str], good: t.Sequence[str], tenants: int, evidence:
         state = f"all {many(tenants, 'tenant')} are {desired}" if tenants > 1 else f"tenant {good[0]} is {desired}"
     else:
         state = f"{len(good):,} of {many(tenants, 'tenant')} are {desired}" if good else f"no tenant is {desired}"
-    if clauses and not tenants:
-        text = _joined(clauses)
+    if not clauses:
+        text = _joined([state, *_checked(evidence)])
     else:
-        text = f"{state}: {_joined(clauses)}" if clauses else _joined([state, *_checked(evidence)])
+        text = f"{state}{', but ' if len(good) == tenants else ': '}{_joined(clauses)}" if tenants else _joined(clauses)
     return f"{text[:1].upper()}{text[1:]}."
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.kubegpu.tenancy.tests.unit.pages import PAGES
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 SIZES = {"phone": {"width": 390, "height": 844}, "desk": {"width": 1440, "height": 900}}
 SCHEMES = ("light", "dark")
@@ -30,6 +30,12 @@ UNREACHED = """
     const high = element.scrollHeight > element.clientHeight && scrolls.includes(style.overflowY);
     return (wide || high) && element.tabIndex < 0;
 }).map(element => element.outerHTML.slice(0, 80))
+"""
+
+# Parts of the page that are folded; what stands in them is looked at as well.
+UNFOLD = "document.querySelectorAll('details').forEach(part => { part.open = true; })"
+FOLDED = """
+[...document.querySelectorAll("details > :not(summary)")].filter(part => !part.checkVisibility({contentVisibilityAuto: true})).length
 """
 
 
@@ -54,14 +60,22 @@ def look(browser: Browser, file: Path, size: str, scheme: str, picture: Path | N
         page.on("request", lambda request: wrong.append(f"request: {request.url}"))
         page.goto(file.as_uri())
         wrong.remove(f"request: {file.as_uri()}")
-        if (pixels := page.evaluate(OVERFLOW)) > 0:
-            wrong.append(f"overflow: the page is {pixels} pixels wider than the window")
-        wrong += [f"unreached: {element}" for element in page.evaluate(UNREACHED)]
         if picture:
             page.screenshot(path=picture, full_page=True)
+        wrong += laid_out(page)
+        page.evaluate(UNFOLD)
+        wrong += laid_out(page)
         for violation in Axe().run(page).response["violations"]:
             places = ", ".join(str(node["target"]) for node in violation["nodes"][:5])
             wrong.append(f"axe: {violation['id']}: {violation['help']} ({places})")
+    return wrong
+
+
+def laid_out(page: Page) -> list[str]:
+    """Return what of a page, as it is folded now, is out of sight or out of reach."""
+    wrong = [f"unreached: {element}" for element in page.evaluate(UNREACHED)]
+    if (pixels := page.evaluate(OVERFLOW)) > 0:
+        wrong.append(f"overflow: the page is {pixels} pixels wider than the window")
     return wrong
 
 
@@ -72,6 +86,30 @@ def test_a_page_is_as_it_should_be(browser: Browser, tmp_path: Path, name: str, 
     file = tmp_path / f"{name}.html"
     file.write_text(PAGES[name])
     assert look(browser, file, size, scheme, PICTURES / f"{name}-{size}-{scheme}.png") == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_on_paper_everything_is_open(browser: Browser, tmp_path: Path, name: str) -> None:
+    file = tmp_path / f"{name}.html"
+    file.write_text(PAGES[name])
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    assert "<details>" not in PAGES[name] or page.evaluate(FOLDED) > 0
+    page.emulate_media(media="print")
+    page.wait_for_function(f"{FOLDED.strip()} === 0")
+    page.close()
+
+
+def test_the_keyboard_unfolds(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "evidence.html"
+    file.write_text(PAGES["evidence"])
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    folded = page.evaluate(FOLDED)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"{FOLDED.strip()} < {folded}")
+    page.close()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import copy
 import html.parser
+import json
 
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page, _rehearsal_page
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import drift
@@ -14,9 +16,25 @@ from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, drifted,
 from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import played, report
 
 _DRIFTED = drifted()
+
+
+def compared():
+    """Return evidence of the two clusters with changes since the evidence of the day before."""
+    before = two_clusters().reports()
+    after = copy.deepcopy(before)
+    after[0]["tenants"][0] |= {
+        "scheduler": before[0]["tenants"][0]["scheduler"] | {"running": "v0.16.8"},
+        "digest": "fedcba9876543210",
+    }
+    after[0]["tenants"][2]["name"] = "site"
+    after[1]["nodes"][0] |= {"allocatable": 7}
+    return evidence(after, AT, json.dumps(evidence(before, "2026-11-23T09:00:00Z")))
+
+
 # Every page that there is, with much of what there can be on it.
 PAGES = {
     "evidence": _evidence_page.page(evidence(two_clusters().reports(), AT)),
+    "changes": _evidence_page.page(compared()),
     "drift": _evidence_page.page(evidence(_DRIFTED.reports(), AT, "", "drift", drift(_DRIFTED.hostvars, _DRIFTED.clusters))),
     "rehearsal": _rehearsal_page.page(report([played()], [played(slower=9.0)])),
 }

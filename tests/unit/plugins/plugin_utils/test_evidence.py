@@ -17,19 +17,22 @@ from ansible_collections.kubegpu.tenancy.plugins.filter.evidence import FilterMo
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import drift
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_junit import junit
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence_page import HUES, WAYS, page
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
     AT,
     BLUEPRINT,
     COMBINATION,
     KAI,
+    MADE,
     ML,
+    PASSED,
     RACE,
     REMOVED,
     SECRET,
     Inventory,
     check,
     drifted,
+    held,
     live,
     node,
     queue,
@@ -38,6 +41,8 @@ from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
 from ansible_collections.kubegpu.tenancy.tests.unit.pages import Page
 
 ROOT = Path(__file__).parents[4]
+# Of a page, whatever is on it.
+MOST_BYTES = 5_000_000
 SCHEMA = json.loads((ROOT / "docs/evidence.schema.json").read_text())
 
 
@@ -446,30 +451,60 @@ def _shown(whole):
     return Page(page(whole))
 
 
-def test_a_page_begins_with_the_outcome_and_who_has_which_gpus(shown):
+def test_a_page_begins_with_a_verdict_what_needs_a_person_and_who_has_which_gpus(shown):
     assert shown.open == []
+    (verdict,) = [said for tag, said in shown.texts if tag == "h1"]
+    assert (
+        verdict == "4 of 6 tenants are in the desired state: tenant gpu1/research failed and tenant gpu2/vision is not finished."
+    )
     order = [
-        "failed: 2 clusters, 6 tenants",
-        "Who has which GPUs",
-        "What was asked, and what is",
+        "kubegpu.tenancy.site, 2026-11-24, 10:00 UTC, 2 clusters",
+        verdict,
+        "GPUs promised",
+        "What needs a person",
+        "gpu1/research: check gpu in queue training failed: sees two GPUs <again>",
+        "What changed",
+        "Nodes and GPUs",
+        "Details",
+        "Tenants and versions",
+        "GPUs of tenants",
         "Queues",
-        "Checks",
+        "Risks and notes",
         "Time line",
+        "Digests of everything",
     ]
-    places = [shown.said.index(text) for text in [*order, "What changed"]]
+    said = shown.said.partition(verdict)[2]
+    places = [said.index(text) for text in order[2:]]
     assert places == sorted(places)
-    assert "gpu1-worker of ml, 3 of 4 GPUs in use" in shown.said
+    assert f"{order[0]}{verdict}" in shown.said
+    assert "gpu1-worker of ml, 3 of 4 GPUs held" in shown.said
     assert "speech 0.25, vision 0.5" in shown.said
-    assert "nvidia.com/mig-1g.10gb: 1 of 7 in use" in shown.said
+    assert "nvidia.com/mig-1g.10gb: 1 of 7 held" in shown.said
     boxes = [attributes["aria-label"] for tag, attributes in shown.found if attributes.get("class") == "boxes"]
     assert boxes == ["GPUs of gpu1-worker", "GPUs of gpu1-worker2", "GPUs of pool-a", "GPUs of pool-b"]
+
+
+def test_a_map_says_what_each_tenant_holds_with_a_colour_and_a_pattern_of_its_own(shown):
+    assert "ml holds 2.75 of 4 GPUs" in shown.said
+    assert "vision holds 1.5 of 8 GPUs, at most 4, shared with speech" in shown.said
+    marks = [attributes["class"] for attributes in shown.of("span") if attributes.get("class", "").startswith("swatch")]
+    assert marks == ["swatch hue0 way0", "swatch hue1 way1", "swatch hue3 way3", "swatch hue2 way2", "swatch hue4 way4"]
+    assert len({(number % HUES, number % WAYS) for number in range(HUES * WAYS)}) == HUES * WAYS
+
+
+def test_figures_and_the_map_say_what_was_not_read():
+    read, unread = Inventory().cluster(), Inventory().cluster(_kubegpu_failure="x").without("gpu1", "_kubegpu_ledger")
+    assert "GPUs held338% of the GPUs" in Page(page(evidence(read.reports(), AT))).said
+    said = Page(page(evidence(unread.reports(), AT))).said
+    assert "GPUs held?the nodes were not read" in said
+    assert "The nodes of gpu1 were not read." in said
 
 
 def test_a_page_shows_versions_ages_support_and_evidence(shown):
     for text in ("2026-03, over", "0.35.3 → 0.36.1", "4 days ago", "2 minutes ago", "0123456789abcdef", f"sha256:{'4c' * 32}"):
         assert text in shown.said
     assert "sees GPU-1b7d3f2a-0c55-5d0e-9c1f-2f8f3c1f6a10 only" in shown.said
-    assert "2.75 in use, 2.75 asked for; quota 3, limit 4" in shown.said
+    assert "2.75 held, 2.75 asked for; quota 3, limit 4" in shown.said
     assert "use not read; quota 0, limit unlimited" in shown.said
     assert "Not verified: gpu2/vision, gpu2/old." in shown.said
     assert (
@@ -497,23 +532,65 @@ def test_no_bar_is_longer_than_its_field(shown):
     assert all(sum(part) <= 100.1 for part in bars(shown))
 
 
-def test_what_changed_is_a_table():
+def test_what_changed_is_said_at_first_sight_and_in_full_below():
     def change(reports):
         reports[0]["tenants"][0]["scheduler"] |= {"running": "v0.16.8"}
+        reports[0]["tenants"][0]["digest"] = "fedc"
 
     reports = two_clusters().reports()
     former = json.dumps(evidence(reports, AT))
-    assert f"Nothing since {AT}." in Page(page(evidence(reports, AT, former))).said
+    assert "What changedSince 2026-11-24, 10:00 UTC:Nothing.Nodes" in Page(page(evidence(reports, AT, former))).said
     change(reports)
-    said = Page(page(evidence(reports, AT, former))).said
-    assert f"Since {AT}" in said
-    assert "kai v0.13.1" in said.partition("What changed")[2]
+    first, _details, below = Page(page(evidence(reports, AT, former))).said.partition("Details")
+    assert "gpu1/ml scheduler: kai v0.13.1 → kai v0.16.8gpu1/ml the inventory asks for something else" in first
+    assert "fedc" not in first
+    assert f"All changes2 changesSince {AT}" in below
+    assert "digest 0123456789abcdefdigest fedc" in below
+
+
+def test_a_page_without_evidence_before_says_so(shown):
+    assert "What changedThere was no evidence before this.Nodes and GPUs" in shown.said
+    assert "All changes" not in shown.said
+
+
+def test_more_than_a_reader_takes_in_at_once_is_folded():
+    overlaps = [f"overlap {number}" for number in range(9)]
+    inventory = Inventory().cluster(nodes=[node(f"n{number}", "ml", gpus=[{}]) for number in range(30)])
+    inventory.hostvars["gpu1"]["_kubegpu_ledger"]["overlaps"] = overlaps
+    text = page(evidence(inventory.reports(), AT))
+    assert "<h3>3 more</h3>" in text
+    assert text.index("overlap 5") < text.index("3 more") < text.index("overlap 6")
+    assert "gpu130 nodes, 0 of 240 GPUs held" in Page(text).said
+    assert "<h3>30 nodes" not in text
 
 
 def test_tenants_that_a_run_leaves_out_have_a_colour_of_their_own():
     gpus = [{"ml": 1.0}, {"other": 0.5, "": 0.25}]
     shown = Page(page(evidence(Inventory().cluster(nodes=[node("n1", "ml", gpus=gpus)]).reports(), AT)))
-    assert [attributes["class"] for attributes in shown.of("i")][:3] == ["hue0", "nobody", "hue1"]
+    assert [attributes["class"] for attributes in shown.of("i")][:3] == ["hue0 way0", "nobody", "hue1 way1"]
+
+
+def test_a_page_of_2000_tenants_stays_small():
+    names = [f"team-{number}" for number in range(100)]
+    nodes = [node(f"{name}-node", name, in_use=8, gpus=[{name: 1.0}] * 8) for name in names]
+    trees = {name: [queue(name, 8, 8, 8, queue("training", 8, 8, 8))] for name in names}
+    found = [live(name, results=PASSED * 4, queues=trees[name], **MADE) for name in names]
+    wanted, workers = [ML | {"name": name} for name in names], {"nvkind_workers": [{"count": 8}] * len(names)}
+    inventory = Inventory().cluster(wanted, found, nodes=nodes, variables=workers)
+    inventory.hostvars["gpu1"]["_kubegpu_ledger"]["tenants"] = [held(name, [f"{name}-node"], 8, 8) for name in names]
+    (one,) = evidence(inventory.reports(), AT)["clusters"]
+    many = evidence([], AT) | {"clusters": [one | {"name": f"gpu{number}"} for number in range(20)]}
+    text = page(many)
+    assert "All 2,000 tenants are in the desired state and all 24,000 checks passed." in text
+    assert "Checks that passed are too many for this page; tenancy.json has them." in text
+    assert len(text) < MOST_BYTES
+    for tenant in one["tenants"]:
+        tenant |= {"failure": "timed out", "to_do": ""}
+    failures = [f"gpu{number}/{name}: timed out" for number in range(20) for name in names]
+    text = page(many | {"result": "failed", "problems": failures})
+    assert "No tenant is in the desired state: 2,000 tenants failed." in text
+    assert "<h3>1,994 more</h3>" in text
+    assert len(text) < MOST_BYTES
 
 
 def test_a_clock_that_is_ahead_makes_nothing_younger_than_now():
@@ -524,7 +601,7 @@ def test_a_clock_that_is_ahead_makes_nothing_younger_than_now():
 def test_a_page_of_a_run_that_saw_nothing():
     unread = Inventory().cluster(_kubegpu_failure="Make the cluster: no GPU").without("gpu1", "_kubegpu_ledger")
     said = Page(page(evidence(unread.reports(), AT))).said
-    for text in ("gpu1: Make the cluster: no GPU", "Its nodes were not read.", "There was nothing to do."):
+    for text in ("gpu1: Make the cluster: no GPU", "The nodes of gpu1 were not read.", "cluster gpu1 failed"):
         assert text in said
     assert Page(page(evidence([], AT))).open == []
 

@@ -10,7 +10,7 @@ import re
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._page import element, table
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._page import element, fold, table
 from ansible_collections.kubegpu.tenancy.tests.unit.pages import PAGES, Page
 
 # Ratios of WCAG 2.2, level AA: of text, and of parts of a picture.
@@ -66,6 +66,21 @@ def test_its_pictures_are_named_or_said_in_text_beside_them(text):
 
 
 @of_every_page
+def test_what_is_folded_has_a_heading_and_is_open_on_paper(text):
+    shown = Page(text)
+    assert len(shown.of("details")) == len(shown.of("summary"))
+    style = "".join(said for tag, said in shown.texts if tag == "style")
+    assert "details::details-content { content-visibility: visible;" in style.partition("@media print")[2]
+
+
+def test_a_part_that_is_folded():
+    assert fold("a", "<b>", [element("p", "c")]).text == (
+        '<details><summary><h3>a</h3><span class="soft">&lt;b&gt;</span></summary><p>c</p></details>'
+    )
+    assert fold("a", "", [], is_open=True).text.startswith("<details open>")
+
+
+@of_every_page
 def test_it_says_its_language_and_name(text):
     shown = Page(text)
     assert shown.of("html") == [{"lang": "en"}]
@@ -97,5 +112,7 @@ def test_colours_stand_out_by_day_and_by_night(scheme):
     assert light.keys() == dark.keys()
     drawn = {name for name in colours if re.fullmatch(r"first|second|hue\d", name)}
     assert len(drawn) == 2 + _evidence_page.HUES
-    ratios = {name: contrast(colour, colours["paper"]) for name, colour in colours.items() if name not in ("paper", "line")}
-    assert {name for name, ratio in ratios.items() if ratio < (LEAST_DRAWN if name in drawn else LEAST_TEXT)} == set()
+    seen = {name: colour for name, colour in colours.items() if name not in ("paper", "card", "line")}
+    for ground in ("paper", "card"):
+        ratios = {name: contrast(colour, colours[ground]) for name, colour in seen.items()}
+        assert {name for name, ratio in ratios.items() if ratio < (LEAST_DRAWN if name in drawn else LEAST_TEXT)} == set()
