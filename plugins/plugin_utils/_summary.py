@@ -17,19 +17,27 @@ from ..module_utils._ledger.status import drawn
 from ..module_utils._queues.validation import parse
 from ..module_utils._queues.values import leaves
 from ..module_utils._tenant.facts import NOT_READ
-from ._reports import CHANGE, NO_CLUSTER, NOT_REACHED, PASSED, counted, named, shown_blueprint, to_do
+from ._reports import CHANGE, NO_CLUSTER, NOT_REACHED, counted, named, shown_blueprint, to_do
 
 # A first job of a team, beside the code in a clone and in an installed collection, and the queue that it names.
 FIRST_JOB, FIRST_QUEUE = pathlib.Path(__file__).resolve().parents[2] / "examples/workloads/gpu.yaml", "training"
+
+# Verdicts about which somebody has to do something, and the one that was accepted.
+_WRONG, ACCEPTED = ("failed", "not_tried"), "accepted"
+# Columns for readers who ask for all of them, and those that a narrow table does without.
+_WIDE = ("leaf queues", "seconds", "kubeconfig")
+_VERSIONS = (("vcluster",), ("scheduler",), ("vcluster", "scheduler"))
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
-def rows(clusters: t.Sequence[JsonObject]) -> list[JsonObject]:
+def rows(clusters: t.Sequence[JsonObject], wide: bool = False) -> list[JsonObject]:
     """Return the table of all tenants, a row each, without columns in which nothing stands.
 
     The cluster's name stands in it only where there are several.
+
+    :arg wide: whether columns stand in it that few readers need.
     """
     several = len(clusters) > 1
     table = [
@@ -37,8 +45,21 @@ def rows(clusters: t.Sequence[JsonObject]) -> list[JsonObject]:
         for cluster in clusters
         for tenant in cluster["tenants"]
     ]
-    empty = {head for head in (table[0] if table else ()) if all(row[head] == "" for row in table)}
-    return [{head: cell for head, cell in row.items() if head not in empty} for row in table]
+    left_out = {head for head in (table[0] if table else ()) if all(row[head] == "" for row in table)}
+    left_out |= set() if wide else set(_WIDE)
+    return [{head: cell for head, cell in row.items() if head not in left_out} for row in table]
+
+
+def narrower(table: list[JsonObject]) -> t.Iterator[list[JsonObject]]:
+    """Yield a table, then with less and less of what makes it wide: nodes are counted, then versions are left out."""
+    yield table
+    fewer = [row | ({"nodes": _count(row["nodes"])} if "nodes" in row else {}) for row in table]
+    for left_out in ((), *_VERSIONS):
+        yield [{head: cell for head, cell in row.items() if head not in left_out} for row in fewer]
+
+
+def _count(nodes: str) -> t.Any:
+    return nodes if nodes in ("", NOT_READ) else len(nodes.split())
 
 
 def _cells(tenant: JsonObject) -> JsonObject:
@@ -124,45 +145,87 @@ def picture(clusters: t.Sequence[JsonObject]) -> list[str]:
     return lines
 
 
-def notes(clusters: t.Sequence[JsonObject]) -> list[str]:
-    """Return the sentences below the table: everything that a reader has to know and the table does not show."""
+def needs(clusters: t.Sequence[JsonObject]) -> list[str]:
+    """Return the sentences above the table: what needs a person, failures first."""
     listed = {name for cluster in clusters for name in cluster["listed"]}
     unknown = dict.fromkeys(name for cluster in clusters for name in cluster["only"] if name not in listed)
-    lines = [line for cluster in clusters for line in _cluster_notes(cluster, len(clusters) > 1)]
+    lines = [f"FAILED {failure}" for cluster in clusters for failure in cluster["failures"]]
     lines += [f"kubegpu_only: {name} is listed for no cluster of the inventory." for name in unknown]
-    lines += [f"FAILED {failure}" for cluster in clusters for failure in cluster["failures"]]
+    lines += [line for cluster in clusters for line in _cluster_needs(cluster, _Names.of(cluster, clusters))]
+    return _lines(lines)
+
+
+def notes(clusters: t.Sequence[JsonObject], steps: bool = False) -> list[str]:
+    """Return the sentences below the table: what else a reader has to know and the table does not show.
+
+    :arg steps: whether each step is told; they are counted otherwise.
+    """
+    lines = [line for cluster in clusters for line in _cluster_notes(cluster, _Names.of(cluster, clusters), steps)]
+    count = sum(len(one["steps"]) for cluster in clusters for one in (*cluster["tenants"], cluster["shared_scheduler"]))
+    if count and not steps:
+        lines.append(f"{count} step{'' if count == 1 else 's'}: -v and the evidence show them.")
+    return _lines(lines)
+
+
+def kubeconfigs(clusters: t.Sequence[JsonObject]) -> list[str]:
+    """Return where the kubeconfigs of the tenants are, a line for each cluster with a tenant that runs."""
+    found = []
+    for cluster in clusters:
+        folders = {one["kubeconfig"].rpartition("/")[0] for one in cluster["tenants"] if one["state"] == "running"}
+        found += [f"{_Names.of(cluster, clusters).start}kubeconfigs: {folder}/TENANT.yml" for folder in folders]
+    return found
+
+
+def _lines(lines: t.Iterable[str]) -> list[str]:
     return [line.replace("\n", "\n  ") for line in dict.fromkeys(lines)]
 
 
-def _cluster_notes(cluster: JsonObject, several: bool) -> list[str]:
-    prefix, where = (f"{cluster['cluster']}/", f" on {cluster['cluster']}") if several else ("", "")
-    start = f"{cluster['cluster']}: " if several else ""
+class _Names(t.NamedTuple):
+    """How a cluster and what is on it are called: by the cluster's name as well only where there are several."""
+
+    start: str
+    prefix: str
+    shared: str
+
+    @classmethod
+    def of(cls, cluster: JsonObject, clusters: t.Sequence[JsonObject]) -> _Names:
+        name = cluster["cluster"]
+        return (
+            cls(f"{name}: ", f"{name}/", f"shared scheduler on {name}") if len(clusters) > 1 else cls("", "", "shared scheduler")
+        )
+
+
+def _cluster_needs(cluster: JsonObject, names: _Names) -> list[str]:
+    """Return what of a cluster needs a person, beside failures."""
+    lines = [f"{names.prefix}{tenant['name']}: {line}" for tenant in cluster["tenants"] for line in _tenant_needs(tenant)]
+    lines += [f"{names.shared}: {line}" for line in _check_notes(cluster["shared_scheduler"]["results"], _WRONG)]
+    lines += [f"{names.start}{overlap}" for overlap in cluster["overlaps"]]
+    what = "is to be removed" if cluster["removes_unlisted"] else "stays; kubegpu_unlisted: remove takes it away"
+    lines += [f"{names.prefix}{name}: made by this collection, not listed any more, {what}." for name in cluster["unlisted"]]
+    if version := cluster["unlisted_scheduler"]:
+        made = f"kai {version}, made by this collection, named by no kubegpu_shared_scheduler any more"
+        lines.append(f"{names.shared}: {made}, {what}.")
+    return lines
+
+
+def _cluster_notes(cluster: JsonObject, names: _Names, steps: bool) -> list[str]:
+    """Return what else there is to know of a cluster."""
+    start, prefix, shared = names.start, names.prefix, cluster["shared_scheduler"]
     lines = [f"{start}{shown_blueprint(cluster['blueprint'])}"] if cluster["blueprint"] else []
     lines += [f"{start}{kind} combination: {text}" for kind, texts in cluster["combinations"].items() for text in texts]
-    lines += [f"{prefix}{tenant['name']}: {line}" for tenant in cluster["tenants"] for line in _tenant_notes(tenant)]
-    if (shared := cluster["shared_scheduler"])["results"]:
-        name = f"shared scheduler{where}"
-        checks = counted(shared["results"])
+    if shared["results"]:
         queues = len(_leaf_queues(shared["queues"]))
-        lines.append(f"{name}: kai {shared['version']}, {queues} leaf queues of its tenants, checks {checks}")
-        lines += [f"{name}: {line}" for line in _check_notes(shared["results"])]
-    whose = {f"{prefix}{tenant['name']}": tenant for tenant in cluster["tenants"]}
-    whose[f"shared scheduler{where}"] = cluster["shared_scheduler"]
+        checks = counted(shared["results"])
+        lines.append(f"{names.shared}: kai {shared['version']}, {queues} leaf queues of its tenants, checks {checks}")
+    whose = {f"{prefix}{tenant['name']}": tenant for tenant in cluster["tenants"]} | {names.shared: shared}
+    lines += [f"{name}: {line}" for name, one in whose.items() for line in _check_notes(one["results"], (ACCEPTED,))]
     for kind in ("accepted hazard", "hazard", "upgrade note"):
         lines += grouped(kind, whose, f"{kind.replace(' ', '_')}s")
     lines += [f"{start}{line}" for line in _verified_before(cluster["tenants"])]
-    lines += [f"{name}: step: {shown_step(step)}" for name, one in whose.items() for step in one["steps"]]
+    lines += [f"{name}: step: {shown_step(step)}" for name, one in whose.items() for step in one["steps"] if steps]
     lines += [f"{prefix}{tenant['name']}: repair: {line}" for tenant in cluster["tenants"] for line in tenant["repairs"]]
     lines += [f"{start}repair: {line}" for line in cluster["repairs"]]
-    lines += [f"{start}{overlap}" for overlap in cluster["overlaps"]]
-    what = "is to be removed" if cluster["removes_unlisted"] else "stays; kubegpu_unlisted: remove takes it away"
-    lines += [f"{prefix}{name}: made by this collection, not listed any more, {what}." for name in cluster["unlisted"]]
-    lines += [f"{prefix}{one['name']}: {_expiry(one)}" for one in cluster["temporary"]]
-    if version := cluster["unlisted_scheduler"]:
-        lines.append(
-            f"shared scheduler{where}: kai {version}, made by this collection, named by no kubegpu_shared_scheduler any more, {what}."
-        )
-    return lines
+    return lines + [f"{prefix}{one['name']}: {_expiry(one)}" for one in cluster["temporary"]]
 
 
 def _verified_before(tenants: t.Sequence[JsonObject]) -> list[str]:
@@ -196,11 +259,11 @@ def shown_step(step: JsonObject) -> str:
     return f"{step['step']} ({step['why']}" + (f", {step['seconds']} s)" if "seconds" in step else ")")
 
 
-def _check_notes(results: t.Sequence[JsonObject]) -> list[str]:
-    """Return the checks that did not pass, with their reasons."""
+def _check_notes(results: t.Sequence[JsonObject], verdicts: t.Collection[str]) -> list[str]:
+    """Return the checks with some verdicts, with their reasons."""
     places: dict[tuple[str, str], list[str]] = {}
     for result in results:
-        if result["verdict"] != PASSED:
+        if result["verdict"] in verdicts:
             places.setdefault((result["verdict"], result["reason"]), []).append(named(result))
     return [
         f"{'check' if len(checks) == 1 else 'checks'} {', '.join(checks)} {verdict.replace('_', ' ')}: {reason}"
@@ -208,9 +271,9 @@ def _check_notes(results: t.Sequence[JsonObject]) -> list[str]:
     ]
 
 
-def _tenant_notes(tenant: JsonObject) -> list[str]:
-    """Return the checks that did not pass, and what is still to do."""
-    return [*_check_notes(tenant["results"]), *filter(None, [to_do(tenant)])]
+def _tenant_needs(tenant: JsonObject) -> list[str]:
+    """Return the checks that failed or were not tried, and what is still to do."""
+    return [*_check_notes(tenant["results"], _WRONG), *filter(None, [to_do(tenant)])]
 
 
 def first_job(clusters: t.Sequence[JsonObject]) -> list[str]:

@@ -8,7 +8,14 @@ from __future__ import annotations
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.filter.summary import FilterModule, summary
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import FIRST_JOB, FIRST_QUEUE, first_job, notes, rows
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import (
+    FIRST_JOB,
+    FIRST_QUEUE,
+    first_job,
+    needs,
+    notes,
+    rows,
+)
 from ansible_collections.kubegpu.tenancy.tests.unit import hostvars
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
     BLUEPRINT,
@@ -31,13 +38,14 @@ class Inventory(hostvars.Inventory):
     """The same with what the summary shows of it."""
 
     def rows(self):
-        return rows(self.reports())
+        return rows(self.reports(), wide=True)
 
     def notes(self):
-        return notes(self.reports())
+        """Return what stands above the table, and what stands below it with all steps."""
+        return [*needs(self.reports()), *notes(self.reports(), steps=True)]
 
-    def summary(self):
-        return summary(self.reports())
+    def summary(self, **options):
+        return summary(self.reports(), **options)
 
     def first_job(self):
         return first_job(self.reports())
@@ -79,32 +87,49 @@ def test_the_whole_of_it():
         spans=[{"work": "change", "began": 0.0, "seconds": 40.8}, {"work": "verify", "began": 41.0, "seconds": 9.0}],
     )
     inventory.worked("web", failure="Probe: no answer", parts={"checks": {"results": web["results"]}})
-    assert [line.partition("  ~/")[0].rstrip() for line in inventory.summary()] == [
-        (
-            "tenant  state              trust                  vcluster  scheduler      nodes  GPUs  in use  leaf queues  checks"
-            "            seconds  kubeconfig"
-        ),
-        (
-            "------  -----------------  ---------------------  --------  -------------  -----  ----  ------  -----------  "
-            "----------------  -------  ------------------------------------"
-        ),
-        (
-            "ml      running            high                   0.36.1    kai v0.16.8    n1        8       3            2  3 of 3"
-            "                 41"
-        ),
-        (
-            "web     running, failed    partial, network open  0.36.1    cluster's own            0       0            0  "
-            "0 of 1, 1 failed"
-        ),
-        "old     paused, as wanted  high                   0.36.1    kai v0.16.8              0       0            2",
-        "gone    absent, as wanted  partial",
-        "",
+    found = [
+        "FAILED gpu1/web: Probe: no answer",
         "web: check web failed: no answer",
         "left: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
-        "FAILED gpu1/web: Probe: no answer",
+        "",
+        "tenant  state              trust                  vcluster  scheduler      nodes  GPUs  in use  checks",
+        "------  -----------------  ---------------------  --------  -------------  -----  ----  ------  ----------------",
+        "ml      running            high                   0.36.1    kai v0.16.8    n1        8       3  3 of 3",
+        "web     running, failed    partial, network open  0.36.1    cluster's own            0       0  0 of 1, 1 failed",
+        "old     paused, as wanted  high                   0.36.1    kai v0.16.8              0       0",
+        "gone    absent, as wanted  partial",
+        "",
+        "kubeconfigs: ~/.kube/kubegpu/gpu1/tenants/TENANT.yml",
         "",
         f"First job, in ml: {APPLY.format('ml')} {FIRST_JOB}",
     ]
+    assert inventory.summary() == found
+    head, _rule, ml = inventory.summary(wide=True)[4:7]
+    assert head.endswith("leaf queues  checks            seconds  kubeconfig")
+    assert ml.endswith("3 of 3                 41  ~/.kube/kubegpu/gpu1/tenants/ml.yml")
+
+
+def test_a_table_fits_a_terminal_of_120_columns():
+    name = "a-team-with-a-name-of-forty-characters-x"
+    nodes = [node(f"ip-10-0-1-{number}.eu-central-1.compute.internal", name) for number in range(3)]
+    found = live(name, scheduler_version="v0.12.0")
+    inventory = Inventory().cluster([ML | {"name": name}], [found], nodes=nodes).cluster(name="gpu2")
+    assert inventory.summary()[:4] == [
+        "cluster  tenant                                    state    trust  vcluster  nodes  GPUs  in use  checks",
+        "-------  ----------------------------------------  -------  -----  --------  -----  ----  ------  ------",
+        "gpu1     a-team-with-a-name-of-forty-characters-x  running  high   0.36.1        3    24       0  3 of 3",
+        "gpu2     ml                                        running  high   0.36.1        1     8       3  3 of 3",
+    ]
+    whole = inventory.summary(wide=True)[2]
+    assert all(text in whole for text in ("ip-10-0-1-2.eu-central-1.compute.internal", "kai v0.12.0 -> v0.16.8", "0.36.1"))
+
+
+def test_steps_are_counted_where_they_are_not_asked_for():
+    steps = [{"step": text, "why": "w"} for text in ("install", "wait")]
+    inventory = Inventory().cluster().worked(parts={"KAI Scheduler": {"steps": steps}})
+    assert "2 steps: -v and the evidence show them." in inventory.summary()
+    assert [line for line in inventory.summary(steps=True) if "step" in line] == ["ml: step: install (w)", "ml: step: wait (w)"]
+    assert not [line for line in Inventory().cluster().summary() if "step" in line]
 
 
 def test_a_paused_tenant_is_not_verified_and_has_no_kubeconfig_to_use():
@@ -188,8 +213,8 @@ def test_a_check_that_failed_is_named_though_no_record_holds_it():
     row = only(inventory)
     assert (row["state"], row["checks"]) == ("running, failed", "2 of 3, 1 failed")
     assert inventory.notes() == [
-        "ml: check gpu in queue training failed: sees two GPUs",
         "FAILED gpu1/ml: Check what KAI Scheduler does: 1 check failed",
+        "ml: check gpu in queue training failed: sees two GPUs",
     ]
 
 
@@ -343,9 +368,9 @@ def test_several_clusters():
         ("gpu2", "ml", "not reached", ""),
     ]
     assert inventory.notes() == [
+        "FAILED gpu2: x",
         "gpu1: node n1 has 8 GPUs, and its pods hold 9",
         "gpu2/left: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
-        "FAILED gpu2: x",
     ]
 
 
@@ -353,9 +378,9 @@ def test_who_has_which_gpus_of_several_clusters():
     nodes = [node("n1", "ml", gpus=[{"ml": 1.0}, {}]), node("n2", gpus=[{}, {}]), node("n3", gpus=[{}, {}]), node("n4")]
     inventory = Inventory().cluster(nodes=nodes).cluster(name="gpu2", nodes=[node("n1", "ml", gpus=[{"ml": 0.5}])])
     shown = ["gpu1/n1 [ml] [free]", "gpu1/n2, gpu1/n3 [free] [free]", "gpu2/n1 [ml 0.5]"]
-    assert inventory.summary()[4:-2] == ["", *shown]
+    assert inventory.summary()[4:-5] == ["", *shown]
     del inventory.clusters[1]
-    assert inventory.summary()[3:-2] == ["", "n1 [ml] [free]", "n2, n3 [free] [free]"]
+    assert inventory.summary()[3:-4] == ["", "n1 [ml] [free]", "n2, n3 [free] [free]"]
 
 
 def test_a_cluster_without_tenants():
@@ -513,8 +538,8 @@ def test_the_checks_of_the_shared_scheduler():
     results = [check("gpu", queue="a"), check("gang", "not_tried", "no free GPU", queue="b")]
     notes_of = shared_by(_kai_scheduler_probe={"results": results}).notes()
     assert notes_of == [
-        "shared scheduler: kai v0.16.8, 2 leaf queues of its tenants, checks 1 of 2, 1 not tried",
         "shared scheduler: check gang in queue b not tried: no free GPU",
+        "shared scheduler: kai v0.16.8, 2 leaf queues of its tenants, checks 1 of 2, 1 not tried",
     ]
     assert shared_by().notes() == []
 
@@ -524,9 +549,9 @@ def test_a_shared_scheduler_that_fails_its_checks_hides_no_tenant():
     probe = {"failed": True, "results": [check("gpu", "failed", "it sees 8 GPUs", queue="a")]}
     inventory = shared_by(_kubegpu_shared_failure=failure, _kai_scheduler_probe=probe)
     assert only(inventory)["state"] == "running"
-    assert inventory.notes()[1:] == [
-        "shared scheduler: check gpu in queue a failed: it sees 8 GPUs",
+    assert inventory.notes()[:2] == [
         f"FAILED gpu1: {failure}",
+        "shared scheduler: check gpu in queue a failed: it sees 8 GPUs",
     ]
 
 
