@@ -26,9 +26,9 @@ _STYLE = """
 @media (prefers-color-scheme: dark) { :root { --text: #e6edf3; --soft: #9198a1; --paper: #0d1117; --card: #161b22; --line: #3d444d;
   --first: #9198a1; --second: #4493f8; --good: #3fb950; --held: #d29922; --bad: #f85149;
   --hue0: #4493f8; --hue1: #ab7df8; --hue2: #db6d28; --hue3: #3fb950; --hue4: #db61a2; --hue5: #d29922; } }
-body { margin: 0 auto; max-width: 80rem; padding: 1.5rem 1rem 3rem; background: var(--paper); color: var(--text);
+body { margin: 0 auto; max-width: 80rem; padding: 1.5rem clamp(1rem, 3vw, 2.5rem) 3rem; background: var(--paper); color: var(--text);
   font: 1rem/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.75rem; line-height: 1.25; margin: 0; max-width: 60rem; text-wrap: pretty; }
+h1 { font-size: 1.75rem; line-height: 1.25; margin: 0; max-width: 72rem; text-wrap: pretty; }
 h2 { font-size: 1.15rem; line-height: 1.3; margin: 2rem 0 .5rem; } h3 { font-size: 1rem; margin: 1.25rem 0 .5rem; }
 h4 { font-size: 1rem; margin: 1rem 0 .25rem; }
 h1, h2, h3, h4, p, li, dd { overflow-wrap: anywhere; } p, li, figure { max-width: 60rem; } li li, .plain > li { max-width: none; }
@@ -62,7 +62,7 @@ header { margin-bottom: 1.25rem; } header p { margin: 0 0 .5rem; } header .badge
 .figures dd.value { color: var(--text); font-size: 1.75rem; font-weight: 650; line-height: 1.25; font-variant-numeric: tabular-nums; }
 .figures .failed dd.value { color: var(--bad); } .figures .incomplete dd.value { color: var(--held); }
 @media (max-width: 40rem) { .figures { grid-template-columns: 1fr 1fr; gap: .5rem; } .figures > div { padding: .5rem .7rem; } }
-.sides { display: grid; gap: 0 2.5rem; } .sides h2 { margin-top: .5rem; } .sides > * { min-width: 0; } .sides p { margin: .25rem 0 .5rem; }
+.sides { display: grid; gap: 0 2.5rem; } .sides h2 { margin-top: .5rem; } .sides h2 ~ h2 { margin-top: 1.75rem; } .sides > * { min-width: 0; } .sides p { margin: .25rem 0 .5rem; }
 @media (min-width: 64rem) { .sides { grid-template-columns: 2fr 3fr; } }
 .points { list-style: none; padding: 0; margin: .5rem 0 1rem; } .points > li { padding: .45rem 0; border-bottom: 1px solid var(--line); }
 .points > li { white-space: pre-line; } .points > li:last-child { border-bottom: 0; } .points .badge { margin-right: .4rem; }
@@ -70,14 +70,14 @@ details { border-top: 1px solid var(--line); } details:last-of-type { border-bot
 summary { padding: .6rem 0; cursor: pointer; overflow-wrap: anywhere; } summary > h3 { display: inline; margin: 0 .5rem 0 .15rem; }
 summary:focus-visible, .wide:focus-visible { outline: 2px solid var(--second); outline-offset: 2px; }
 details > :last-child { margin-bottom: 1.5rem; } footer { margin-top: 2.5rem; }
-.nodes { list-style: none; padding: 0; margin: .5rem 0; display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: .75rem; }
+.nodes { list-style: none; padding: 0; margin: .5rem 0; display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 17.5rem), 1fr)); gap: .75rem; }
 .nodes > li { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .75rem .75rem; font-size: .9rem; }
 .nodes strong { font-size: 1rem; } .nodes .soft { display: block; }
 .boxes { list-style: none; padding: 0; margin: .4rem 0 0; display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: .4rem; }
 .boxes > li { font-size: .8rem; line-height: 1.25; }
 .boxes .bar { height: 1.4rem; margin: 0 0 .15rem; border-color: var(--first); border-radius: .2rem; }
 .boxes > .free { color: var(--soft); } .boxes > .free .bar { border-style: dashed; background: none; }
-.whose { list-style: none; padding: 0; margin: .75rem 0; display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr));
+.whose { list-style: none; padding: 0; margin: .75rem 0; font-size: .9rem; display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 17.5rem), 1fr));
   gap: .2rem 1.5rem; }
 .swatch { display: inline-block; width: 1.4rem; height: .8rem; margin-right: .5rem; border-radius: .15rem; }
 .bar { display: block; position: relative; height: .6rem; margin-top: .2rem; overflow: hidden; border: 1px solid var(--line); }
