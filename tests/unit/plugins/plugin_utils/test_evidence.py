@@ -103,6 +103,12 @@ def test_the_schema_leaves_nothing_open_and_explains_every_key():
         assert set(one["properties"]) - set(one["required"]) <= {"seconds"}
 
 
+def test_the_evidence_in_the_picture_of_the_docs_is_as_the_schema_says():
+    found = json.loads((ROOT / "tests/pages/tenancy.json").read_text())
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    assert "All 3 tenants are in the desired state and all 26 checks passed." in page(found)
+
+
 def test_the_schema_refuses_what_it_does_not_know(whole):
     validator = jsonschema.Draft202012Validator(SCHEMA)
     for wrong in ({"format": 1}, {"run": "info"}, {"result": "good"}, {"more": 1}, {"at": "today"}):
