@@ -144,9 +144,11 @@ def _node(node: JsonObject, marks: t.Mapping[str, str]) -> Markup:
     whose = f"of {', '.join(node['tenants'])}" if node["tenants"] else "of no tenant"
     more = "".join(f"; {name}: {one['in_use']} of {one['allocatable']} held" for name, one in node["others"].items())
     text = f"{whose}, {node['in_use']} of {many(node['allocatable'], 'GPU')} held{more}"
-    gpus = element("ul", *(_gpu(parts, marks) for parts in node["gpus"]), css="boxes", label=f"GPUs of {node['node']}")
-    about = [element("strong", node["node"]), " ", element("span", text, css="soft")]
-    return element("li", *about, *([gpus] if node["gpus"] else []))
+    about: list[str | Markup] = [element("strong", node["node"]), " ", element("span", text, css="soft")]
+    if node["gpus"]:
+        gpus = [_gpu(parts, marks) for parts in node["gpus"]]
+        about.append(element("ul", *gpus, css="boxes", label=f"GPUs of {node['node']}"))
+    return element("li", *about)
 
 
 def _gpu(parts: JsonObject, marks: t.Mapping[str, str]) -> Markup:

@@ -246,7 +246,7 @@ def changes(rows: t.Iterable[JsonObject]) -> list[tuple[str, str]]:
 
     :arg rows: of ``since``.
     """
-    return [(row["where"], _change(row)) for row in sorted(rows, key=_rank)]
+    return [(str(row["where"]), _change(row)) for row in sorted(rows, key=_rank)]
 
 
 def _rank(row: JsonObject) -> int:
