@@ -8,12 +8,12 @@ from __future__ import annotations
 import typing as t
 
 from ..module_utils._common.schema import plain
-from ..plugin_utils import _rehearsal_page
+from ..plugin_utils import _rehearsal_evidence
 
 
 def rehearsal_evidence(result: dict[str, t.Any]) -> dict[str, str]:
     """Return the files of a rehearsal's evidence by name; none of a result without a verdict."""
-    return _rehearsal_page.files(plain(result)) if "result" in result else {}
+    return _rehearsal_evidence.files(plain(result)) if "result" in result else {}
 
 
 class FilterModule:

@@ -12,9 +12,6 @@ import html
 import re
 import typing as t
 
-# Width and height of a chart, and the room for its axes on the left and below, in the units of its own drawing.
-_WIDTH, _HEIGHT, _LEFT, _BELOW = 640.0, 200.0, 40.0, 24.0
-
 # Characters from which a cell gets more room on a narrow screen.
 _LONG = 40
 _TAG = re.compile("<[^>]*>")
@@ -31,23 +28,16 @@ body { margin: 0 auto; max-width: 80rem; padding: 1.5rem clamp(1rem, 3vw, 2.5rem
 h1 { font-size: 1.75rem; line-height: 1.25; margin: 0; max-width: 72rem; text-wrap: pretty; }
 h2 { font-size: 1.15rem; line-height: 1.3; margin: 2rem 0 .5rem; } h3 { font-size: 1rem; margin: 1.25rem 0 .5rem; }
 h4 { font-size: 1rem; margin: 1rem 0 .25rem; }
-h1, h2, h3, h4, p, li, dd { overflow-wrap: anywhere; } p, li, figure { max-width: 60rem; } li li, .plain > li { max-width: none; }
+h1, h2, h3, h4, p, li, dd { overflow-wrap: anywhere; } p, li { max-width: 60rem; } li li, .plain > li { max-width: none; }
 .promote, .passed { color: var(--good); } .hold, .incomplete, .not_tried, .accepted { color: var(--held); }
 .reject, .failed { color: var(--bad); }
-.soft, caption, figcaption { color: var(--soft); font-size: .9rem; } caption, figcaption { text-align: left; }
+.soft, caption { color: var(--soft); font-size: .9rem; } caption { text-align: left; }
 .wide { overflow-x: auto; margin: 1rem 0; } table { border-collapse: collapse; min-width: min(100%, 45rem); }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .8rem .3rem 0; min-width: 4rem; text-align: left; vertical-align: top; }
 .long { min-width: 16rem; overflow-wrap: anywhere; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-figure { margin: 1rem 0; } svg { width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 11px; }
-.axis { stroke: var(--line); } .first { stroke: var(--first); } .second { stroke: var(--second); }
-polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; } .first polyline { stroke-dasharray: 4 2; }
-.key::before { content: ""; display: inline-block; width: 1.5rem; border-top: 3px solid var(--first); margin: 0 .4rem .25rem 0; }
-.key.second::before { border-color: var(--second); } .key + .key { margin-left: 1rem; }
-.key:not(.second)::before { border-top-style: dashed; }
-@media (max-width: 40rem) { svg text { font-size: 17px; } caption { max-width: calc(100vw - 2rem); } h1 { font-size: 1.4rem; } }
+@media (max-width: 40rem) { caption { max-width: calc(100vw - 2rem); } h1 { font-size: 1.4rem; } }
 .time { white-space: nowrap; }
-rect.first { fill: var(--first); } rect.second { fill: var(--second); }
 .plain { list-style: none; padding: 0; } .plain .plain { padding-left: 1rem; border-left: 1px solid var(--line); }
 .plain > li { margin: .6rem 0; } .plain .bar { max-width: 40rem; }
 .badge { display: inline-block; padding: 0 .55em; border: 1px solid; border-radius: 1em; font-size: .8rem; font-weight: 600; line-height: 1.5;
@@ -105,13 +95,16 @@ class Markup:
     text: str
 
 
-def document(title: str, parts: t.Iterable[Markup]) -> str:
-    """Return a whole page."""
+def document(title: str, parts: t.Iterable[Markup], style: str = "") -> str:
+    """Return a whole page.
+
+    :arg style: CSS beside that of all pages.
+    """
     body = "\n".join(part.text for part in parts)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}{style}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
 
@@ -143,12 +136,12 @@ def verdict(result: str, sentence: str, about: str) -> Markup:
 class Figure:
     """A number that tells a reader much.
 
-    :ivar about: what it is made of, in a few words; ``css``, a result's class where it is to be seen at once.
+    :ivar about: what it is made of, in a few words or elements; ``css``, a result's class where it is to be seen at once.
     """
 
     name: str
     value: str
-    about: str
+    about: str | Markup
     css: str = ""
 
 
@@ -202,68 +195,6 @@ def table(head: t.Sequence[str], rows: t.Iterable[t.Sequence[object]], caption: 
         f'<div class="wide" tabindex="0" role="region" aria-label="{html.escape(caption or head[0])}"><table>{said}<thead><tr>{titles}</tr>'
         f"</thead><tbody>\n{lines}</tbody></table></div>"
     )
-
-
-def curves(
-    what: str,
-    names: tuple[str, str],
-    first: t.Sequence[t.Sequence[tuple[float, float]]],
-    second: t.Sequence[t.Sequence[tuple[float, float]]],
-) -> Markup:
-    """Return a chart of two groups of curves over time.
-
-    :arg what: what is drawn, with its unit; ``names``, of the groups.
-    :arg first: curves, each points of seconds and values, in their order; ``second`` alike.
-    """
-    points = [point for curve in (*first, *second) for point in curve] or [(0.0, 0.0)]
-    longest, highest = (max(values) or 1.0 for values in zip(*points, strict=True))
-    groups = "".join(
-        f'<g class="{css}">{"".join(_curve(curve, longest, highest) for curve in group)}</g>'
-        for css, group in (("first", first), ("second", second))
-    )
-    bottom, right = _HEIGHT - _BELOW, _WIDTH - 4
-    axes = (
-        f'<path class="axis" fill="none" d="M{_LEFT} 4V{bottom}H{right}"/>'
-        f'<text x="{_LEFT - 6}" y="12" text-anchor="end">{highest:g}</text><text x="{_LEFT - 6}" y="{bottom}" text-anchor="end">0</text>'
-        f'<text x="{right}" y="{_HEIGHT - 6}" text-anchor="end">{longest:.0f} s</text><text x="{_LEFT}" y="{_HEIGHT - 6}">0 s</text>'
-    )
-    return _figure(what, names, f"{axes}{groups}", _HEIGHT)
-
-
-def bars(what: str, names: tuple[str, str], rows: t.Sequence[tuple[str, float, float]]) -> Markup:
-    """Return a chart with two bars for each row.
-
-    :arg what: what is drawn, with its unit; ``names``, of the bars.
-    :arg rows: a title, and the two values.
-    """
-    most = max((value for _title, *values in rows for value in values), default=0.0) or 1.0
-    step, left = 44.0, 200.0
-    drawn = ""
-    for number, (title, *values) in enumerate(rows):
-        top = number * step
-        drawn += f'<text x="{left - 8}" y="{top + 24}" text-anchor="end">{html.escape(title[:20])}</text>'
-        for place, (css, value) in enumerate(zip(("first", "second"), values, strict=True)):
-            length = (_WIDTH - left - 60) * value / most
-            y = top + 6 + place * 15
-            drawn += f'<rect class="{css}" x="{left}" y="{y}" width="{length:.1f}" height="12"/>'
-            drawn += f'<text x="{left + length + 6:.1f}" y="{y + 10}">{value:.2f}</text>'
-    return _figure(what, names, drawn, max(step, len(rows) * step))
-
-
-def _figure(what: str, names: tuple[str, str], drawn: str, height: float) -> Markup:
-    key = "".join(_text(element("span", name, css=css)) for name, css in zip(names, ("key", "key second"), strict=True))
-    return Markup(
-        f'<figure><figcaption>{html.escape(what)}<br>{key}</figcaption><svg viewBox="0 0 {_WIDTH:g} {height:g}" role="img" '
-        f'aria-label="{html.escape(what)}">{drawn}</svg></figure>'
-    )
-
-
-def _curve(curve: t.Sequence[tuple[float, float]], longest: float, highest: float) -> str:
-    wide, high = _WIDTH - _LEFT - 4, _HEIGHT - _BELOW - 4
-    points = " ".join(
-        f"{_LEFT + seconds / longest * wide:.1f},{_HEIGHT - _BELOW - value / highest * high:.1f}" for seconds, value in curve
-    )
-    return f'<polyline points="{points}"/>'
 
 
 def _is_numeric(column: t.Sequence[object]) -> bool:

@@ -6,7 +6,7 @@
     . tools/activate dev pages
     PYTHONPATH=$ANSIBLE_COLLECTIONS_PATH python tests/pages/pictures.py
 
-tenancy.json beside this file is the evidence of a run of site.yml on the lab, as that run wrote it.
+tenancy.json beside this file is the evidence of a run of site.yml on the lab, as that run wrote it. The numbers of the rehearsal are made up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page, _rehearsal_page
+from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import example
 from playwright.sync_api import sync_playwright
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/images"
@@ -30,6 +31,7 @@ SIZE, MOST_BYTES = {"width": 1100, "height": 640}, 150_000
 def pages() -> Iterator[tuple[str, str]]:
     """Yield the name of each picture, and the page that it shows."""
     yield "tenancy", _evidence_page.page(json.loads(EVIDENCE.read_text()))
+    yield "rehearsal", _rehearsal_page.page(example(cycle=6.0, slow=4.0))
 
 
 def write() -> Iterator[Path]:

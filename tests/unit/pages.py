@@ -13,7 +13,7 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_p
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import drift
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, drifted, two_clusters
-from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import played, report
+from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import LOST, example
 
 _DRIFTED = drifted()
 
@@ -36,7 +36,8 @@ PAGES = {
     "evidence": _evidence_page.page(evidence(two_clusters().reports(), AT)),
     "changes": _evidence_page.page(compared()),
     "drift": _evidence_page.page(evidence(_DRIFTED.reports(), AT, "", "drift", drift(_DRIFTED.hostvars, _DRIFTED.clusters))),
-    "rehearsal": _rehearsal_page.page(report([played()], [played(slower=9.0)])),
+    "held": _rehearsal_page.page(example(cycle=6.0, slow=4.0)),
+    "rejected": _rehearsal_page.page(example(violations=[LOST])),
 }
 
 

@@ -18,6 +18,12 @@ from .status import Round
 Thresholds = t.Mapping[str, t.Mapping[str, float]]
 # What is said of a measure: worse, above its threshold without being known to be worse, or within it.
 WORSE, ABOVE, WITHIN = "worse", "above its threshold, within the rounds' spread", "as allowed"
+# How notes begin, by what they are about.
+ONLY_BASELINE, NOT_MEASURED, NOT_EXERCISED = NOTES = (
+    "Only the baseline violates ",
+    "Not measured in every round: ",
+    "Not exercised by the trace: ",
+)
 # How many examples of the same thing a reason names.
 _EXAMPLES = 3
 
@@ -89,15 +95,15 @@ def judge(
             also = f" The baseline violates it, too, {before}." if before else ""
             rejections.append(f"The candidate violates {invariant} ({MEANINGS[invariant]}) {after}.{also}")
         elif before:
-            notes.append(f"Only the baseline violates {invariant} ({MEANINGS[invariant]}) {before}.")
+            notes.append(f"{ONLY_BASELINE}{invariant} ({MEANINGS[invariant]}) {before}.")
     measured = [name for name in thresholds if all(name in each.measures for each in (*baseline, *candidate))]
     compared = tuple(_compare(name, baseline, candidate, thresholds[name]) for name in measured)
     worse = [_sentence(one) for one in compared if one.worse]
     above = [f"{_sentence(one)} That is {ABOVE}." for one in compared if one.judgement == ABOVE]
     if not any(each.waits for each in baseline):
         worse.insert(0, "No pod got a node under the baseline, so that there is nothing to compare with.")
-    notes += [f"Not measured in every round: {name}." for name in thresholds if name not in measured]
-    notes += [f"Not exercised by the trace: {what}." for what in not_exercised(trace, [*baseline, *candidate])]
+    notes += [f"{NOT_MEASURED}{name}." for name in thresholds if name not in measured]
+    notes += [f"{NOT_EXERCISED}{what}." for what in not_exercised(trace, [*baseline, *candidate])]
     result = REJECT if rejections else HOLD if worse else PROMOTE
     fine = (
         "Everything holds, and no measure is known to be worse."
