@@ -55,7 +55,7 @@ def reset(lab: Lab) -> tuple[float, list[tuple[str, float]]]:
     profile = {"ANSIBLE_CALLBACKS_ENABLED": "ansible.posix.profile_tasks", "PROFILE_TASKS_TASK_OUTPUT_LIMIT": "all"}
     began = time.monotonic()
     os.environ.update(profile)
-    said = lab.play("reset", "--extra-vars=kubegpu_only=team-ml")
+    said = lab.play("reset", "-v", "--extra-vars=kubegpu_only=team-ml")
     for name in profile:
         del os.environ[name]
     if lab.code:
