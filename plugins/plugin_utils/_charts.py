@@ -38,7 +38,8 @@ STYLE = """
 .chart .line { fill: none; stroke-width: 2.25; stroke-linejoin: round; } .band { stroke: none; opacity: .2; }
 .first .line { stroke: var(--first); stroke-dasharray: 5 4; } .second .line { stroke: var(--second); }
 .first .band { fill: var(--first); } .second .band { fill: var(--second); }
-.beside { font-size: .85rem; font-weight: 600; color: var(--text); background: color-mix(in srgb, var(--paper) 80%, transparent); border-radius: .2rem; padding: .05rem .3rem; }
+.beside { font-size: .85rem; font-weight: 600; color: var(--text); background: color-mix(in srgb, var(--paper) 80%, transparent);
+  border-radius: .2rem; padding: .05rem .3rem; }
 .beside.bound { font-weight: 400; color: var(--soft); right: 0; }
 .sample { display: inline-block; width: 1.5rem; margin-right: .35rem; vertical-align: .25rem; border-top: 3px dashed var(--first); }
 .sample.second { border-top: 3px solid var(--second); }
@@ -48,7 +49,8 @@ STYLE = """
 .strip .middle { top: calc(50% - .375rem); width: .75rem; height: .75rem; margin-left: -.375rem; box-sizing: border-box; border-radius: 50%; }
 .strip .first { background: var(--first); } .strip .second { background: var(--second); }
 .strip .first.middle { background: var(--paper); border: 2.5px solid var(--first); }
-.strip .over { top: 0; bottom: 0; right: 0; border-left: 2px solid var(--text); background: repeating-linear-gradient(135deg, var(--line) 0 1px, transparent 1px 5px); }
+.strip .over { top: 0; bottom: 0; right: 0; border-left: 2px solid var(--text);
+  background: repeating-linear-gradient(135deg, var(--line) 0 1px, transparent 1px 5px); }
 """
 
 

@@ -52,7 +52,8 @@ header { margin-bottom: 1.25rem; } header p { margin: 0 0 .5rem; } header .badge
 .figures dd.value { color: var(--text); font-size: 1.75rem; font-weight: 650; line-height: 1.25; font-variant-numeric: tabular-nums; }
 .figures .failed dd.value { color: var(--bad); } .figures .incomplete dd.value { color: var(--held); }
 @media (max-width: 40rem) { .figures { grid-template-columns: 1fr 1fr; gap: .5rem; } .figures > div { padding: .5rem .7rem; } }
-.sides { display: grid; gap: 0 2.5rem; } .sides h2 { margin-top: .5rem; } .sides h2 ~ h2 { margin-top: 1.75rem; } .sides > * { min-width: 0; } .sides p { margin: .25rem 0 .5rem; }
+.sides { display: grid; gap: 0 2.5rem; } .sides h2 { margin-top: .5rem; } .sides h2 ~ h2 { margin-top: 1.75rem; }
+.sides > * { min-width: 0; } .sides p { margin: .25rem 0 .5rem; }
 @media (min-width: 64rem) { .sides { grid-template-columns: 2fr 3fr; } }
 .points { list-style: none; padding: 0; margin: .5rem 0 1rem; } .points > li { padding: .45rem 0; border-bottom: 1px solid var(--line); }
 .points > li { white-space: pre-line; } .points > li:last-child { border-bottom: 0; } .points .badge { margin-right: .4rem; }
@@ -67,8 +68,8 @@ details > :last-child { margin-bottom: 1.5rem; } footer { margin-top: 2.5rem; }
 .boxes > li { font-size: .8rem; line-height: 1.25; }
 .boxes .bar { height: 1.4rem; margin: 0 0 .15rem; border-color: var(--first); border-radius: .2rem; }
 .boxes > .free { color: var(--soft); } .boxes > .free .bar { border-style: dashed; background: none; }
-.whose { list-style: none; padding: 0; margin: .75rem 0; font-size: .9rem; display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 17.5rem), 1fr));
-  gap: .2rem 1.5rem; }
+.whose { list-style: none; padding: 0; margin: .75rem 0; font-size: .9rem; display: grid;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 17.5rem), 1fr)); gap: .2rem 1.5rem; }
 .swatch { display: inline-block; width: 1.4rem; height: .8rem; margin-right: .5rem; border-radius: .15rem; }
 .bar { display: block; position: relative; height: .6rem; margin-top: .2rem; overflow: hidden; border: 1px solid var(--line); }
 .bar i { position: absolute; top: 0; bottom: 0; min-width: 3px; } .bar .bound { background: var(--line); }
@@ -82,7 +83,8 @@ details > :last-child { margin-bottom: 1.5rem; } footer { margin-top: 2.5rem; }
 .way2 { background-image: radial-gradient(var(--paper) 1.5px, transparent 2px); background-size: 7px 7px; }
 .way3 { background-image: repeating-linear-gradient(90deg, transparent 0 5px, var(--paper) 5px 7px); }
 .way4 { background-image: repeating-linear-gradient(0deg, transparent 0 4px, var(--paper) 4px 6px); }
-@media print { .figures { grid-template-columns: repeat(3, 1fr); } body { max-width: none; padding: 0; font-size: 10pt; } h1 { font-size: 16pt; } .wide { overflow: visible; }
+@media print { .figures { grid-template-columns: repeat(3, 1fr); } body { max-width: none; padding: 0; font-size: 10pt; }
+  h1 { font-size: 16pt; } .wide { overflow: visible; }
   details::details-content { content-visibility: visible; display: block; block-size: auto; }
   summary { list-style: none; } h2, h3, h4, summary { break-after: avoid; } .nodes > li, .figures > div, tr { break-inside: avoid; } }
 """

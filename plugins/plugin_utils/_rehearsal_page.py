@@ -46,7 +46,8 @@ code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; background: 
 .badge.within { color: var(--soft); font-weight: 400; } .badge.within::before { content: "="; content: "=" / ""; }
 .figures { grid-template-columns: repeat(4, 1fr); } .figures > div { display: grid; grid-template-rows: subgrid; grid-row: span 3; row-gap: 0; }
 .figures .failed { border: 2px solid var(--bad); } .figures .badge { margin-top: .3rem; }
-.unshown { margin: 1.5rem 0; border: 1px dashed var(--first); border-radius: .5rem; padding: .8rem 1rem; } .unshown h2 { margin: 0 0 .4rem; } .unshown p { margin: .4rem 0; }
+.unshown { margin: 1.5rem 0; border: 1px dashed var(--first); border-radius: .5rem; padding: .8rem 1rem; }
+.unshown h2 { margin: 0 0 .4rem; } .unshown p { margin: .4rem 0; }
 .chips { list-style: none; padding: 0; margin: .5rem 0; display: flex; flex-wrap: wrap; gap: .4rem; }
 .chips li { border: 1px solid var(--first); border-radius: 1rem; padding: .05rem .7rem; }
 .rows { list-style: none; padding: 0; margin: 0; } .rows > li { display: grid; grid-template-columns: 8rem 1fr 17rem; gap: .2rem 1rem; align-items: center;
