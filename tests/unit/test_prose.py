@@ -95,6 +95,6 @@ def test_every_claim_stands_on_a_page_and_every_mark_leads_to_a_claim():
 def test_the_tests_of_a_claim_exist(claim):
     assert count(claim.sentence) <= MOST_WORDS
     for test in claim.tests:
-        file, _, function = test.partition("::")
+        file, _separator, function = test.partition("::")
         assert (ROOT / file).exists(), file
         assert not function or f"def {function}(" in (ROOT / file).read_text(), test
