@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import Field, Fields
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.facts import CLUSTER
+from ansible_collections.kubegpu.tenancy.tools import generated
 
 PAGE = Path(__file__).parents[1] / "docs/reference/inventory.md"
-# Between these lines of the page nothing is written by hand.
+# Below this line of the page nothing is written by hand, up to generated.END.
 BEGIN = "<!-- begin: written by make docs from plugins/module_utils/_desired/facts.py -->\n"
-END = "<!-- end -->\n"
 
 TYPES = {str: "string", int: "whole number", bool: "boolean", dict: "dictionary", list: "list"}
 
@@ -24,11 +24,7 @@ def page(current: str) -> str:
 
     :raises ValueError: where the lines around the tables are missing.
     """
-    head, begin, rest = current.partition(BEGIN)
-    _tables, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{PAGE.name}: the lines {BEGIN.strip()!r} and {END.strip()!r} are missing.")
-    return "".join([head, begin, "\n", tables(), "\n", end, tail])
+    return generated.replaced(current, "the schema", BEGIN, tables(), PAGE)
 
 
 def tables() -> str:

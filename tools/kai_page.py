@@ -11,10 +11,10 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts
+from ansible_collections.kubegpu.tenancy.tools import generated
 
 PAGE = Path(__file__).parents[1] / "docs/reference/kai-releases.md"
 BEGIN = "<!-- begin: {}, written by make docs from plugins/module_utils/_kai/facts.py -->\n"
-END = "<!-- end -->\n"
 WIDTH = 150
 
 
@@ -24,11 +24,7 @@ def page(current: str) -> str:
     :raises ValueError: where the lines around a part are missing.
     """
     for name, lines in parts().items():
-        head, begin, rest = current.partition(BEGIN.format(name))
-        _old, end, tail = rest.partition(END)
-        if not (begin and end):
-            raise ValueError(f"{PAGE.name}: the lines around {name!r} are missing.")
-        current = "".join([head, begin, "\n", *(f"{line}\n" for line in lines), "\n", end, tail])
+        current = generated.replaced(current, name, BEGIN.format(name), "".join(f"{line}\n" for line in lines), PAGE)
     return current
 
 

@@ -20,7 +20,7 @@ from ._evidence_words import many
 from ._page import Markup, element, fold, listing, parts_bar, table
 from ._reports import PASSED, counted, shown_blueprint
 
-# Checks that are shown one by one; of more, those that did not pass.
+# So many checks are shown one by one; of more checks, only the ones that did not pass.
 _MOST_CHECKS = 2000
 
 
@@ -251,7 +251,7 @@ def _bounds(gpu: JsonObject, most: float) -> Markup:
 
 
 def _checks(clusters: list[JsonObject]) -> list[Markup]:
-    """Return a table for everybody, and names of those who were not verified."""
+    """Return a table for everybody, and the names of tenants and shared schedulers that were not verified."""
     checked = [(name, party["checks"]) for name, party in parties(clusters) if party["checks"]]
     every = [check for _name, checks in checked for check in checks]
     unverified = [name for name, party in parties(clusters) if not party["checks"]]

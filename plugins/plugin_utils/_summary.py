@@ -24,7 +24,7 @@ FIRST_JOB, FIRST_QUEUE = pathlib.Path(__file__).resolve().parents[2] / "examples
 
 # Verdicts about which somebody has to do something, and the one that was accepted.
 _WRONG, ACCEPTED = ("failed", "not_tried"), "accepted"
-# Columns for readers who ask for all of them, and those that a narrow table does without.
+# Columns for readers who ask for all of them, and columns that a narrow table does without.
 _WIDE = ("leaf queues", "seconds", "kubeconfig")
 _VERSIONS = (("vcluster",), ("scheduler",), ("vcluster", "scheduler"))
 

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,15 @@ STORAGE = {
     "provisioner": "example.com/disk",
 }
 GONE = {"name": "gone", "trust": "high", "state": "absent"}
+
+
+def tasks_in(content: Any) -> Iterator[dict[str, Any]]:
+    """Yield the plays and tasks of a file, the ones in blocks included."""
+    for item in content if isinstance(content, list) else [content]:
+        if isinstance(item, dict):
+            yield item
+            for key in ("tasks", "pre_tasks", "post_tasks", "handlers", "block", "rescue", "always"):
+                yield from tasks_in(item.get(key, []))
 
 
 def worked_on(said: str) -> set[str]:

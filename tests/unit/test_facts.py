@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import tasks_in
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("playbooks", "roles/*/tasks", "lab/playbooks", "lab/roles/*/tasks")
@@ -49,20 +48,12 @@ ALLOWED = {
 }
 
 
-def _tasks(node: Any) -> Iterator[dict[str, Any]]:
-    for item in node if isinstance(node, list) else [node]:
-        if isinstance(item, dict):
-            yield item
-            for key in ("tasks", "pre_tasks", "post_tasks", "handlers", "block", "rescue", "always"):
-                yield from _tasks(item.get(key, []))
-
-
 def test_a_fact_is_set_only_for_a_reason_that_is_listed():
     files = [*ROOT.glob("*.yml"), *(file for folder in FOLDERS for file in ROOT.glob(f"{folder}/**/*.yml"))]
     found = {
         name: file.relative_to(ROOT)
         for file in files
-        for task in _tasks(yaml.safe_load(file.read_text()))
+        for task in tasks_in(yaml.safe_load(file.read_text()))
         for module in SET_FACT
         for name in task.get(module, {})
         if name != "cacheable"

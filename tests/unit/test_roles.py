@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import tasks_in
 
 ROOT = Path(__file__).parents[2]
 # The folder of each collection.
@@ -106,18 +107,14 @@ TASKS = [
 ]
 
 
-def modules_of(node: object) -> list[str]:
+def modules_of(content: object) -> list[str]:
     """The modules that tasks call by their full names, in whatever blocks."""
-    if isinstance(node, list):
-        return [name for item in node for name in modules_of(item)]
-    if not isinstance(node, dict):
-        return []
-    below = [
-        name for key in ("tasks", "pre_tasks", "post_tasks", "block", "rescue", "always") for name in modules_of(node.get(key))
-    ]
-    # By `action:` as well, and by the modules of httpapi or uri, which would ask an API server past its proxy.
-    named = [str(node["action"]).partition(" ")[0]] if isinstance(node.get("action"), str) else []
-    return below + named + [key for key in node if re.fullmatch(r"\w+\.\w+\.\w+", str(key))]
+    found: list[str] = []
+    for task in tasks_in(content):
+        # By `action:` as well, and by the modules of httpapi or uri, which would ask an API server past its proxy.
+        found += [str(task["action"]).partition(" ")[0]] if isinstance(task.get("action"), str) else []
+        found += [key for key in task if re.fullmatch(r"\w+\.\w+\.\w+", str(key))]
+    return found
 
 
 @pytest.mark.parametrize("path", TASKS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -73,7 +73,7 @@ def check_names(tenants: list[Tenant], problems: Problems) -> None:
 
 def check_rivals(tenants: list[Tenant], problems: Problems) -> None:
     """Refuse two tenants with a claim on the same nodes that the desired state alone gives away."""
-    # By what is claimed: the first tenant, and the first of those that do not share it.
+    # By what is claimed: the first tenant, and the first tenant that does not share it.
     first: dict[t.Any, int] = {}
     first_alone: dict[t.Any, int] = {}
     for index, tenant in enumerate(tenants):

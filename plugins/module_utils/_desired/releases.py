@@ -27,7 +27,7 @@ from .settings import Settings
 
 
 def judged(cluster: Cluster, settings: Settings, today: datetime.date, running: JsonObject | None, problems: Problems) -> Cluster:
-    """Return a cluster with what is said of its releases, and refuse those that may not be installed.
+    """Return a cluster with what is said of its releases, and refuse releases that may not be installed.
 
     :arg running: what tenancy_info found on the cluster; None where nothing is known.
     """

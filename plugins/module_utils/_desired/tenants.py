@@ -40,7 +40,7 @@ def listed(given: list[t.Any], platform: Platform, problems: Problems) -> list[T
 
 
 def temporary(given: JsonObject, platform: Platform, problems: Problems) -> list[Tenant]:
-    """Return the tenant beside those that are listed, if there is one."""
+    """Return the temporary tenant beside the listed ones, in a list; empty without one."""
     if not given:
         return []
     tenant = _tenant(given, TEMPORARY, platform, problems)

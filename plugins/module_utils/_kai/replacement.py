@@ -89,7 +89,7 @@ class Replacement:
             self._end_former_pods()
 
     def _end_former_pods(self) -> None:
-        """End the pods of a release that another one replaces in place, but for those that its operator recreates by itself.
+        """End the pods of a release that another one replaces in place, but for the pods that its operator recreates by itself.
 
         A Deployment that is rolled over would need room for one more pod in the tenant's quota; and of a newer release, none keeps
         what the older operator would not reset. The admission's pod is gone before the operator has its Service select it again.

@@ -83,7 +83,7 @@ class Operation:
     def pause(self, workload: JsonObject, pods: list[JsonObject], lost: list[str]) -> None:
         """End the control plane and then its pods, and wait until they have ended.
 
-        :arg pods: those that it made; ``lost``, those of them that no controller brings back.
+        :arg pods: the pods that the virtual cluster made; ``lost``, the ones among them that no controller brings back.
         """
         if is_paused(workload):
             for pod in pods:

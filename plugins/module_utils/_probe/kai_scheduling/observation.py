@@ -53,7 +53,7 @@ class Trial:
 class Observer:
     """What is seen of the checks of one probe.
 
-    :arg nodes: those that the probe may use; ``pods``, all of the cluster, before it begins.
+    :arg nodes: the nodes that the probe may use; ``pods``, all pods of the cluster, before the probe begins.
     """
 
     def __init__(self, run: Run, capacity: Capacity, nodes: list[JsonObject], pods: list[JsonObject]) -> None:

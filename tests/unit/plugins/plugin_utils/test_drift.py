@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._differences impor
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import WITHOUT_STEPS, drift, lines
 from ansible_collections.kubegpu.tenancy.tests.unit.growth import MOST, growth
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import BLUEPRINT, REMOVED, WORKED, Inventory, live
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import tasks_in
 
 ROOT = Path(__file__).parents[4]
 # Where site.yml makes changes.
@@ -38,13 +38,6 @@ def found(inventory):
     return drift(inventory.hostvars, inventory.clusters)
 
 
-def tasks(content: list[dict]) -> Iterator[dict]:
-    for task in content or []:
-        yield task
-        for part in ("tasks", "block", "rescue", "always"):
-            yield from tasks(task.get(part, []))
-
-
 def changes(task: dict) -> bool:
     modules = [key.split(".") for key in task if key.count(".") == 2]
     return (
@@ -61,7 +54,7 @@ def test_everything_that_site_can_change_is_compared():
         (path.relative_to(ROOT), task["name"]): task.get("register")
         for path in PLACES
         if path.stem not in APART and path.stem != "absent"
-        for task in tasks(yaml.safe_load(path.read_text()))
+        for task in tasks_in(yaml.safe_load(path.read_text()))
         if changes(task)
     }
     assert len(registered) > 10
@@ -79,7 +72,7 @@ def test_of_every_difference_it_is_said_what_site_would_do():
     used = {
         task["register"]: module_of(task)
         for path in PLACES
-        for task in tasks(yaml.safe_load(path.read_text()))
+        for task in tasks_in(yaml.safe_load(path.read_text()))
         if task.get("register") in REGISTERED
     }
     ours = {name: module.rpartition(".")[2] for name, module in used.items() if module.startswith("kubegpu.tenancy.")}
