@@ -12,11 +12,10 @@ import math
 import statistics
 import typing as t
 
-from ..module_utils._rehearsal.verdict import ABOVE, WITHIN, WORSE, judgement
+from ..module_utils._rehearsal.verdict import ABOVE, WORSE, judgement
 
 Data = t.Mapping[str, t.Any]
 
-BETTER = "better"
 WAITING, USE, SCHEDULER = GROUPS = ("How long pods wait", "How GPUs are used", "What the scheduler needs")
 SECONDS, MILLISECONDS, PODS, TIMES, GPUS, KINDS, CORES, MIB = "s", "ms", "pod", "time", "GPU", "kind of error", "core", "MiB"
 
@@ -67,23 +66,11 @@ def first(comparisons: t.Sequence[Data]) -> list[Data]:
     """Return the comparisons for the first screen: what is worse, then the usual ones, four at most."""
 
     def rank(one: Data) -> tuple[int, int]:
-        order = {WORSE: 0, ABOVE: 2}.get(state(one), 3)
+        order = {WORSE: 0, ABOVE: 2}.get(judgement(one), 3)
         usual = FIRST.index(one["name"]) if one["name"] in FIRST else len(FIRST)
         return (order if usual == len(FIRST) else min(order, 1)), usual
 
     return sorted(comparisons, key=rank)[: len(FIRST)]
-
-
-def state(one: Data) -> str:
-    """Return WORSE, ABOVE, WITHIN or BETTER for a comparison as data.
-
-    A candidate is better as it is worse: by more than is allowed, and in each round by more than the baseline's rounds differ.
-    """
-    found = judgement(one)
-    before, after = (statistics.median(one[side]) for side in ("baseline", "candidate"))
-    spread = max(one["baseline"]) - min(one["baseline"])
-    clearly = after < before - (one["allowed"] - before) and max(one["candidate"]) < min(one["baseline"]) - spread
-    return BETTER if found == WITHIN and clearly else found
 
 
 def median(one: Data, side: str) -> str:

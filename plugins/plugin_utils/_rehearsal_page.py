@@ -16,9 +16,9 @@ from ..module_utils._rehearsal.change import Change
 from ..module_utils._rehearsal.facts import INVARIANTS, MEANINGS
 from ..module_utils._rehearsal.model import Trace
 from ..module_utils._rehearsal.validation import parse
-from ..module_utils._rehearsal.verdict import ABOVE, ONLY_BASELINE, WITHIN, WORSE
+from ..module_utils._rehearsal.verdict import ABOVE, BETTER, ONLY_BASELINE, WITHIN, WORSE, judgement
 from . import _charts, _rehearsal_curves, _verdict_words
-from ._measures import BETTER, GROUPS, MEASURES, Data, amount, first, median, sentence, spread, state
+from ._measures import GROUPS, MEASURES, Data, amount, first, median, sentence, spread
 from ._page import Figure, Markup, document, element, figures, fold, listing, table, verdict
 from ._rehearsal_curves import mean
 from ._verdict_words import BASELINE, CANDIDATE, SIDES
@@ -130,7 +130,7 @@ def _figures(report: Data) -> list[Markup]:
 
 
 def _state(one: Data) -> Markup:
-    word = _STATES[state(one)]
+    word = _STATES[judgement(one)]
     return element("span", word, css=f"badge {word.split(' ', maxsplit=1)[0]}")
 
 

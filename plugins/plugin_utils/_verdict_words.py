@@ -11,8 +11,8 @@ import typing as t
 
 from ..module_utils._rehearsal.change import moment
 from ..module_utils._rehearsal.facts import HOLD, INVARIANTS, MEANINGS, PROMOTE, REJECT
-from ..module_utils._rehearsal.verdict import ABOVE, NOT_EXERCISED, NOT_MEASURED, NOTES, WORSE
-from ._measures import BETTER, MEASURES, Data, state
+from ..module_utils._rehearsal.verdict import ABOVE, BETTER, NOT_EXERCISED, NOT_MEASURED, NOTES, WORSE, judgement
+from ._measures import MEASURES, Data
 
 SIDES = BASELINE, CANDIDATE = "baseline", "candidate"
 
@@ -89,7 +89,7 @@ def _all_rounds(count: int) -> str:
 
 
 def _of_measures(report: Data) -> t.Iterator[str]:
-    states = [state(one) for one in report["comparisons"]]
+    states = [judgement(one) for one in report["comparisons"]]
     count = len(states)
     if not count:
         yield "Nothing was measured in every round."

@@ -17,7 +17,7 @@ from .status import Round
 
 Thresholds = t.Mapping[str, t.Mapping[str, float]]
 # What is said of a measure: worse, above its threshold without being known to be worse, or within it.
-WORSE, ABOVE, WITHIN = "worse", "above its threshold, within the rounds' spread", "as allowed"
+WORSE, ABOVE, WITHIN, BETTER = "worse", "above its threshold, within the rounds' spread", "as allowed", "better"
 # How notes begin, by what they are about.
 ONLY_BASELINE, NOT_MEASURED, NOT_EXERCISED = NOTES = (
     "Only the baseline violates ",
@@ -44,15 +44,24 @@ class Comparison:
 
     @property
     def judgement(self) -> str:
-        """WORSE, ABOVE or WITHIN."""
+        """WORSE, ABOVE, WITHIN or BETTER."""
         return judgement(dataclasses.asdict(self))
 
 
 def judgement(comparison: t.Mapping[str, t.Any]) -> str:
-    """Return WORSE, ABOVE or WITHIN for a comparison as data."""
+    """Return WORSE, ABOVE, WITHIN or BETTER for a comparison as data.
+
+    A candidate is better as it is worse: by more than is allowed, and in each round by more than the baseline's rounds differ.
+    """
+    baseline, candidate, allowed = (comparison[key] for key in ("baseline", "candidate", "allowed"))
+    before, after = statistics.median(baseline), statistics.median(candidate)
     if comparison["worse"]:
         return WORSE
-    return ABOVE if statistics.median(comparison["candidate"]) > comparison["allowed"] else WITHIN
+    if after > allowed:
+        return ABOVE
+    spread = max(baseline) - min(baseline)
+    clearly = after < before - (allowed - before) and max(candidate) < min(baseline) - spread
+    return BETTER if clearly else WITHIN
 
 
 @dataclasses.dataclass(frozen=True)

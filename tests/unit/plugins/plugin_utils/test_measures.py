@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import THRESHOLDS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.verdict import judgement
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._measures import (
     CORES,
     FIRST,
@@ -22,7 +23,6 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._measures import (
     first,
     sentence,
     spread,
-    state,
 )
 
 NAMES = ("v0.13.1", "v0.16.8")
@@ -97,7 +97,7 @@ def test_a_spread_has_its_unit_once(values, said):
     ],
 )
 def test_better_is_as_clear_as_worse(baseline, candidate, allowed, worse, found):
-    assert state(compared("unbound", baseline, candidate, allowed, worse)) == found
+    assert judgement(compared("unbound", baseline, candidate, allowed, worse)) == found
 
 
 def test_what_is_worse_is_shown_first():
