@@ -276,7 +276,7 @@ def _changes(report: Data, change: Change) -> list[Markup]:
     before, after = (report[side]["version"] for side in SIDES)
     more = _count_of_changes(change)
     goes = f"KAI Scheduler goes from {before} to {after}" if before != after else f"KAI Scheduler stays at {before}"
-    readable = [(path, _value(old), _value(new)) for path, old, new in change.differences if not path.startswith(_VALUES)]
+    readable = [(_setting(path), _value(old), _value(new)) for path, old, new in change.differences if not path.startswith(_VALUES)]
     parts = [
         element("h2", "What changes"),
         element("p", f"{goes}, with {more}." if more else f"{goes}, and nothing else changes."),
@@ -286,7 +286,13 @@ def _changes(report: Data, change: Change) -> list[Markup]:
     return parts
 
 
+def _setting(path: str) -> str:
+    return f"queue {path.removeprefix(_QUEUES)}" if path.startswith(_QUEUES) else path
+
+
 def _value(value: t.Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_value(inner)}" for key, inner in value.items())
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 

@@ -54,7 +54,7 @@ def test_a_page_has_the_verdict_first_and_the_digests_last():
     assert "bind_p50 is 10 (10 to 10) under the candidate and 1 (1 to 1) under the baseline" in shown.said
     assert "2 nodes with 8 GPUs" in shown.said
     assert "No violation in any round." in shown.said
-    assert "queues.all.gpu.limit" in shown.said
+    assert "queue all.gpu.limit" in shown.said
     assert "2026-11-23T10:00:00+00:00" in shown.said
     digests = [place for place in range(len(text)) if text.startswith("digest ", place)]
     assert min(digests) > text.index("The exact change")
@@ -117,6 +117,11 @@ def test_a_change_of_queues_alone_is_told_by_what_changes():
     shown = Page(page(same))
     assert "v0.13.1 with the change does as well as v0.13.1 as it is." in shown.said
     assert "KAI Scheduler stays at v0.13.1, with 4 changed queue settings." in shown.said
+    # A queue that is new or goes is told by its settings, in words.
+    same["change"]["to"]["queues"] = {"new": {"parent": "all", "gpu": {"quota": 4, "limit": 8}}}
+    shown = Page(page(same))
+    assert "queue new" in shown.said and "parent all, gpu quota 4, limit 8" in shown.said
+    assert "{" not in shown.said
     nothing = made | {"candidate": {"version": "v0.13.1"}, "change": made["change"] | {"to": made["change"]["from"]}}
     assert "KAI Scheduler stays at v0.13.1, and nothing else changes." in Page(page(nothing)).said
 
