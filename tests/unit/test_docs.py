@@ -34,6 +34,7 @@ HOW_TO = sorted((ROOT / "docs/how-to").glob("*.md"))
 INVENTORIES = [
     ROOT / "inventories/existing_cluster/hosts.yml",
     ROOT / "inventories/gpu_host/hosts.yml",
+    ROOT / "inventories/sample/hosts.yml",
     *sorted((ROOT / "inventories/existing").glob("*.yml")),
 ]
 

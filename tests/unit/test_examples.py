@@ -134,6 +134,7 @@ def test_examples_are_found():
         "inventories/existing_cluster/hosts.yml",
         "inventories/gpu_host/hosts.yml",
         "inventories/lab/group_vars/kubegpu_labs.yml",
+        "inventories/sample/hosts.yml",
         "plugins/modules/kai_queues.py",
         "plugins/modules/kai_scheduler.py",
     }
