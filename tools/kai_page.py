@@ -47,9 +47,8 @@ def _releases() -> list[str]:
         found = facts.facts_of(line.last)
         tested = " to ".join(f"{major}.{minor}" for major, minor in found["kubernetes"] or ())
         names = f"v{facts.dotted(line.first)} to v{facts.dotted(line.last)}" if line.first != line.last else _name(line.first)
-        kind = "a year" if found["long_term"] else "until the next one"
-        rows.append(f"| {names} | {kind} | {found['end_of_support']} | {tested or 'not said'} |")
-    return ["| releases | support upstream | last month | Kubernetes, tested upstream |", "|---|---|---|---|", *rows]
+        rows.append(f"| {names} | {found['end_of_support']} | {tested or 'not said'} |")
+    return ["| releases | last month | Kubernetes, tested upstream |", "|---|---|---|", *rows]
 
 
 def _hazards(hazards: t.Iterable[facts.Hazard | facts.WorkHazard]) -> list[str]:
@@ -62,11 +61,14 @@ def _hazards(hazards: t.Iterable[facts.Hazard | facts.WorkHazard]) -> list[str]:
 
 
 def _range(hazard: facts.Hazard | facts.WorkHazard) -> str:
-    """Return the releases of a hazard, to the first one without it."""
+    """Return the releases of a hazard, by the first and the last one, or by the first one without it."""
+    (major, minor, patch) = hazard.fixed
     if hazard.since == (0, 0, 0):
         return f"before {_name(hazard.fixed)}"
-    if hazard.fixed[0] > 10**6:
+    if major > 10**6:
         return f"{_name(hazard.since)} and later"
+    if patch:
+        return f"{_name(hazard.since)} to {_name((major, minor, patch - 1))}"
     return f"{_name(hazard.since)} to before {_name(hazard.fixed)}"
 
 

@@ -399,24 +399,23 @@ class WorkHazard:
         return f"{self.name}: {self.text}"
 
 
-_NAN = 'a pod with gpu-fraction "NaN" is let in, and what its queue uses is not counted right any more'
-_SIDECARS = (
-    "requests of native sidecars are not added to the others', so that pods go to nodes that are too small, and end as OutOfcpu"
-)
+_NAN = 'a pod with gpu-fraction "NaN" is let in, and then the use of its queue is counted wrong'
+_SIDECARS = "requests of native sidecars are not added, so that pods go to nodes that are too small, and end as OutOfcpu. Use an ordinary container"
 _NO_SLICES_LEFT = (
-    "a node that once had MIG slices, and still lists them with an amount of 0, gets no pods with GPUs where its label "
-    "nvidia.com/mig.strategy is mixed, and no pods with parts of a GPU where it is single. The label "
-    'node-role.kubernetes.io/mig-enabled: "false" on the node is a way out'
+    "a node that still lists 0 MIG slices gets no pods with GPUs (strategy mixed) or with parts of GPUs (single). Give the node the label "
+    'node-role.kubernetes.io/mig-enabled: "false"'
 )
-_DOTS = "a workload that shares GPUs and has a dot in its name gets no pods. A name without dots is a way out"
-_OPTIONAL = "a pod with an optional ConfigMap that is missing waits for it. An empty ConfigMap is a way out"
-_ROOT_QUEUE = (
-    "where a queue without parent takes work beside a tree of queues, the scheduler ends when one of them reclaims from the other. "
-    "A parent for that queue is a way out"
+_DOTS = "a workload that shares GPUs and has a dot in its name gets no pods. Use a name without dots"
+_OPTIONAL = "a pod waits for an optional ConfigMap that is missing. Create an empty one"
+_ROOT_QUEUE = "if a queue without parent takes work beside a tree of queues, the scheduler ends when one reclaims from the other. Give that queue a parent"
+_RESIZED = (
+    "a pod that is resized in place gets past the CPU and memory limits of its queue. Give nobody the right to patch pods/resize"
 )
-_RESIZED = "a pod that is resized in place is not counted anew, so that it gets past the CPU and memory limits of its queue"
-_OPERATOR_MEMORY = "the memory of the operator grows with the cluster, and its limit of 256Mi ends it in a large one"
-_OVERPACKED = "when many pods that share GPUs start at once, one GPU can be given more than once while others are free"
+_OPERATOR_MEMORY = (
+    "the operator's memory grows with the cluster, and its limit of 256Mi ends the operator in a large one. Raise operator.resources in the "
+    "chart's values"
+)
+_OVERPACKED = "if many pods that share GPUs start at once, one GPU can be given more than once while others are free. Start them one after the other"
 WORK_HAZARDS: tuple[WorkHazard, ...] = (
     WorkHazard("#1798", _EVER, (0, 12, 23), _NAN, "#1798: gpu_request_validator.go"),
     WorkHazard("#1798", (0, 13, 0), (0, 14, 7), _NAN, "#1798: gpu_request_validator.go"),
