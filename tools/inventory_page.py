@@ -29,17 +29,30 @@ def page(current: str) -> str:
 
 def tables() -> str:
     """Return a section for the variables of a cluster, and one for each dictionary in them."""
-    return "\n".join([_section("Variables of a cluster", "Variable", CLUSTER), *_nested("", CLUSTER)])
+    written: list[tuple[str, Fields]] = []
+    return "\n".join([_section("Variables of a cluster", "Variable", CLUSTER), *_nested("", CLUSTER, written)])
 
 
-def _nested(outer: str, fields: Fields) -> list[str]:
-    """Return the sections of the dictionaries below a path, each before those inside it."""
+def _nested(outer: str, fields: Fields, written: list[tuple[str, Fields]]) -> list[str]:
+    """Return the sections of the dictionaries below a path, each before those inside it.
+
+    :arg written: titles and fields of the sections before. Fields that all stand in one of them are named, and not written again.
+    """
     sections = []
     for name, field in fields.items():
-        if field.fields:
-            path = outer + name + ("[]" if field.kind is list else "")
-            sections += [_section(f"`{path}`", "Key", field.fields), *_nested(f"{path}.", field.fields)]
+        if not field.fields:
+            continue
+        path = outer + name + ("[]" if field.kind is list else "")
+        before = next((title for title, known in written if field.fields.items() <= known.items()), None)
+        sections.append(_as_before(path, field.fields, before) if before else _section(f"`{path}`", "Key", field.fields))
+        written.append((path, field.fields))
+        sections += _nested(f"{path}.", field.fields, written)
     return sections
+
+
+def _as_before(path: str, fields: Fields, before: str) -> str:
+    *others, last = [f"`{name}`" for name in fields]
+    return f"### `{path}`\n\nThe keys {', '.join(others)} and {last}, as in `{before}`.\n"
 
 
 def _section(title: str, column: str, fields: Fields) -> str:

@@ -51,13 +51,12 @@ _NODES: Fields = {
 GPU_NODES: Fields = _NODES | {
     "shared_gpus": Field(
         int,
-        "The most GPU devices that the tenant's pods hold on nodes that it shares with other tenants. All of them give shared_gpus. Only "
-        "with names or labels.",
+        "The most GPU devices that the tenant's pods hold on nodes that it shares with other tenants. All of them give shared_gpus. Only with names or labels.",
     ),
     "share_gpus_with": Field(
         str,
-        "Only with shared_gpus and the host cluster's KAI Scheduler. own, the default: pods get whole GPUs only, because KAI Scheduler does "
-        "not keep the parts of several tenants apart. any: a pod may share one GPU with pods of other tenants that also give any.",
+        "Only with shared_gpus and the host cluster's KAI Scheduler. own, the default: pods get whole GPUs only. any: a pod may share one "
+        "GPU with pods of other tenants that also give any.",
         choices=("own", "any"),
     ),
 }
@@ -67,7 +66,7 @@ NODE_CHOICES = tuple(_NODES)
 TOLERATION: Fields = {
     "key": Field(
         str,
-        "Key of the taint. It is required: without a key, everything would be tolerated, taints of tenants with zero trust included.",
+        "Key of the taint.",
         required=True,
     ),
     "operator": Field(str, "Equal compares the value, too.", "Equal", choices=("Exists", "Equal")),
@@ -77,15 +76,15 @@ TOLERATION: Fields = {
 TENANT_API: Fields = {
     "type": Field(
         str,
-        "NodePort: a port of the nodes. LoadBalancer: an address of its own, which the cluster has to be able to give. Ingress: a host "
-        "name at an ingress controller that passes TLS through.",
+        "NodePort: a port of the nodes. LoadBalancer: an address of its own. Ingress: a host name at an ingress controller that passes TLS "
+        "through.",
         NODE_PORT,
         choices=API_TYPES,
     ),
     "host": Field(
         str,
-        "Host name that a tenant's kubeconfig names, with {tenant} for the tenant's name, as in {tenant}.gpu.example. Your DNS "
-        "has to resolve it to the load balancer or the ingress controller. Required for Ingress, refused for NodePort.",
+        "Host name in a tenant's kubeconfig, with {tenant} for the tenant's name, as in {tenant}.gpu.example. Your DNS has to resolve it. "
+        "Required for Ingress, refused for NodePort.",
         "",
     ),
     "annotations": Field(dict, "Annotations of the Service, or of the Ingress, such as for an internal load balancer.", {}),
@@ -99,11 +98,11 @@ VCLUSTER: Fields = {
 }
 
 SERVICE: Fields = {
-    "name": Field(str, "Name of the service, for people, such as ingress, monitoring or registry.", required=True),
+    "name": Field(str, "Name of the service, for people, such as registry.", required=True),
     "namespace": Field(str, "Namespace of its pods on the host cluster.", required=True),
     "labels": Field(dict, "Labels of its pods. Without labels, all pods of the namespace.", {}),
     "ports": Field(
-        list, "TCP ports. For egress, ports of the service's pods; for ingress, ports of the tenant's pods.", required=True
+        list, "TCP ports of the pods that are reached: for egress the service's, for ingress the tenant's.", required=True
     ),
 }
 NETWORK: Fields = {
@@ -112,15 +111,11 @@ NETWORK: Fields = {
 }
 
 RELEASE: Fields = {
-    "name": Field(
-        str, "kai, or the name of another scheduler. The scheduler's Helm release and namespace get this name.", required=True
-    ),
+    "name": Field(str, "kai, or the name of another scheduler, of its Helm release and of its namespace.", required=True),
     "version": Field(str, "Release of KAI Scheduler. For another scheduler, version of its chart."),
     "gpu_sharing": Field(bool, "Whether pods may ask KAI Scheduler for fractions of a GPU.", False),
-    "accept_hazards": Field(
-        list, "Names of hazards of KAI Scheduler's release that are accepted, see docs/reference/kai-releases.md.", []
-    ),
-    "values": Field(dict, "Values for the scheduler's chart, merged over those of this collection.", {}),
+    "accept_hazards": Field(list, "Names of hazards that are accepted, see docs/reference/kai-releases.md.", []),
+    "values": Field(dict, "Values for its chart, merged over those of this collection.", {}),
 }
 SCHEDULER: Fields = RELEASE | {
     "shared": Field(
@@ -144,12 +139,12 @@ TENANT: Fields = {
     "quota": Field(
         dict,
         "Bounds of the tenant's namespace, in the words of a ResourceQuota, such as count/pods: 300. They replace the defaults in "
-        "docs/explanation/isolation.md. The control plane and KAI Scheduler count, too. GPUs are bounded by gpu_nodes.shared_gpus instead.",
+        "docs/explanation/isolation.md.",
         {},
     ),
     "network": Field(
         dict,
-        "Services of the host cluster that the tenant's network policies let through, see docs/explanation/isolation.md.",
+        "Services of the host cluster that the tenant's network policies let through.",
         {},
         fields=NETWORK,
     ),
@@ -157,7 +152,7 @@ TENANT: Fields = {
     "queues": Field(list, "Tree of queues of KAI Scheduler, as the module kai_queues takes it.", []),
     "expires": Field(
         str,
-        f"Age after which kubegpu.tenancy.expire removes the tenant, such as 30m, 2h or 7d. Only for {TEMPORARY}, which requires it.",
+        f"Age after which kubegpu.tenancy.expire removes the tenant, such as 2h. Only for {TEMPORARY}, which requires it.",
         "",
     ),
 }
@@ -172,8 +167,7 @@ WORKER: Fields = {
 CLUSTER: Fields = {
     BLUEPRINT: Field(
         str,
-        "Name of a blueprint with its date, or path of your own file on the controller, see docs/how-to/many-clusters.md. Its versions and "
-        "settings hold where the inventory gives none.",
+        "Name of a blueprint with its date, or path of your own file on the controller, see docs/how-to/many-clusters.md.",
         "",
     ),
     "kubegpu_cluster_provider": Field(
@@ -184,7 +178,7 @@ CLUSTER: Fields = {
     ),
     "kubegpu_kubeconfig": Field(
         str,
-        "Path of the administrator's kubeconfig on the inventory host. Required for an existing cluster. Default: "
+        "Administrator's kubeconfig on the inventory host. Required for an existing cluster. Default: "
         f"{STATE_FOLDER}/<nvkind_cluster_name>/cluster.yml.",
         "",
     ),
@@ -199,14 +193,13 @@ CLUSTER: Fields = {
     ),
     "kubegpu_runtime_class": Field(
         str,
-        "RuntimeClass of pods with GPUs, also for KAI Scheduler's reservation pods and for probes. Empty: the cluster has none, because the "
-        "nodes' default runtime or the device plugin gives GPUs to pods.",
+        "RuntimeClass of pods with GPUs. Empty: the cluster has none, because the nodes' default runtime or the device plugin gives GPUs to "
+        "pods.",
         RUNTIME_CLASS,
     ),
     "kubegpu_tolerations": Field(
         list,
-        "Taints, such as nvidia.com/gpu, that a tenant's control plane, pods and KAI Scheduler tolerate, and the probes' pods. Teams need "
-        "not write these tolerations.",
+        "Taints, such as nvidia.com/gpu, that a tenant's control plane, pods and KAI Scheduler tolerate, and the probes' pods.",
         [],
         fields=TOLERATION,
     ),
@@ -215,58 +208,53 @@ CLUSTER: Fields = {
     TENANTS: Field(list, "The tenants.", [], fields=TENANT),
     TEMPORARY: Field(
         dict,
-        f"One temporary tenant, such as for a job of a pipeline: the keys of {TENANTS}, and expires. The run acts on this tenant only. "
-        "Give it on the command line, see docs/how-to/tenants.md.",
+        f"One temporary tenant, with the keys of {TENANTS}, for the command line, see docs/how-to/tenants.md. The run acts on this tenant only.",
         {},
     ),
     SHARED_SCHEDULER: Field(dict, "The host cluster's KAI Scheduler, for tenants with scheduler.shared.", {}, fields=RELEASE),
     METRICS: Field(
         dict,
-        "The Prometheus of the host cluster that reads the metrics of KAI Schedulers, see docs/how-to/monitor.md. No other one may read the "
-        "shared scheduler's. Empty: no Prometheus is configured.",
+        "The Prometheus of the host cluster that reads the metrics of KAI Schedulers, see docs/how-to/monitor.md.",
         {},
         fields=READER,
     ),
     "kubegpu_only": Field(list, "Names of the tenants to act on, as a list or separated by commas. Empty: all.", []),
     "kubegpu_confirm": Field(
         str,
-        "Inventory hosts, separated by commas, whose tenants the playbook cleanup may remove all at once, with their data. "
-        "It belongs on the command line.",
+        "For the command line: inventory hosts, separated by commas, whose tenants the playbook cleanup may remove all at once.",
         "",
     ),
     "kubegpu_unlisted": Field(
         str,
-        "What happens to tenants and shared schedulers that the inventory no longer lists: keep leaves them and names them in the "
-        "summary, remove removes them.",
+        "What happens to tenants and shared schedulers that the inventory no longer lists: keep leaves them, remove removes them.",
         "keep",
         choices=UNLISTED,
     ),
     "kubegpu_accept_unenforced_network_policies": Field(
         bool,
-        "Whether to make tenants whose profile needs network policies if the cluster's network does not enforce policies.",
+        "Whether to make tenants of partial and zero if the cluster's network enforces no network policies.",
         False,
     ),
     "kubegpu_accept_combinations": Field(
         list,
-        "Names of combinations of versions to accept although upstream does not list them, see docs/how-to/many-clusters.md.",
+        "Names of combinations of versions to accept, see docs/how-to/many-clusters.md.",
         [],
     ),
     "kubegpu_accept_lost_pods": Field(
-        bool, "Whether to pause a tenant although that ends pods for good, because no controller makes them again.", False
+        bool, "Whether to pause a tenant although no controller makes some of its pods again.", False
     ),
     "kubegpu_rehearsal": Field(
         str,
-        "required: a change of KAI Scheduler's release, values or queues needs a verdict on exactly that change, see "
-        "docs/reference/rehearsal.md. optional: it needs none.",
+        "required: a change of KAI Scheduler's release, values or queues needs a verdict, see docs/reference/rehearsal.md.",
         OPTIONAL,
         choices=REHEARSAL,
     ),
-    "kubegpu_rehearsal_verdicts": Field(str, "Folder on the controller with the files verdict-*.json that rehearsals write.", ""),
+    "kubegpu_rehearsal_verdicts": Field(str, "Folder on the controller with the files verdict-*.json of rehearsals.", ""),
     "kubegpu_rehearsal_max_age": Field(int, "Days for which a verdict is valid.", 30),
     "kubegpu_accept_holds": Field(list, "Names of changes to make although their verdict is hold.", []),
     "kubegpu_evidence": Field(
         str,
-        "Folder on the controller for the evidence of a run, see docs/reference/evidence.md. Empty: no evidence is written.",
+        "Folder on the controller for the evidence of a run, see docs/reference/evidence.md. Empty: none is written.",
         "",
     ),
 }
