@@ -60,6 +60,13 @@ def test_a_name_that_is_no_tenants_or_several_is_refused(site: Site, server: Ser
     assert (site.code, server.changed) == (2, [])
 
 
+@pytest.mark.parametrize("limit", ["gpu1", "gpu1,gpu2", "all:!rehearsal"])
+def test_a_limit_without_the_rehearsals_host_is_refused(site: Site, server: Server, limit: str) -> None:
+    printed = rehearse(site, f"--limit={limit}", rehearsal_tenant="gpu1/ml")
+    assert "No inventory host of the group kubegpu_rehearsals is in this run" in printed, printed[-3000:]
+    assert (site.code, server.changed) == (2, [])
+
+
 def test_a_tenant_whose_cluster_is_left_out_is_not_rehearsed_as_something_else(site: Site, server: Server) -> None:
     printed = rehearse(site, "--limit=rehearsal", rehearsal_tenant="ml")
     assert "nothing was recorded of ml. Its cluster has to be in the group kubegpu_clusters" in printed
