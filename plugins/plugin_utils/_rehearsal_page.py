@@ -276,7 +276,9 @@ def _changes(report: Data, change: Change) -> list[Markup]:
     before, after = (report[side]["version"] for side in SIDES)
     more = _count_of_changes(change)
     goes = f"KAI Scheduler goes from {before} to {after}" if before != after else f"KAI Scheduler stays at {before}"
-    readable = [(_setting(path), _value(old), _value(new)) for path, old, new in change.differences if not path.startswith(_VALUES)]
+    readable = [
+        (_setting(path), _value(old), _value(new)) for path, old, new in change.differences if not path.startswith(_VALUES)
+    ]
     parts = [
         element("h2", "What changes"),
         element("p", f"{goes}, with {more}." if more else f"{goes}, and nothing else changes."),

@@ -46,7 +46,7 @@ from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster,
 Data = dict[str, Any]
 # Of the releases that the lab can build.
 KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
-VICTIM, OWN_KAI = "victim", "own-kai"
+VICTIM, OWN_KAI, SHARES = "victim", "own-kai", "beside"
 # Devices of the node that is shared, and what each of its tenants may have of them.
 BOUND = 2
 
@@ -86,7 +86,7 @@ LAYOUT = {
         tenant("high", "high"),
         tenant("partial", "partial"),
         tenant("zero", "zero", gpu_nodes={"names": ["kubegpu-worker3"]}),
-        sharing("beside", "partial"),
+        sharing(SHARES, "partial"),
     ],
     # What bounds the run's work on a tenant that breaks itself.
     **dict.fromkeys(TIMEOUTS, 120),
@@ -380,9 +380,10 @@ def blamed(data: Data, attackers: Iterable[str]) -> bool:
 def forged(before: Said, after: Said, attacker: str) -> list[str]:
     """Return what is said of an attacker that was not before, beside its pods and GPUs.
 
-    One with a KAI Scheduler of its own can have itself verified again: its pods are part of what that rests on.
+    One with KAI Scheduler, of its own or shared, can have itself verified again: its pods are part of what that rests on, and hold the GPUs
+    that it needs.
     """
-    left_out = OF_PODS | (AGAIN if attacker == OWN_KAI else set())
+    left_out = OF_PODS | (AGAIN if attacker in (OWN_KAI, SHARES) else set())
     return [
         f"{program} of {attacker}{line}"
         for program in after.reports
@@ -452,7 +453,7 @@ def _field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
         held = [row["device"] for row in before.reports["info"]["gpus"]["devices"] if row["tenant"] == VICTIM]
         attackers = [Hostile(cluster, name, Attacker(cluster, VICTIM)) for name in PROFILES]
         for attacker in attackers:
-            attacker.liar, attacker.shares = liar, attacker.name == "beside"
+            attacker.liar, attacker.shares = liar, attacker.name == SHARES
             attacker.prey = held[0]
         # Drift and verification write what they found, and the next ones find it so.
         yield Field(lab, cluster.kube, attackers, before, lab.run_all())
