@@ -92,7 +92,7 @@ def in_words(row: JsonObject) -> str:
     what = f", {printed(row['what'])}" if row["what"] else ""
     values = "" if row["real"] == row["wanted"] == "" else f": {shown(row['real'])}, wanted {shown(row['wanted'])}"
     notes = [f"since {row['since']}, by {printed(row['by'])}"] if row["since"] else []
-    notes += [f"it was as wanted at {row['verified']}"] if row.get("verified") else []
+    notes += [f"it was as desired at {row['verified']}"] if row.get("verified") else []
     return f"{row['subject']}{what}{values}" + (f" ({'; '.join(notes)})" if notes else "")
 
 

@@ -114,9 +114,9 @@ def lines(found: JsonObject) -> list[str]:
             about[name].append(f"{name}: site would {row['step']} ({row['why']})")
     said = [one for sentences in about.values() for one in sentences]
     if said or found["unknown"]:
-        said += [f"{name}: everything is as wanted" for name, state in found["clusters"].items() if state == AGREES]
+        said += [f"{name}: everything is as the inventory says" for name, state in found["clusters"].items() if state == AGREES]
     said += [f"COULD NOT TELL {sentence}" for sentence in found["unknown"]]
-    said = said or ["Everything is as wanted."]
+    said = said or ["Everything is as the inventory says."]
     said += [f"{cluster}: wanted by {shown_blueprint(one)}" for cluster, one in found["blueprints"].items()]
     return [printed(one, LONGEST_LINE) for one in said]
 

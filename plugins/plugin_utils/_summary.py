@@ -91,8 +91,8 @@ def _state(tenant: JsonObject) -> str:
     """Return a tenant's live state, and what is to be known beside it at first sight."""
     if tenant["failure"]:
         return f"{tenant['state']}, failed"
-    as_wanted = tenant["wanted_state"] == tenant["state"] and not tenant["due"]
-    return f"{tenant['state']}, as wanted" if as_wanted else str(tenant["state"])
+    as_desired = tenant["wanted_state"] == tenant["state"] and not tenant["due"]
+    return f"{tenant['state']}, as desired" if as_desired else str(tenant["state"])
 
 
 def shown_version(version: JsonObject, state: str) -> str:

@@ -245,7 +245,7 @@ def drift(lab: Lab) -> str:
 
 def test_nothing_differs_after_a_run(drifting: Lab) -> None:
     said = drift(drifting)
-    assert (drifting.code, "Everything is as wanted." in said) == (0, True), said
+    assert (drifting.code, "Everything is as the inventory says." in said) == (0, True), said
 
 
 def test_everything_works(drifting: Lab, tmp_path: Path) -> None:
@@ -303,4 +303,4 @@ def test_what_cannot_be_told_is_no_agreement(drifting: Lab) -> None:
 def test_site_takes_all_of_it_back(drifting: Lab) -> None:
     assert changed(drifting.site())
     said = drift(drifting)
-    assert (drifting.code, "Everything is as wanted." in said) == (0, True), said
+    assert (drifting.code, "Everything is as the inventory says." in said) == (0, True), said

@@ -60,7 +60,7 @@ def test_with_drift_it_ends_with_2(site: Site, agrees: Server, drifts: Server) -
     said = site.run("--check", f"--extra-vars=kubegpu_evidence={folder}")
     assert site.code == 2, said
     for sentence in (
-        "gpu1: everything is as wanted",
+        "gpu1: everything is as the inventory says",
         DIFFERENCE,
         STEP,
         f"Wrote tenancy.html, tenancy.xml and tenancy.json in {folder}.",
@@ -85,7 +85,7 @@ def test_where_something_could_not_be_told_it_ends_with_4_and_names_what_differs
     said = site.run("--check")
     assert site.code == 4, said
     for sentence in (
-        "gpu1: everything is as wanted",
+        "gpu1: everything is as the inventory says",
         DIFFERENCE,
         STEP,
         "COULD NOT TELL gpu3: it was not reached",
@@ -100,7 +100,7 @@ def test_without_drift_in_the_clusters_that_a_limit_leaves_it_ends_with_0(site: 
     site.add("gpu1", agrees)
     site.add("gpu2", drifts)
     said = site.run("--check", "--limit=gpu1,*/*")
-    assert (site.code, "Everything is as wanted." in said, "gpu2" in said) == (0, True, False), said
+    assert (site.code, "Everything is as the inventory says." in said, "gpu2" in said) == (0, True, False), said
 
 
 def test_there_is_nothing_to_pause_of_a_tenant_that_is_not_there(site: Site, agrees: Server) -> None:

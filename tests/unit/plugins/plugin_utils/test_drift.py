@@ -93,7 +93,7 @@ def test_modules_of_others_have_a_step_too(subject):
 def test_nothing_differs():
     result = found(Inventory().cluster(_nvkind_cluster={"changed": False}).worked(parts={"KAI Scheduler": {"changed": False}}))
     assert result == {"clusters": {"gpu1": "agrees"}, "differences": [], "steps": [], "blueprints": {}, "unknown": []}
-    assert lines(result) == ["Everything is as wanted."]
+    assert lines(result) == ["Everything is as the inventory says."]
 
 
 def test_the_blueprint_that_says_what_is_wanted_is_named():
@@ -102,7 +102,7 @@ def test_the_blueprint_that_says_what_is_wanted_is_named():
     result = found(inventory)
     assert result["blueprints"] == {"gpu1": BLUEPRINT}
     assert lines(result) == [
-        "Everything is as wanted.",
+        "Everything is as the inventory says.",
         "gpu1: wanted by blueprint gpu-host-2026-11-23, sha256:5d5d5d5d5d5d, overridden by the inventory: ml.scheduler.version",
     ]
 
@@ -136,15 +136,15 @@ def test_what_was_verified_since_says_that_too():
     inventory = Inventory().cluster(found=[live(verified_at="2026-11-23T10:00:00Z")]).worked(parts={"KAI Scheduler": upgrade})
     assert lines(found(inventory))[0] == (
         "gpu1/ml: KAI Scheduler, version: v0.12.0, wanted v0.13.1 "
-        "(since T, by Helm, revision 3; it was as wanted at 2026-11-23T10:00:00Z)"
+        "(since T, by Helm, revision 3; it was as desired at 2026-11-23T10:00:00Z)"
     )
 
 
 def test_each_difference_is_named_with_its_place_and_what_site_would_do():
     inventory = Inventory().cluster(found=[live(verified_at="2026-11-23T10:00:00Z")]).worked(parts={"KAI Scheduler": UPGRADE})
     assert lines(found(inventory)) == [
-        "gpu1/ml: KAI Scheduler, version: v0.12.0, wanted v0.13.1 (it was as wanted at 2026-11-23T10:00:00Z)",
-        "gpu1/ml: KAI Scheduler, sharing: nothing, wanted true (it was as wanted at 2026-11-23T10:00:00Z)",
+        "gpu1/ml: KAI Scheduler, version: v0.12.0, wanted v0.13.1 (it was as desired at 2026-11-23T10:00:00Z)",
+        "gpu1/ml: KAI Scheduler, sharing: nothing, wanted true (it was as desired at 2026-11-23T10:00:00Z)",
         "gpu1/ml: KAI Scheduler: site would upgrade the chart (version)",
     ]
 
@@ -213,7 +213,7 @@ def test_each_cluster_is_named_and_what_is_not_known_counts_more_than_what_diffe
     assert [line for line in said if "site would" not in line] == [
         "gpu2: tenant that is not listed, old: there, wanted nothing",
         "gpu3: tenant that is not listed, old: there, wanted nothing",
-        "gpu1: everything is as wanted",
+        "gpu1: everything is as the inventory says",
         "COULD NOT TELL gpu3: Compare: timed out",
     ]
 

@@ -56,7 +56,7 @@ def only(inventory):
     return row
 
 
-# --- tenants as wanted -------------------------------------------------------------------------------------------
+# --- tenants as desired ------------------------------------------------------------------------------------------
 
 
 def test_a_tenant_that_is_as_asked():
@@ -79,9 +79,9 @@ def test_a_tenant_that_is_as_asked():
 
 def test_the_whole_of_it():
     wanted = [ML, WEB, ML | {"name": "old", "state": "paused"}, WEB | {"name": "gone", "state": "absent"}]
-    web = live("web", scheduler_version=None, network_policies="unenforced", results=[check("web", "failed", "no answer", None)])
+    web = live("web", scheduler_version=None, results=[check("web", "failed", "no answer", None)])
     paused = live("old", state="paused", scheduler_version=None, results=[])
-    inventory = Inventory().cluster(wanted, [live(), web, paused, live("gone", **GONE)], unlisted=["left"])
+    inventory = Inventory().cluster(wanted, [live(network_policies="unenforced"), web, paused, live("gone", **GONE)], unlisted=["left"])
     inventory.worked(
         "ml",
         spans=[{"work": "change", "began": 0.0, "seconds": 40.8}, {"work": "verify", "began": 41.0, "seconds": 9.0}],
@@ -92,12 +92,12 @@ def test_the_whole_of_it():
         "web: check web failed: no answer",
         "left: made by this collection, not listed any more, stays; kubegpu_unlisted: remove takes it away.",
         "",
-        "tenant  state              trust                  vcluster  scheduler      nodes  GPUs  in use  checks",
-        "------  -----------------  ---------------------  --------  -------------  -----  ----  ------  ----------------",
-        "ml      running            high                   0.36.1    kai v0.16.8    n1        8       3  3 of 3",
-        "web     running, failed    partial, network open  0.36.1    cluster's own            0       0  0 of 1, 1 failed",
-        "old     paused, as wanted  high                   0.36.1    kai v0.16.8              0       0",
-        "gone    absent, as wanted  partial",
+        "tenant  state               trust               vcluster  scheduler      nodes  GPUs  in use  checks",
+        "------  ------------------  ------------------  --------  -------------  -----  ----  ------  ----------------",
+        "ml      running             high, network open  0.36.1    kai v0.16.8    n1        8       3  3 of 3",
+        "web     running, failed     partial             0.36.1    cluster's own            0       0  0 of 1, 1 failed",
+        "old     paused, as desired  high                0.36.1    kai v0.16.8              0       0",
+        "gone    absent, as desired  partial",
         "",
         "kubeconfigs: ~/.kube/kubegpu/gpu1/tenants/TENANT.yml",
         "",
@@ -136,14 +136,14 @@ def test_a_paused_tenant_is_not_verified_and_has_no_kubeconfig_to_use():
     found = live(state="paused", scheduler_version=None)
     inventory = Inventory().cluster([ML | {"state": "paused"}], [found])
     row = only(inventory)
-    assert (row["state"], row["vcluster"], row["scheduler"]) == ("paused, as wanted", "0.36.1", "kai v0.16.8")
+    assert (row["state"], row["vcluster"], row["scheduler"]) == ("paused, as desired", "0.36.1", "kai v0.16.8")
     assert row.keys().isdisjoint({"checks", "kubeconfig"})
     assert inventory.notes() == []
 
 
 def test_an_absent_tenant_has_nothing():
     inventory = Inventory().cluster([ML | {"state": "absent"}], [live(**GONE)], nodes=[])
-    assert only(inventory) == {"tenant": "ml", "state": "absent, as wanted", "trust": "high"}
+    assert only(inventory) == {"tenant": "ml", "state": "absent, as desired", "trust": "high"}
     assert inventory.notes() == []
 
 
