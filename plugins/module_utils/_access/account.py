@@ -22,7 +22,7 @@ if t.TYPE_CHECKING:
     from .._common.run import Run
 
 
-# Path that everyone may read whom the API server knows, and nobody else.
+# Path that every user whom the API server knows may read, and no other user.
 KNOWN_PATH = "/api"
 # Seconds for which the API server grants a token at least.
 SHORTEST_TOKEN = 600
@@ -83,9 +83,9 @@ class Account:
                 self.run.perform(f"{verb} {what}", why, functools.partial(_replace, self.virtual, live, wanted))
 
     def _live(self, item: JsonObject, needed: bool) -> JsonObject | None:
-        """Read the live object; None, too, where somebody else made it and it is not needed.
+        """Read the live object; None, too, where another client made it and it is not needed.
 
-        :raises TenancyError: when somebody else made it and it is needed.
+        :raises TenancyError: when another client made it and it is needed.
         """
         metadata = item["metadata"]
         live = self.virtual.get(item["apiVersion"], item["kind"], metadata["name"], metadata.get("namespace"))

@@ -35,12 +35,12 @@ class Administrator:
         self.context = context
 
     def problem(self, secret: JsonObject | None) -> str | None:
-        """Return why nobody can get in, as far as the host cluster knows."""
+        """Return why no user can log in, as far as the host cluster knows."""
         if secret is None:
             return f"has no kubeconfig: its Secret vc-{self.plane.name} does not exist."
         if ended := expired(secret):
             return (
-                f"lets nobody in: the client certificate in its Secret vc-{self.plane.name} expired {ended}. "
+                f"lets no user in: the client certificate in its Secret vc-{self.plane.name} expired {ended}. "
                 "The module vcluster with state=present has it renewed."
             )
         return None

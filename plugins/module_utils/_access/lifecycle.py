@@ -150,7 +150,7 @@ class Access:
     def absent(self) -> Result:
         """Take the entries out of the file, and remove the service account, which ends its tokens."""
         existing = self._parsed()
-        # First, because without its file nobody would know of a token that is still valid.
+        # First, because once the file is gone, nothing shows that a token is still valid.
         if self.account:
             self._revoke(self.account)
         if self.file is None:

@@ -47,7 +47,7 @@ THEIRS = {
 
 
 def host(*more, secret=True, data=None, service=None, proxy_url=None):
-    """The host cluster of a virtual cluster; nobody writes there.
+    """The host cluster of a virtual cluster; nothing writes there.
 
     :arg data: of its Secret, over the usual one.
     """
