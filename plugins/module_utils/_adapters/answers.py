@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The one way by which answers of HTTP servers are read: within a time and a size, whatever the server does.
+"""The one way by which answers of HTTP servers are read: within a time and a size, even if the server misbehaves.
 
 A socket's timeout begins anew with each piece that arrives. A server that sends one byte a second, or headers without end, is
 never late by it. So the pieces of one answer share one end, and so do the steps of one connection: TCP, the proxy's tunnel and TLS.

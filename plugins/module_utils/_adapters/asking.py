@@ -109,7 +109,7 @@ def _malformed(what: str, exc: BaseException) -> TenancyError:
 
 def _tls(cluster: JsonObject, user: JsonObject) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=_decoded(cluster["certificate-authority-data"]))
-    # As kubectl does: Python 3.13 would also refuse certificates that lack extensions nobody needs here.
+    # As kubectl does: Python 3.13 would also refuse certificates that lack extensions which are not needed here.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if "token" not in user:
         # Python takes a client's key from files only; this one is 0600 and gone right after.

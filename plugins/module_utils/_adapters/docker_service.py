@@ -78,7 +78,7 @@ class Engine:
             raise TenancyError(f"dockerd refuses what {name} would become, so it is left as it is: {message}")
 
     def failed(self) -> bool:
-        """Tell whether the service ended by itself; one that somebody stopped did not."""
+        """Tell whether the service ended by itself; a service that was stopped did not."""
         _rc, out, _err = self._call(["systemctl", "is-active", "docker"])
         return out.strip() in ("failed", "activating")
 

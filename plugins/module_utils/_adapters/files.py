@@ -184,7 +184,7 @@ def _folder_of(path: str, identity: Identity | None = None) -> t.Iterator[tuple[
     """Open the folder that a file or directory stands in, and return it with the name there.
 
     :arg identity: of the folder that was read from; None where nothing was read.
-    :raises TenancyError: when it is another one, and when root finds one of another user; nobody can exchange the kernel's files.
+    :raises TenancyError: when it is another one, and when root finds one of another user; no user can exchange the kernel's files.
     :raises FileNotFoundError: when there is no such folder.
     """
     directory, name = os.path.split(os.path.abspath(path))

@@ -5,10 +5,10 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """The adapter to folders: each on the way is opened by itself, and what is done in the last one is done by its descriptor.
 
-A path says what stands there now. Whoever may write to a folder on it can put something else there a moment later, such as a link, so that root
-reads or writes a file of its own in place of that user's. A descriptor stays with what was opened and judged.
+A path says what stands there now. A user who may write to a folder on it can put something else there a moment later, such as a link, so that
+root reads or writes a file of its own in place of that user's. A descriptor stays with what was opened and judged.
 
-Root alone can be led to give a file to somebody else. So for root all folders on the way are judged, for others the last one.
+Only root can be tricked into giving a file to another user. So for root all folders on the way are judged, for others the last one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Folder:
     :ivar missing: paths of the folders below it that were asked for and do not exist, outermost first.
     :ivar made: paths of the folders that were made, outermost first.
     :ivar others: for root, paths of folders on the way, this one included, that belong to other users, each with its owner.
-    :ivar is_root: whether root runs this; ``trusted``, the users whose folders nobody else can exchange.
+    :ivar is_root: whether root runs this; ``trusted``, the users whose folders no other user can exchange.
     """
 
     path: str
@@ -160,7 +160,7 @@ class Folder:
     def _require_owner(self, path: str, uid: int) -> None:
         """Refuse root a file that is not the folder's owner's: one of them would get what the other one's file holds.
 
-        Only root can have put a file of somebody else into its own folder, unless others may write to that, too.
+        Only root can have put a file of another user into its own folder, unless others may write to that, too.
         """
         owner = self.status.st_uid
         placed = owner in self.trusted and (uid in self.trusted or not _others_may_write(self.status))
@@ -178,7 +178,7 @@ class Folder:
         :raises OSError: when it cannot be written; the former file is then still there.
         """
         temporary = temporary_of(name)
-        # Never a file that somebody else put there.
+        # Never a file that another user put there.
         self.remove(temporary)
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=self.descriptor)
@@ -280,7 +280,7 @@ class _Way:
     def _target(self, name: str, follow: bool, error: OSError) -> list[str]:
         """Return the parts of the way that a link stands for.
 
-        :raises TenancyError: when it is not to be followed, or somebody else may have made it.
+        :raises TenancyError: when it is not to be followed, or another user may have made it.
         """
         path = os.path.join(self.path, name)
         status = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
@@ -311,12 +311,12 @@ class _Way:
 def reach(path: str, make: int | None = None, links: bool = True) -> Folder:
     """Open a folder, or the innermost on the way to it that exists.
 
-    A link on the way is followed where root or the user that runs this made it, in a folder that is theirs, such as /var/run. Nobody else can
-    have put that there.
+    A link on the way is followed where root or the user that runs this made it, in a folder that is theirs, such as /var/run. No other user
+    can have put that there.
 
     :arg make: mode of the folders that are made where they are missing; None for none.
     :arg links: False refuses a link in the last place, no matter which user made it.
-    :raises TenancyError: for a link of somebody else, and for a folder that others may write to.
+    :raises TenancyError: for a link of another user, and for a folder that others may write to.
     :raises OSError: when something else is in the way.
     """
     way = _Way()

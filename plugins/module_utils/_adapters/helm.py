@@ -239,7 +239,7 @@ class Helm:
         return found or {}
 
     def release(self, name: str, namespace: str) -> Release | None:
-        """Return the release in its last revision, whatever its state; None when there is none."""
+        """Return the release in its last revision, in any state; None when there is none."""
         try:
             metadata = self._get("metadata", name, namespace)
         except TenancyError as exc:

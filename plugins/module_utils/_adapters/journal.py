@@ -97,7 +97,7 @@ class Journal:
     def _look(self, path: str) -> Seen:
         """Read a file, and remember in which folder.
 
-        :raises TenancyError: when it stood in another one before, that is, in one that somebody has exchanged since.
+        :raises TenancyError: when it stood in another one before, that is, in one that was exchanged since.
         """
         seen = look(path)
         known = self._folders.get(path)
@@ -167,7 +167,7 @@ class Journal:
                 return "edited", present
             outcome, content = "merged", strip(present, entry)
         elif present is None and entry.original is not None:
-            # Somebody removed the file, and our change with it.
+            # The file was removed, and our change with it.
             outcome, content = "merged", None
         if content != present:
             _require_writable(path, seen)
@@ -233,7 +233,7 @@ def _content(seen: Seen) -> bytes | None:
 
 
 def _write(path: str, content: bytes, entry: Entry, seen: Seen) -> None:
-    """Write a file with the mode and owner that it was seen with: whoever changed them since did so on purpose."""
+    """Write a file with the mode and owner that it was seen with: if they were changed since, that was on purpose."""
     try:
         make_directories(os.path.dirname(path))
     except OSError as exc:
@@ -243,7 +243,7 @@ def _write(path: str, content: bytes, entry: Entry, seen: Seen) -> None:
 
 
 def _require_writable(path: str, seen: Seen) -> None:
-    """Refuse a file that nobody may write, which would not stop root.
+    """Refuse a file that no user may write, which would not stop root.
 
     :raises TenancyError: with the way to allow it.
     """

@@ -16,7 +16,7 @@ from .._common.text import shown
 from .._common.values import JsonObject
 from .programs import last_lines
 
-# Seconds for such a program. Those of clouds take about one; one that waits for somebody to log in never ends here.
+# Seconds for such a program. The programs of clouds take about one; a program that waits for a login never ends here.
 SECONDS = 60
 
 
@@ -45,7 +45,7 @@ def complaint(program: JsonObject, folder: str | None, seconds: float = SECONDS)
 
 def overdue(program: JsonObject, seconds: float) -> str:
     """Return what to say of a program that did not end."""
-    return f"{_named(program)} did not end within {seconds:g} s. Where it waits for somebody to log in, log in before"
+    return f"{_named(program)} did not end within {seconds:g} s. If it waits for a login, log in before"
 
 
 def _named(program: JsonObject) -> str:

@@ -23,7 +23,7 @@ from .retry import Failure
 
 FIELD_MANAGER = "kubegpu.tenancy"
 
-# What answers whether somebody may do something; it keeps nothing.
+# The API that answers whether a user may do something; it stores nothing.
 REVIEWS = "authorization.k8s.io/v1"
 
 # A list in all its pages. Kubernetes is made for 150,000 pods in a cluster, and a gigabyte holds 100,000 of 10 kB.
@@ -158,9 +158,9 @@ class Kube:
     def patch(self, api_version: str, kind: str, name: str, body: JsonObject, namespace: str | None = None) -> JsonObject:
         """Merge a patch into an object, and return it; None as a value removes its key, and a list replaces a list.
 
-        :arg body: with ``metadata.resourceVersion``, the object is changed only if it still is of that version. Whoever
-            replaces a list that others write to as well (a node's taints) reads the object, patches it so, and begins anew
-            on a conflict.
+        :arg body: with ``metadata.resourceVersion``, the object is changed only if it still is of that version. A caller
+            that replaces a list to which others write as well (a node's taints) reads the object, patches it so, and begins
+            anew on a conflict.
         :raises TenancyError: with ``status`` 409 where the object was changed since it was of that version.
         """
         resource = self.client.require(api_version, kind)

@@ -85,7 +85,7 @@ def parsed(what: str, text: bytes | str, largest: int = LARGEST) -> JsonObject:
 def checked(what: str, item: t.Any, api_version: str = "", kind: str = "") -> JsonObject:
     """Return an object whose metadata has the form of the API; what is null there is left out.
 
-    :arg api_version: of the kind that was asked for. The object gets it, and ``kind``, whatever it says itself.
+    :arg api_version: of the kind that was asked for. The object gets it, and ``kind``, regardless of what it says itself.
     :raises TenancyError: with ``status`` None, where it has another form.
     """
     metadata = item.get("metadata") if isinstance(item, dict) else None

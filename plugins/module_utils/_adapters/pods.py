@@ -115,7 +115,7 @@ class Pods:
 def _printed(session: t.Any, seconds: float) -> str:
     """Return what a command prints to its standard output until it ends, or the time is up.
 
-    :arg session: a WSClient of the client's, which by itself keeps whatever arrives.
+    :arg session: a WSClient of the client's, which by itself keeps everything that arrives.
     :raises Oversized: where it prints more than LARGEST_FILE.
     """
     deadline, pieces, size = Deadline(seconds), [], 0

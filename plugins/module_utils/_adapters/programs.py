@@ -11,7 +11,7 @@ import typing as t
 
 from .._common.text import shown_lines
 
-# The exit status of timeout(1) when it had to end its program, and when that was killed, by it or by somebody else.
+# The exit status of timeout(1) when it had to end its program, and when that was killed, by it or by another process.
 CUT_SHORT = (124, 137, -9)
 
 # Of what a program says of its failure: lines, the last ones, and characters of a line. What others wrote may be in it, such as the message

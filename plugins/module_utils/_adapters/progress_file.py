@@ -26,7 +26,7 @@ GONE = 120.0
 class ProgressFile:
     """What is done for each of several tenants, or other subjects of the work. Threads may share it.
 
-    :arg path: of the file; empty for none. One that cannot be written is nobody's failure.
+    :arg path: of the file; empty for none. A file that cannot be written is not an error.
     :arg clock: returns seconds of Unix time.
     """
 

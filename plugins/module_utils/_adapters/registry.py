@@ -46,7 +46,7 @@ def digest(url: str) -> str:
     headers = {"Accept": _ACCEPT}
     try:
         answer = _ask("HEAD", url, headers)
-        # Some registries give everybody a token, and nobody anything without one.
+        # Some registries give every client a token, and answer no client without one.
         if answer.status == 401 and (token := _token(answer.headers.get("WWW-Authenticate") or "")):
             answer = _ask("HEAD", url, headers | {"Authorization": f"Bearer {token}"})
     except (OSError, ValueError, urllib3.exceptions.HTTPError) as exc:

@@ -7,7 +7,7 @@
 
 A call is repeated after a failure that may soon be over: HTTP status 429, 500, 502, 503 or 504, and connections that are
 refused, broken or silent. There are few attempts with growing pauses; where the server asks for a longer pause (Retry-After),
-it gets that. A webhook that does not answer is not such a failure: whoever writes knows how long it may take to come up.
+it gets that. A webhook that does not answer is not such a failure: the caller that writes knows how long it may take to come up.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Failure:
     :ivar status: HTTP status; None where there was no answer.
     :ivar passing: whether it may soon be over.
     :ivar untouched: whether the server surely did nothing of what it was asked to do.
-    :ivar permanent: whether it stays so until somebody mends it, such as a certificate that does not verify.
+    :ivar permanent: whether it stays so until an operator mends it, such as a certificate that does not verify.
     :ivar oversized: whether the answer was larger than what is read; asked for less, the server may give it.
     :ivar retry_after: seconds that the server asks to wait before the next attempt.
     """

@@ -197,7 +197,7 @@ def soon():
 
 
 class Clock:
-    """Time that passes only where somebody sleeps."""
+    """Time that passes only where the code sleeps."""
 
     def __init__(self):
         self.now = 0.0

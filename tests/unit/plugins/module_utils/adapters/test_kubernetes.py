@@ -817,7 +817,7 @@ def test_a_program_without_an_end_is_named(address, tmp_path, monkeypatch):
     monkeypatch.setattr(client, "SECONDS", 0.3)
     user = program(tmp_path, "exec sleep 5")
     error = failure(Kube.connect, kubeconfig=kubeconfig(tmp_path, address, user), deadline=Deadline(20))
-    assert "did not end within 0.3 s. Where it waits for somebody to log in, log in before" in error.message
+    assert "did not end within 0.3 s. If it waits for a login, log in before" in error.message
 
 
 def test_files_are_found_from_the_kubeconfigs_folder(tls, script, tmp_path, pair):

@@ -24,7 +24,7 @@ DIGEST = "sha256:" + "ab" * 32
 class Registry(http.server.BaseHTTPRequestHandler):
     """A registry with images of which each has a name that says what it is.
 
-    ``open`` is for everybody, ``tokens`` for everybody with a token, ``closed`` for nobody, ``odd`` has no digest. The token of ``odd_tokens``
+    ``open`` is for every client, ``tokens`` for every client with a token, ``closed`` for none, ``odd`` has no digest. The token of ``odd_tokens``
     is none, ``later`` asks to come again in a day, and ``forged`` has a digest that is none.
     """
 
