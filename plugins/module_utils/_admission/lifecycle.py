@@ -66,7 +66,7 @@ def _write(run: Run, live: JsonObject | None, wanted: JsonObject) -> None:
     if live is None:
         run.kube.create(wanted)
         return
-    # By server-side apply, what somebody else added to a set would stay in it.
+    # By server-side apply, what another writer added to a set would stay in it.
     body = {"metadata": wanted["metadata"], "spec": merge_patch(live["spec"], wanted["spec"])}
     run.kube.patch(API_VERSION, wanted["kind"], wanted["metadata"]["name"], body)
 

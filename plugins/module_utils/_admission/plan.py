@@ -7,8 +7,8 @@
 
 The limit of a queue bounds what the host cluster's KAI Scheduler places for it. So a pod of a tenant that shares it, and asks for GPUs or for
 part of one, is placed by KAI Scheduler, counts in a queue of the tenant, and cannot say otherwise. What a tenant with a scheduler of its own
-gets, a quota bounds. Neither one's pods see GPUs that they did not ask for: NVIDIA's container runtime shows a container those that its
-environment names, whatever was booked. Expressions are CEL, as Kubernetes 1.30 evaluates it.
+gets, a quota bounds. Neither one's pods see GPUs that they did not ask for: NVIDIA's container runtime shows a container the GPUs that its
+environment names, even if others were booked. Expressions are CEL, as Kubernetes 1.30 evaluates it.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def device_policies(tenant: str) -> list[JsonObject]:
 def record_policies(tenant: str) -> list[JsonObject]:
     """Return the policy that keeps a tenant's syncer from records of Helm in its namespace of the host cluster, and its binding.
 
-    Helm finds the records of a release by their labels, whatever they are called (helm.sh/helm, pkg/storage/driver/secrets.go). It deletes
-    and creates what the last record says, with the rights of whoever calls it.
+    Helm finds the records of a release by their labels, regardless of their names (helm.sh/helm, pkg/storage/driver/secrets.go). It deletes
+    and creates what the last record says, with the rights of its caller.
     """
     labels = "object.metadata.labels"
     owner = f"{_text('owner')} in {labels} && {labels}[{_text('owner')}].lowerAscii() == 'helm'"
@@ -99,7 +99,7 @@ def _policies(tenant: str, admits: str, variables: dict[str, str], rules: list[t
 
 
 def _chosen(tenant: str) -> JsonObject:
-    # Whatever the API server would add is here, too, so that what is wanted can be compared with what there is.
+    # The defaults that the API server would add are here, too, so that the desired object can be compared with the live one.
     return {"namespaceSelector": {"matchLabels": {TENANT_LABEL: tenant}}, "objectSelector": {}, "matchPolicy": "Equivalent"}
 
 
