@@ -36,7 +36,7 @@ def _site(tmp_path: Path) -> Site:
 
 
 DIFFERENCE = 'gpu2: nodes of tenants, w1: ["gone"], wanted [] (since 2026-11-24T10:02:00Z, by kubectl-label)'
-STEP = "gpu2: nodes of tenants: site would label node w1 (it is to belong to nobody)"
+STEP = "gpu2: nodes of tenants: site would label node w1 (it is to belong to no tenant)"
 
 
 @pytest.fixture(scope="module", name="agrees")

@@ -34,7 +34,7 @@ def live_claims(kube: Kube, nodes: list[JsonObject], tenants: t.Sequence[Tenant]
     """Read what tenants may take of the nodes they are on that are not listed, or listed as absent, from their virtual clusters.
 
     :arg nodes: all of the host cluster's, as plan.plain returns them.
-    :arg tenants: those that are listed.
+    :arg tenants: the listed ones.
     :returns: by name; tenants without a virtual cluster are left out.
     """
     staying = {tenant.name for tenant in tenants if tenant.state != "absent"}
@@ -117,7 +117,7 @@ class Assignment:
         return node | {"labels": node["labels"] | labels, "taints": node["taints"] if taints is None else taints}
 
     def _give(self, node: JsonObject, after: JsonObject) -> None:
-        """Write a node; ``after`` is then as it was written, which differs where somebody else changed the node meanwhile."""
+        """Write a node; ``after`` is then as it was written, which differs where another client changed the node meanwhile."""
         if not self._patched(node, after):
             after |= self._patched_again(node)
 
@@ -137,7 +137,7 @@ class Assignment:
         return True
 
     def _patched_again(self, node: JsonObject) -> JsonObject:
-        """Read a node that somebody else changed, write it again, and return it as it is then.
+        """Read a node that another client changed, write it again, and return it as it is then.
 
         Several tenants that are removed side by side each take their label off the same node.
         """
@@ -151,7 +151,7 @@ class Assignment:
                 return after
             self.run.deadline.sleep(PAUSE * attempt)
         raise ApiError(
-            f"node {node['name']}: somebody else changed it {ATTEMPTS} times while its tenants were written to it. Run this again when "
+            f"node {node['name']}: another client changed it {ATTEMPTS} times while its tenants were written to it. Run this again when "
             "nothing else changes its labels or taints.",
             status=409,
         )
@@ -174,7 +174,7 @@ def _step(before: JsonObject, after: JsonObject) -> tuple[str, str]:
     verbs = [verb for verb, what in (("label", "labels"), ("taint", "taints")) if after[what] != before[what]]
     return (
         f"{' and '.join(verbs)} node {before['name']}",
-        f"it is to belong to {' and '.join(owners(after['labels'])) or 'nobody'}",
+        f"it is to belong to {' and '.join(owners(after['labels'])) or 'no tenant'}",
     )
 
 

@@ -76,7 +76,7 @@ def has_gpus(node: JsonObject) -> bool:
 def assign(
     tenants: t.Sequence[Tenant], nodes: list[JsonObject], unlisted: t.Mapping[str, Claim] | None = None
 ) -> dict[str, list[str]]:
-    """Decide which nodes each tenant gets, as names in order; those that are to be absent get none.
+    """Decide which nodes each tenant gets, as names in order; tenants that are to be absent get none.
 
     A node stays with the tenant it is labelled for. A node labelled for a tenant that is not listed, or to be absent, is not free:
     that tenant's pods may still run on it.
@@ -132,7 +132,7 @@ def _assigned(
         theirs = assigned[tenant.name] = list(claimed[tenant.name] if tenant.gpu_nodes else without_gpus)
         if tenant.gpu_nodes:
             gpus = [nodes[name]["gpus"] for name in theirs]
-            # Before the device plugin runs nobody knows how many there are.
+            # Before the device plugin runs, it is not known how many there are.
             problems.extend(quota_problems(tenant, sum(gpus)) if all(gpus) else [])
         elif not theirs:
             problems.add("too-few-nodes", path, f"{tenant.name} has no gpu_nodes, and the cluster has no node without GPUs.")
@@ -153,7 +153,7 @@ def _refusal(claims: list[Claim], node: JsonObject) -> str:
 def _how_to_free(names: t.Iterable[str], absent: t.Container[str]) -> str:
     """Return what to do about tenants that are on the cluster and not to be there; empty without any.
 
-    :arg absent: names of those that are listed as absent.
+    :arg absent: names of the tenants that are listed as absent.
     """
     return "".join(
         f" {name} is to be absent and still there: {REMOVAL}"

@@ -81,7 +81,7 @@ def test_life_of_an_assignment():
     assert call(kube, "absent", None) == {
         "changed": True,
         "diff": {"before": {"w1": ["web"]}, "after": {"w1": []}},
-        "steps": [{"step": "label node w1", "why": "it is to belong to nobody"}],
+        "steps": [{"step": "label node w1", "why": "it is to belong to no tenant"}],
     }
     assert not call(kube, "absent", None)["changed"]
     assert all(node["metadata"]["labels"] == {"a": "b"} for node in kube.list("v1", "Node"))
@@ -145,7 +145,7 @@ def test_only_the_tenants_that_are_named_are_acted_on():
 
 
 def meanwhile(kube, *bodies, node="w2"):
-    """Have somebody else change a node between each reading and the writing that follows it."""
+    """Have another client change a node between each reading and the writing that follows it."""
     changes = iter(bodies)
     patch = kube.patch
 
@@ -182,7 +182,7 @@ def test_a_node_that_several_runs_change_at_the_same_time_is_written_in_the_end(
 def test_a_node_that_somebody_else_changes_again_and_again_is_an_error():
     kube = Nodes(w1=0, w2=4)
     meanwhile(kube, *({"metadata": {"labels": {"a": str(number)}}} for number in range(10)))
-    with pytest.raises(TenancyError, match="node w2: somebody else changed it 10 times") as caught:
+    with pytest.raises(TenancyError, match="node w2: another client changed it 10 times") as caught:
         call(kube)
     assert caught.value.details["status"] == 409
     assert kube.labels()["w2"] == []

@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever is let through never adds up to more than there is, whoever asks for GPUs first.
+"""What is let through never adds up to more than there is, regardless of who asks for GPUs first.
 
 Tenants, layouts and pods are generated. Schedulers place pods by what each of them can see and by what bounds a tenant, and the ledger
 reads the result.
@@ -112,7 +112,7 @@ class Schedulers:
 
     @staticmethod
     def _group(node: str, amount: decimal.Decimal, seen: list[Placed]) -> str:
-        """KAI Scheduler fills a GPU that is shared, whoever has the rest of it."""
+        """KAI Scheduler fills a GPU that is shared, even if another tenant has the rest of it."""
         parts: dict[str, decimal.Decimal] = collections.defaultdict(decimal.Decimal)
         for one in seen:
             if one.node == node and one.group:

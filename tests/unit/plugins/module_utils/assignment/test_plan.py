@@ -181,7 +181,7 @@ def test_assignments(tenants, nodes, expected):
             [node("n1", 4)],
             "too-few-nodes",
             "no node with GPUs has them all.",
-            id="labels nobody has",
+            id="labels of no node",
         ),
         pytest.param(
             [tenant("a")], [node("n1", 4)], "too-few-nodes", "the cluster has no node without GPUs.", id="GPUs everywhere"
