@@ -34,7 +34,7 @@ OWN = (BLUEPRINT, "kubegpu_only", "kubegpu_confirm", TENANTS, TEMPORARY, SHARED_
 
 CONTENT: Fields = {
     "about": Field(str, "What it is for.", required=True),
-    "variables": Field(dict, f"Variables of clusters: those that begin with {PREFIX}, and versions that roles install.", {}),
+    "variables": Field(dict, f"Variables of clusters whose names begin with {PREFIX}, and versions that roles install.", {}),
     "vcluster": Field(
         dict,
         "Of tenants' virtual clusters.",

@@ -31,7 +31,7 @@ class Blueprint:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what it says, whatever its comments, order and spaces are."""
+        """SHA-256 of what it says, regardless of its comments, order and spaces."""
         text = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"), default=str)
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
