@@ -51,7 +51,7 @@ DISTRIBUTIONS = (
     Distribution("kubeadm", "kubernetes cmd/kubeadm/app/constants", mark="kubeadm.alpha.kubernetes.io/cri-socket"),
 )
 
-# Labels by which somebody says that a node has GPUs, and who does.
+# Labels that say that a node has GPUs, each with the software that sets it.
 GPU_LABELS = {
     "nvidia.com/gpu.deploy.device-plugin": "GPU operator",
     "nvidia.com/gpu.product": "GPU feature discovery",

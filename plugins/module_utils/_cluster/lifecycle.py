@@ -55,7 +55,7 @@ def read(kube: Kube) -> Seen:
 
 
 def _all(kube: Kube, *kinds: str) -> list[JsonObject]:
-    # Mutating policies are a beta in many clusters, which somebody may have switched on.
+    # Mutating policies are a beta in many clusters, which an administrator may have switched on.
     return [item for kind in kinds for item in kube.list(_HOOKS, kind) or kube.list(_BETA, kind)]
 
 

@@ -17,7 +17,7 @@ from .._kai.status import is_kai_webhook
 from .._nodes.status import offered, untolerated
 from . import facts
 
-# A tenant that nobody has named in a selector.
+# A tenant that no selector names.
 _TENANT = "any"
 
 
@@ -100,7 +100,7 @@ def _gpu_node(node: JsonObject) -> JsonObject:
         "labelled_by": _labelled_by(node),
         "taints": [text for text in untolerated(node, []) if not text.startswith((*facts.PASSING_TAINTS, f"{DEDICATED_TAINT}="))],
         "container_runtime": status.get("nodeInfo", {}).get("containerRuntimeVersion", ""),
-        # The one without a name is the default, whatever that does.
+        # The handler without a name is the default of the runtime; which one that is stays unknown.
         "runtime_handlers": sorted(filter(None, (handler.get("name") for handler in status.get("runtimeHandlers") or []))),
     }
 
@@ -163,7 +163,7 @@ def _is_bound(policy: JsonObject, bindings: list[JsonObject]) -> bool:
 
 
 def _selects_tenants(selector: JsonObject | None) -> bool:
-    """Tell whether a selector of namespaces takes that of a tenant, of whatever name."""
+    """Tell whether a selector of namespaces takes that of a tenant, regardless of the tenant's name."""
     labels = OWNED_LABELS | {TENANT_LABEL: _TENANT, "kubernetes.io/metadata.name": namespace_of(_TENANT)}
     given = selector or {}
     return (given.get("matchLabels") or {}).items() <= labels.items() and all(

@@ -45,7 +45,7 @@ def problems(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: st
     if with_gpus:
         found += [_offer(cluster), _class(cluster, runtime_class)]
     found += [_taints(cluster, tenant, values) for tenant, values in with_gpus]
-    # What the cluster lacks is said once, whoever needs it.
+    # What the cluster lacks is said once, even if several tenants need it.
     return list(dict.fromkeys(filter(None, found)))
 
 
