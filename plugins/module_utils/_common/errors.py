@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The errors of the collection's library code: one class, and one below it for each kind that somebody handles."""
+"""The errors of the collection's library code: one class, and one below it for each kind that callers handle."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ApiError(TenancyError):
 
     :ivar status: HTTP status; None where there was no answer.
     :ivar attempts: how often it was tried.
-    :ivar permanent: whether it stays so until somebody mends it, such as a certificate that does not verify.
+    :ivar permanent: whether it stays so until an operator mends it, such as a certificate that does not verify.
     :ivar oversized: whether the answer was larger than what is read; asked for less, the server may give it.
     """
 

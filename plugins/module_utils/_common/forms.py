@@ -20,7 +20,7 @@ from .schema import named, quoted
 LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 # IsDNS1123Label: namespaces.
 NAMESPACE = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-# IsDNS1123Subdomain, whatever its length: nodes, classes, and most other objects.
+# IsDNS1123Subdomain, of any length: nodes, classes, and most other objects.
 _DOTTED = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 SUBDOMAIN = rf"(?=.{{1,253}}$){_DOTTED}"
 

@@ -61,7 +61,7 @@ def last_write(item: JsonObject | None, *paths: t.Sequence[str]) -> Write | None
     """Return the last write of some fields of a live object, by what the API server notes (``metadata.managedFields``).
 
     It notes one time for each writer and object, of the writer's last write that changed something: the fields are as they are since
-    then, or longer. Of a field that somebody took away it notes nothing.
+    then, or longer. Of a field that was taken away it notes nothing.
 
     :arg paths: of the fields, each the keys that lead there, such as ``("metadata", "labels", "a")``; what is below counts, too.
     :returns: None where no write of them is noted.

@@ -42,7 +42,7 @@ def reason(exc: BaseException) -> str:
 def attempt(what: str, read: t.Callable[[], T]) -> tuple[T | None, Unread | None]:
     """Return what a call reads of one party and None, or None and why it could not be read.
 
-    Any exception counts: what another party writes can make code fail in ways that nobody thought of.
+    Any exception counts: what another party writes can make code fail in unforeseen ways.
     """
     try:
         return read(), None

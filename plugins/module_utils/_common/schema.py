@@ -125,7 +125,7 @@ class Problems(list[Problem]):
 
 
 def quoted(value: t.Any) -> str:
-    """Return a value as a refusal repeats it: one line, cut. A whole tree would drown it, and may hold what is nobody's business."""
+    """Return a value as a refusal repeats it: one line, cut. A whole tree would drown it, and may hold confidential data."""
     if isinstance(value, (dict, list)):
         return _TYPE_NAMES[dict if isinstance(value, dict) else list]
     # Python refuses to write out a number of thousands of digits.

@@ -5,7 +5,7 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """What is shown and kept in place of what may be secret: of charts' values digests, of addresses no password.
 
-A digest tells whether two values are the same. It confirms a guess, too, so it hides no short password from somebody who tries many.
+A digest tells whether two values are the same. It confirms a guess, too, so it hides no short password from an attacker who tries many.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _digested_values(side: t.Any) -> t.Any:
 
 
 def _canonical(value: t.Any) -> t.Any:
-    """Return plain data of which equal ones are written alike: what somebody writes as 1.0 is 1 once it was stored."""
+    """Return plain data in which equal values are written alike: what a user writes as 1.0 is 1 once it was stored."""
     if isinstance(value, t.Mapping):
         return {str(key): _canonical(below) for key, below in value.items()}
     if isinstance(value, (list, tuple)):

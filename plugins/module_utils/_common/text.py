@@ -15,7 +15,7 @@ import re
 import typing as t
 import unicodedata
 
-# Characters of a text of somebody else that are shown at most, where a place does not say another number.
+# Characters of a foreign text that are shown at most, where a place does not say another number.
 LONGEST = 400
 # Of a line that may name many of them.
 LONGEST_LINE = 4000
@@ -29,7 +29,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 
 
 def shown(text: t.Any, most: int = LONGEST) -> str:
-    """Return a text of somebody else as one printable line of at most so many characters, which ends in ``…`` where it was cut.
+    """Return a foreign text as one printable line of at most so many characters, which ends in ``…`` where it was cut.
 
     :arg text: of any type; None is empty.
     """

@@ -22,7 +22,7 @@ except ImportError:
     # AnsibleK8SModule reports the missing library before anything here is called.
     pass
 
-# Values and collections in a document, those that aliases stand for counted again each time.
+# Values and collections in a document; what an alias stands for counts again each time.
 MOST_VALUES = 100_000
 
 _NULL = "tag:yaml.org,2002:null"
@@ -31,7 +31,7 @@ _COLLECTIONS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
 class Scalar(str):
-    """A value as its text in the file, whatever its type is.
+    """A value as its text in the file, regardless of its type.
 
     :ivar tag: its type, as YAML 1.1 understands it.
     :ivar style: its quotes, or how its lines are written; None for a plain text.

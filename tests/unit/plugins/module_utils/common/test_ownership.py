@@ -45,12 +45,12 @@ EDITED = written_by(
     [
         (EDITED, [LABEL], ("2026-11-24T10:02:00Z", "kubectl-label")),
         (EDITED, [("metadata", "labels", "c")], ("2026-11-20T10:00:00Z", "kubegpu.tenancy")),
-        # The newest of several, whatever their order.
+        # The newest of several, in any order.
         (EDITED, [LIMIT, TAINTS], ("2026-11-24T10:02:00Z", "kubectl-label")),
         # What is below counts, and a list that is written as a whole holds all of it.
         (EDITED, [("spec", "resources")], ("2026-11-20T10:00:00Z", "kubegpu.tenancy")),
         (EDITED, [(*TAINTS, "key")], ("2026-11-24T10:02:00Z", "kubectl-label")),
-        # Nothing is noted of what somebody took away, and of a write without a time.
+        # Nothing is noted of what was taken away, and of a write without a time.
         (EDITED, [("metadata", "labels", "gone")], None),
         (EDITED, [], None),
         (written_by(NODE, "old", "", LABEL), [LABEL], None),

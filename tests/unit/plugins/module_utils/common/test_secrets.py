@@ -48,7 +48,7 @@ def test_what_hides_nothing_stays():
 
 
 def test_equal_numbers_have_one_digest():
-    """Helm's record has 1 where somebody wrote 1.0."""
+    """Helm's record has 1 where a user wrote 1.0."""
     assert digest([{"a": 1.0}]) == digest([{"a": 1}])
     assert digest(1) != digest("1")
     assert digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1})

@@ -16,7 +16,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait impor
 
 
 class Clock:
-    """Time that passes only where somebody sleeps or works."""
+    """Time that passes only where the code sleeps or works."""
 
     def __init__(self):
         self.now = 50.0
