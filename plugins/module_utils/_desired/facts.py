@@ -39,7 +39,7 @@ CLUSTER_NAME = "kubegpu"
 # On the controller, one sub-folder an inventory host.
 CONTROLLER_FOLDER = "~/.kube/kubegpu"
 
-# What the playbooks set themselves on the hosts of clusters; and with the inventory plugin, on those that stand for tenants, such as gpu1/ml.
+# What the playbooks set themselves on the hosts of clusters; and with the inventory plugin, on the hosts of tenants, such as gpu1/ml.
 FOUND = ("kubegpu_info",)
 INTERNAL = (*FOUND, "kubegpu_cluster", "kubegpu_observed", "kubegpu_tenant_kubeconfig")
 

@@ -65,7 +65,7 @@ def check_layout(tenants: list[Tenant], layout: list[int], gpus: int | None, pro
         return
     have = sorted((count for count in layout if count), reverse=True)
     present = [tenant for tenant in tenants if tenant.state != "absent"]
-    # What is shared is nobody's alone; tenant_nodes counts it when it knows the nodes.
+    # What is shared belongs to no single tenant; tenant_nodes counts it when it knows the nodes.
     asked = {tenant.name: tenant.gpu_nodes.least for tenant in present if tenant.gpu_nodes and not tenant.gpu_nodes.shared_gpus}
     if sum(asked.values()) > len(have):
         who = ", ".join(f"{name} {count}" for name, count in asked.items())
@@ -100,7 +100,7 @@ def quota_problems(tenant: Tenant, gpus: int) -> list[Problem]:
 
 
 def unwritten_quotas(tenants: t.Iterable[Tenant]) -> list[str]:
-    """List the queues in which pods may wait for ever, because a GPU quota that nobody wrote is 0."""
+    """List the queues in which pods may wait for ever, because a GPU quota that is not written is 0."""
     found = {
         tenant.name: queues.without_gpu_quota(tenant.queues)
         for tenant in tenants

@@ -44,7 +44,7 @@ class GpuNodes:
 
     @property
     def divisible(self) -> bool:
-        """Whether pods may have parts of their GPUs: where nobody else's pods could have the rest, or all agreed to that."""
+        """Whether pods may have parts of their GPUs: where no other tenant's pods could have the rest, or all agreed to that."""
         return self.shared_gpus is None or self.share_gpus_with == "any"
 
 
@@ -86,7 +86,7 @@ class Tenant:
     :ivar quota: bounds of its namespace, by their names in a ResourceQuota, in place of the defaults.
     :ivar network: services that its network policies let through, by direction.
     :ivar queues: tree of queues as people write it.
-    :ivar expires: age after which nobody needs it; empty for a tenant that is listed.
+    :ivar expires: age after which it is not needed; empty for a tenant that is listed.
     :ivar path: where it stands in what was given, for refusals; it does not travel.
     """
 
@@ -179,10 +179,10 @@ class Cluster:
     :ivar blueprint: its name, its digest, and the paths at which the inventory differs from it; empty where none is named.
     :ivar metrics: the Prometheus that reads them, see READER of _metrics, every key filled in; empty for none.
     :ivar rehearsal: what a change of KAI Scheduler needs, as role kai_scheduler takes it; empty where it needs no verdict.
-    :ivar accepted_hazards: those that touch what is asked of KAI Schedulers and were accepted, by tenant, of the shared one by the
-        name of its variable; ``unsupported`` alike, the end of support that nobody accepted.
-    :ivar combinations: of versions that upstream does not list, a sentence each: those that were ``accepted``, and those that are
-        ``untested`` and neither accepted nor refused.
+    :ivar accepted_hazards: the hazards that touch what is asked of KAI Schedulers and were accepted, by tenant, of the shared one by
+        the name of its variable; ``unsupported`` alike, the end of support where it was not accepted.
+    :ivar combinations: of versions that upstream does not list, a sentence each: the ``accepted`` ones, and the ``untested`` ones
+        that were neither accepted nor refused.
     """
 
     blueprint: JsonObject

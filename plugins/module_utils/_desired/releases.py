@@ -39,9 +39,9 @@ def judged(cluster: Cluster, settings: Settings, today: datetime.date, running: 
 def _hazards(
     cluster: Cluster, today: datetime.date, running: JsonObject | None, problems: Problems
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Refuse releases with hazards that touch what is asked of them and that nobody accepted, where they would be installed.
+    """Refuse releases with hazards that touch what is asked of them and were not accepted, where they would be installed.
 
-    :returns: by tenant, the hazards that were accepted, and the end of support that nobody accepted and that is not refused.
+    :returns: by tenant, the hazards that were accepted, and the end of support where it was neither accepted nor refused.
     """
     accepted: dict[str, list[str]] = {}
     unsupported: dict[str, list[str]] = {}

@@ -49,7 +49,7 @@ class Settings:
 def settings_of(variables: JsonObject, host: str, problems: Problems) -> Settings:
     """Return the settings of a cluster, and refuse variables that are unknown or of another type.
 
-    :arg host: name of the inventory host; one that stands for a tenant, such as gpu1/ml, has variables that nobody writes.
+    :arg host: name of the inventory host; one that stands for a tenant, such as gpu1/ml, has variables that no user writes.
     """
     known = [*facts.CLUSTER, *(facts.INTERNAL if "/" in host else facts.FOUND)]
     for key in variables:

@@ -45,7 +45,7 @@ def temporary(given: JsonObject, platform: Platform, problems: Problems) -> list
         return []
     tenant = _tenant(given, TEMPORARY, platform, problems)
     if not tenant.expires:
-        problems.add("missing", f"{TEMPORARY}.expires", "is missing: say after which age nobody needs it any more, such as 2h.")
+        problems.add("missing", f"{TEMPORARY}.expires", "is missing: say after which age it is not needed any more, such as 2h.")
     if tenant.shares_scheduler:
         why = "the next run would take its queues out of the shared scheduler. Give it a scheduler of its own, or none."
         problems.add("temporary-shares-scheduler", f"{TEMPORARY}.scheduler.shared", why)

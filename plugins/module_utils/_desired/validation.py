@@ -39,7 +39,7 @@ def desired_state(
 ) -> Cluster:
     """Make the desired state of one cluster.
 
-    :arg variables: of its inventory host, those that start with kubegpu_ and, where they are set, nvkind_workers,
+    :arg variables: of its inventory host. Read are the variables that start with kubegpu_ and, where they are set, nvkind_workers,
         nvkind_cluster_name, lab_gpus and VERSIONS; others are ignored.
     :arg host: name of the inventory host.
     :arg today: decides which releases are still supported.

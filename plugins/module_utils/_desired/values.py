@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Values for the charts of a tenant as it is desired, and those that the cluster's platform asks for."""
+"""Values for the charts of a tenant as it is desired, and the values that the cluster's platform asks for."""
 
 from __future__ import annotations
 
