@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""What is wanted of a cluster: the chart's values, and the labels of its nodes. Pure functions over Node objects."""
+"""The desired state of a cluster: the chart's values, and the labels of its nodes. Pure functions over Node objects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOTE = "kubegpu.tenancy/device-plugin-labels"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is wanted of a cluster.
+    """The desired state of a cluster.
 
     :ivar values: of the chart.
     :ivar labels: by node, the labels it needs.
@@ -126,8 +126,8 @@ def _patch(labels: t.Mapping[str, str | None], owned: Labels) -> JsonObject:
 def relabels(nodes: list[JsonObject], wanted: dict[str, Labels]) -> list[Relabel]:
     """List what changes for the nodes to have these labels, and no others that are owned by this collection.
 
-    A label is owned when this collection put it there and nobody changed it since. Other labels stay, and satisfy what is wanted
-    where they have the same value.
+    A label is owned when this collection put it there and it was not changed since. Other labels stay, and satisfy the desired
+    state where they have the same value.
 
     :raises TenancyError: where a label that is not owned has another value than wanted, with all ``problems``.
     """
@@ -161,6 +161,6 @@ def _read_note(text: str | None) -> Labels:
     try:
         noted = parse_json(text or "{}")
     except ValueError:
-        # Somebody edited it: then no label is known to be owned.
+        # It was edited by hand: then no label is known to be owned.
         return {}
     return noted if isinstance(noted, dict) else {}

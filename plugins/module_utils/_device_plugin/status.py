@@ -125,7 +125,7 @@ def _unready(daemon_set: JsonObject) -> str:
 def still_offered(nodes: list[JsonObject]) -> list[str]:
     """List the nodes that still offer GPUs, a phrase each.
 
-    Nodes that are down are left out: nobody knows what they will offer, and no pod is placed there.
+    Nodes that are down are left out: it is not known what they will offer, and no pod is placed there.
     """
     left = {node["metadata"]["name"]: offered(node) for node in nodes if is_ready(node)}
     return [f"{name} still offers {gpus} {GPU_RESOURCE}" for name, gpus in left.items() if gpus]

@@ -83,7 +83,7 @@ def _nodes_with_gpus(provider: Provider, params: t.Mapping[str, t.Any], known: d
     with_gpus = {name for name, labels in known.items() if finds or is_gpu_node(labels) or name in params["nodes"]}
     if not with_gpus:
         problems.add(
-            "too-few-nodes", "nodes", f"no node of the cluster is labelled {PRESENT_LABEL}=true. Name those that have GPUs."
+            "too-few-nodes", "nodes", f"no node of the cluster is labelled {PRESENT_LABEL}=true. Name the nodes that have GPUs."
         )
     return with_gpus
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""What is wanted of sharing and discovery, as values of the charts: pure functions."""
+"""The desired sharing and discovery, as values of the charts: pure functions."""
 
 from __future__ import annotations
 

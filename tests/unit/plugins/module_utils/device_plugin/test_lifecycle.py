@@ -448,7 +448,7 @@ METRICS = {"provider": "annotations", "namespace": "monitoring", "labels": {}}
 def test_only_the_prometheus_reaches_dcgm_exporter() -> None:
     cluster = Cluster({"w1": 4})
     cluster.put("v1", "Namespace", "monitoring")
-    # Made by somebody else, so that removal leaves it.
+    # Made by another client, so that removal leaves it.
     cluster.put("v1", "Namespace", "gpu-operator")
     before = cluster.state()
     operator: dict[str, t.Any] = {"provider": "gpu_operator"}

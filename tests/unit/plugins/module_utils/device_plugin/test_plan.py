@@ -24,11 +24,11 @@ def noted(labels: dict[str, str], text: str | None) -> dict[str, t.Any]:
     [
         ({}, None, {KEY: "true"}, {KEY: "true"}, {KEY: "true"}),
         ({KEY: "true"}, f'{{"{KEY}": "true"}}', {}, {KEY: None}, {}),
-        # Somebody took an owned label off: it comes back.
+        # An owned label was taken off: it comes back.
         ({}, f'{{"{KEY}": "true"}}', {KEY: "true"}, {KEY: "true"}, {KEY: "true"}),
-        # Somebody changed an owned label: it is theirs, and the annotation forgets it.
+        # An owned label was changed by another writer: it is theirs, and the annotation forgets it.
         ({KEY: "false"}, f'{{"{KEY}": "true"}}', {}, {}, {}),
-        # Annotations that nobody can read.
+        # Annotations that cannot be read.
         ({KEY: "true"}, "{", {}, {}, {}),
         ({KEY: "true"}, "[]", {}, {}, {}),
     ],
