@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Bring Docker's configuration file, and the Docker that reads it, to what is wanted, or restore them."""
+"""Bring Docker's configuration file, and the Docker that reads it, to the desired state, or restore them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Runtime:
         if after != self._before:
 
             def write() -> None:
-                # What somebody edited since is then part of what will be restored.
+                # What was edited by hand since is then part of what will be restored.
                 self._journal.write(self._path, after, lambda now, entry: self._undo(now, entry).content)
 
             self._run.perform(f"write {self._path}", "it does not have the settings", write)
@@ -93,7 +93,7 @@ class Runtime:
             # Only now: a run that was killed before Docker let go of the settings is taken up again.
             self._journal.forget(self._path)
         if outcome == "merged":
-            stay = f", and these stay as somebody left them: {', '.join(kept)}." if kept else "."
+            stay = f", and these, changed since, stay as they are: {', '.join(kept)}." if kept else "."
             self._run.warn(f"{self._path} was edited since; only the settings of this module were taken out{stay}")
         return self._run.result(docker=needed, outcome=outcome, kept=kept)
 
@@ -122,7 +122,7 @@ class Runtime:
         return undone.content
 
     def _record(self, after: bytes | None, needed: Need, missing: list[Path]) -> None:
-        """Record what changes: settings of the file, else those that only Docker does not run with yet."""
+        """Record what changes: settings of the file, else the settings of the file that Docker does not run with yet."""
         if after != self._before:
             # The rest of the file, which stays, may hold a proxy's password or a log server's token.
             old, new = (

@@ -5,8 +5,8 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """Plan what it takes for a running Docker to take over its daemon.json: nothing, a reload or a restart.
 
-On SIGHUP dockerd takes over the settings that the file has, and keeps the old values of those that it has no more
-(moby, daemon/reload_unix.go). It registers CDI only when it starts.
+On SIGHUP dockerd takes over the settings that the file has, and keeps the old values of settings that the file has no
+more (moby, daemon/reload_unix.go). It registers CDI only when it starts.
 """
 
 from __future__ import annotations

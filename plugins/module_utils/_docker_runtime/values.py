@@ -50,7 +50,7 @@ class Undone:
     """The file without the settings of this collection.
 
     :ivar content: None when nothing remains of a file that did not exist before.
-    :ivar kept: settings that somebody has changed since, and that therefore stay.
+    :ivar kept: settings that were changed by hand since, and that therefore stay.
     :ivar conflicts: settings of which neither the one nor the other value is surely right, each with all its versions.
     """
 
@@ -74,9 +74,9 @@ def edit(content: bytes | None, wanted: Wanted, name: str = "daemon.json") -> by
 
 
 def undo(present: bytes, left: bytes, original: bytes | None, name: str = "daemon.json") -> Undone:
-    """Take out of ``present``, which somebody edited, what made ``left`` out of ``original``.
+    """Take out of ``present``, which was edited by hand, what made ``left`` out of ``original``.
 
-    A setting that is still as it was left goes back to what it was; any other was somebody's decision and stays.
+    A setting that is still as it was left goes back to what it was; any other was a user's decision and stays.
     Two edits are no clear decision, and are conflicts. One is a changed entry of the owned runtime while the owned default still
     names it: to keep it is as likely to be wanted as to have tuned it only. The other is one that would leave Docker with a
     default runtime that it does not have.
@@ -112,7 +112,7 @@ def undo(present: bytes, left: bytes, original: bytes | None, name: str = "daemo
 
 
 def setting_differences(before: dict[str, t.Any], after: dict[str, t.Any]) -> dict[Path, t.Any]:
-    """Return the settings in which ``after`` differs, of those that ``edit`` may set, with their values."""
+    """Return the settings in which ``after`` differs, of the settings that ``edit`` may set, with their values."""
     paths: list[Path] = [DEFAULT]
     paths += [(key, name) for key in ("features", "runtimes") for name in after.get(key, {})]
     return {path: lookup(after, path) for path in paths if lookup(before, path) != lookup(after, path)}

@@ -174,7 +174,7 @@ def test_there_and_back(tmp_path: pathlib.Path, original: bytes | None) -> None:
         f"{host.path}.runtimes": {"nvidia": {"path": "nvidia-container-runtime", "args": []}},
     }
     assert {key: done["diff"][key] for key in ("before", "after")} == {"before": {}, "after": settings}
-    # Whoever wrote the file, where there was one, left them out.
+    # The user who wrote the file, where there was one, left them out.
     written = done["diff"].get("written", {})
     assert written.keys() == (settings.keys() if original else set())
     assert {write["by"].partition(" ")[0] for write in written.values()} == ({"owner"} if original else set())
@@ -238,7 +238,7 @@ def test_a_restart_that_stops_containers_is_refused(host: Host) -> None:
     assert (host.listing(), host.docker.did) == (before, [])
     with pytest.raises(TenancyError, match="database, web"):
         host.present(cdi=True, check_mode=True)
-    # What a reload does harms nobody.
+    # What a reload does harms no container.
     assert host.present()["docker"] == "reload"
     with pytest.raises(TenancyError, match=r"to take over default-runtime, runtimes\.nvidia"):
         host.absent()
@@ -378,7 +378,7 @@ def test_an_edit_since_stays(host: Host) -> None:
     host.path.write_text(json.dumps(document))
     gone = host.absent()
     assert (gone["outcome"], gone["kept"]) == ("merged", ["default-runtime"])
-    assert "these stay as somebody left them: default-runtime." in gone["warnings"][0]
+    assert "these, changed since, stay as they are: default-runtime." in gone["warnings"][0]
     assert json.loads(host.path.read_text()) == {
         "default-runtime": "kata",
         "runtimes": {"kata": {"path": "/opt/kata"}},
@@ -489,7 +489,7 @@ def test_killed_at_every_step(
                 host.run("absent" if what in ("absent", "edited") else "present", **options)
             except _Killed:
                 killed = True
-        # Whoever looks now finds the original bytes.
+        # A reader now finds the original bytes.
         entry = host.journal.entry(str(host.path))
         if what != "edited":
             assert host.content == original or (entry is not None and entry.original == original)

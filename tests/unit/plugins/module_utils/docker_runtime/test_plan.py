@@ -32,7 +32,7 @@ RELOADED = {"default-runtime": "reload", "runtimes.nvidia": "reload"}
         # What the file still has is taken over by a reload.
         ({"default-runtime": "runc", "features": {"cdi": True}, "runtimes": {}}, RUNS_WITH, RELOADED),
         ({"features": {"cdi": False}}, RUNS_WITHOUT, {}),
-        # Somebody else's default needs nothing, and neither does Docker's own default for CDI.
+        # Another user's default needs nothing, and neither does Docker's own default for CDI.
         ({}, Running({}, "kata", False), {}),
     ],
 )

@@ -111,19 +111,19 @@ OURS = b'{"default-runtime": "nvidia", "runtimes": {"nvidia": {"args": [], "path
         (None, OURS, None, []),
         # A person wrote the same in fewer words.
         (None, OURS.replace(b'"args": [], ', b""), None, []),
-        # Somebody took the default away already: as it was, too.
+        # A user took the default away already: as it was, too.
         (None, b'{"runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}}', None, []),
-        # Somebody chose another default, or none.
+        # A user chose another default, or none.
         (None, OURS.replace(b': "nvidia"', b': "runc"'), b'{"default-runtime": "runc"}', ["default-runtime"]),
         (b'{"default-runtime": "runc"}', b'{"debug": true}', b'{"debug": true}', ["default-runtime"]),
-        # Somebody took over the entry, and decided about the default.
+        # A user took over the entry, and decided about the default.
         (
             None,
             b'{"default-runtime": "runc", "runtimes": {"nvidia": {"path": "/own"}}}',
             b'{"default-runtime": "runc", "runtimes": {"nvidia": {"path": "/own"}}}',
             ["default-runtime", "runtimes.nvidia"],
         ),
-        # Somebody took the runtime away, and its default: nothing is left to do.
+        # A user took the runtime away, and its default: nothing is left to do.
         (None, b'{"debug": true}', b'{"debug": true}', []),
     ],
 )
