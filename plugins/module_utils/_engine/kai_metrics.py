@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Let a Prometheus of the host cluster read a KAI Scheduler's metrics, or nobody."""
+"""Let a Prometheus of the host cluster read a KAI Scheduler's metrics, or no client at all."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ KINDS: dict[str, t.Callable[[Run], Result]] = {
     "kai_scheduling": probe_kai_scheduling,
     "kai_policies": probe_kai_policies,
 }
-# Those that ask a tenant's API server as well as its host cluster's.
+# The kinds that ask a tenant's API server as well as its host cluster's.
 KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
     "connectivity": connectivity.probe,
     "shared_scheduler": probe_shared_scheduler,

@@ -140,7 +140,7 @@ def compare(
     found = due(tenant, digest, live, has_kubeconfig, params["max_age"], now, host)
     own, queues = tenant.own_scheduler, None
     if tenant.state == "present" and CHANGE not in found.work and own and own.own_kai and config:
-        # Somebody may have changed them from within, which the host cluster does not show.
+        # A user of the tenant may have changed them from within, which the host cluster does not show.
         differing, queues = compare_queues(tenant, config, _ask)
         found = differing if differing.work else found
     elif tenant.shares_scheduler and live.host_scheduler:

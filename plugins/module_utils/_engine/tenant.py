@@ -83,7 +83,7 @@ def _metrics(work: Work) -> None:
     own, reader = work.tenant.own_scheduler, work.params["metrics"]
     read = bool(reader) and own is not None and own.own_kai
     if read or not work.is_new("namespace"):
-        title = "Let the Prometheus read the metrics of the tenant's KAI Scheduler, or nobody"
+        title = "Let the Prometheus read the metrics of the tenant's KAI Scheduler, or no client"
         options = {key: reader.get(key) for key in ("provider", "namespace", "labels")} if read else {"state": "absent"}
         work.do(METRICS, title, kai_metrics, name=work.tenant.name, **options)
 

@@ -17,7 +17,7 @@ from .work import Work
 
 # What every KAI Scheduler of a tenant is checked for.
 _KAI_CHECKS = ("cpu", "gpu", "gang", "gang_too_large", "over_limit")
-# The hazard that check "burst" looks for. Where it is accepted, nobody need find out.
+# The hazard that check "burst" looks for. Where it is accepted, the check is not needed.
 _RACE = "#1103"
 
 

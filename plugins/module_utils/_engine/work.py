@@ -51,7 +51,7 @@ class Work:
     :arg start: makes the run of each part.
     :arg params: options of module tenants.
     :arg deadline: of all parts together; None where each has its own.
-    :arg progress: is told what is done; None where nobody wants to know.
+    :arg progress: is told what is done; None where no caller wants to know.
     """
 
     def __init__(

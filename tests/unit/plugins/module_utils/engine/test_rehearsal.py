@@ -158,7 +158,7 @@ def test_one_that_another_rehearsal_took_over_from_is_no_verdict_and_goes_no_fur
     world.before["kai_scheduler", version] = another_begins
     with pytest.raises(Superseded, match="gave way") as failed:
         world.rehearse()
-    # By which the playbook leaves what is there to the other one.
+    # By these details the playbook leaves the cluster to the other rehearsal.
     assert failed.value.details == {"superseded": True}
     assert world.calls[-1][1].get("version") == version
     assert world.kube.get("v1", "Namespace", NAMESPACE)["metadata"]["annotations"][CLAIM_NOTE] == "another"
