@@ -39,7 +39,7 @@ class HelmRelease:
         self._ended = False
 
     def inspect(self) -> Release | None:
-        """Read the release, whatever its state.
+        """Read the release, in any state.
 
         :raises TenancyError: when it cannot be read, which is not the same as that there is none.
         """
@@ -108,7 +108,7 @@ class HelmRelease:
         self.helm.upgrade(self.name, self.namespace, chart, values, math.floor(deadline.left()), hooks=hooks)
 
     def remove(self, deadline: Deadline, hooks: bool = True) -> None:
-        """Uninstall the release with its history, in whatever state it is; do nothing where there is none.
+        """Uninstall the release with its history, in any state; do nothing where there is none.
 
         :arg hooks: whether the chart's own hooks run.
         """

@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the one life of a Helm release: every state in which it can be, on the way to what is wanted and to its removal."""
+"""Tests of the one life of a Helm release: every state in which it can be, on the way to the desired state and to its removal."""
 
 from __future__ import annotations
 
