@@ -233,7 +233,7 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         Fact((0, 10, 0), ("admission.gpuPodRuntimeClassName", "binder.runtimeClassName"), "templates/kai-config.yaml"),
         Fact((0, 16, 0), ("admission.gpuFractionRuntimeClassName", "binder.runtimeClassName"), "templates/kai-config.yaml"),
     ),
-    # Which pods name the RuntimeClass nvidia although those values are empty: none, those that hold GPUs for others, or all with GPUs.
+    # Which pods name the RuntimeClass nvidia although those values are empty: none, the pods that hold GPUs for others, or all with GPUs.
     "needs_runtime_class": (
         Fact(_EVER, NONE_OF_THEM, "pkg/binder/binding/resourcereservation"),
         Fact((0, 7, 12), RESERVATIONS, "pkg/binder/binding/resourcereservation: built in"),
@@ -355,7 +355,7 @@ _FAIL_CLOSED = f"its pod webhook stops {EVERY_POD} while it does not answer"
 _RESERVATION_RACE = (
     "when pods that share GPUs start at once, a GPU's reservation can be taken away while it is used, and the GPU is given twice"
 )
-_TWO_RESERVATIONS = "two reservation pods can take two GPUs for pods that share one, and nobody gets the other GPU any more"
+_TWO_RESERVATIONS = "two reservation pods can take two GPUs for pods that share one, and no pod gets the other GPU any more"
 HAZARDS: tuple[Hazard, ...] = (
     Hazard("#104", _EVER, (0, 13, 0), "others", _FAIL_CLOSED, "#104, #227, #883"),
     Hazard("#1103", _EVER, (0, 9, 16), "gpu_sharing", _RESERVATION_RACE, "#1103"),
@@ -384,9 +384,9 @@ HAZARD_NAMES = (*dict.fromkeys(hazard.name for hazard in HAZARDS), END_OF_SUPPOR
 
 @dataclasses.dataclass(frozen=True)
 class WorkHazard:
-    """Something that goes wrong with some work, whatever else is asked of the releases from ``since`` up to, but not including, ``fixed``.
+    """Something that goes wrong with some work, with any options, in the releases from ``since`` up to, but not including, ``fixed``.
 
-    Nobody can say beforehand whether it touches: kai_scheduler_info tells it, and it refuses nothing.
+    Whether it touches is not known beforehand: kai_scheduler_info tells it, and it refuses nothing.
     """
 
     name: str
@@ -522,11 +522,11 @@ RENAMED: tuple[tuple[str, Version, str | None], ...] = (
     ("binder.additionalArgs", (0, 10, 0), None),
     ("binder.cdi", (0, 10, 0), "binder.cdiEnabled, from 0.12.11 on"),
     ("global.resourceReservation.runtimeClassName", (0, 10, 0), "binder.runtimeClassName"),
-    ("binder.resourceReservation.runtimeClassName", (0, 7, 0), "binder.runtimeClassName, whatever upstream's documentation says"),
-    ("admission.cdi", (0, 7, 0), "binder.cdiEnabled, whatever upstream's values.yaml says"),
+    ("binder.resourceReservation.runtimeClassName", (0, 7, 0), "binder.runtimeClassName, against upstream's documentation"),
+    ("admission.cdi", (0, 7, 0), "binder.cdiEnabled, against upstream's values.yaml"),
 )
 
-# --- objects that are named, whatever the release ------------------------------------------------------------------
+# --- objects that have the same names in every release --------------------------------------------------------------
 
 CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -600,7 +600,7 @@ class Release:
 
     :ivar number: for comparison with others.
     :ivar known: False for a release newer than those in LINES.
-    :ivar hazards: what is known to go wrong with it, whatever the day.
+    :ivar hazards: what is known to go wrong with it, on any day.
     """
 
     number: Version
@@ -661,7 +661,7 @@ def facts_of(version: Version) -> dict[str, t.Any]:
 
 
 def hazards_of(version: Version) -> tuple[Hazard, ...]:
-    """Return what is known to go wrong with one version, whatever the day."""
+    """Return what is known to go wrong with one version, on any day."""
     return tuple(hazard for hazard in HAZARDS if hazard.since <= version < hazard.fixed)
 
 
@@ -688,7 +688,7 @@ LOG_CAUSES: tuple[tuple[str, str, str], ...] = (
     (
         r"failed to list \*?(?P<kind>[\w.]+): the server could not find the requested resource(?: \(get (?P<resource>[\w.-]+)\))?",
         "it cannot list {kind}, because the CRD {resource} is missing",
-        "Install that CRD; kai_scheduler brings those that a release needs.",
+        "Install that CRD; kai_scheduler brings the CRDs that a release needs.",
     ),
     (r"Unauthorized", "the API server refuses its credentials (401, #1536)", "Restart those pods."),
     (r"is forbidden", "it lacks a right", "Run kai_scheduler again, which mends its roles."),

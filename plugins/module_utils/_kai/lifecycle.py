@@ -101,7 +101,7 @@ class Installation:
         )
 
     def _accepted(self, today: datetime.date) -> list[str]:
-        """Refuse the release for hazards that nobody accepted; return the names of those that touch and were accepted."""
+        """Refuse the release for hazards that were not accepted; return the names of the hazards that touch and were accepted."""
         run, release, names = self.run, self.release, self.run.params["accept_hazards"]
         installed = self.current is not None and self.before == release.number
         touching = refuse_hazards(release, asked_of(self.kube, release, self.values), names, today, installed)
@@ -123,7 +123,7 @@ class Installation:
         return [self._step("record the accepted hazards", "kai_scheduler_info reports them", write)]
 
     def _compare(self) -> bool:
-        """Record every difference between the cluster and what is wanted.
+        """Record every difference between the cluster and the desired state.
 
         :returns: whether another release, or other values, take the place of what is installed.
         """

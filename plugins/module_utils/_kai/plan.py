@@ -88,7 +88,7 @@ class Transition:
     """What is installed against the release that is wanted, read once, before a run writes.
 
     :ivar before: version of what is installed; that of ``release`` where nothing is.
-    :ivar differs: whether anything is not as wanted; ``replaces``, whether another release, or other values, take the place of
+    :ivar differs: whether anything is not as desired; ``replaces``, whether another release, or other values, take the place of
         what is installed.
     :ivar hooks: whether the chart's hooks do more than is done here, which is to bring the CRDs and the Config.
     :ivar unfinished: the state that a killed run left the Helm release in; empty where it left none.

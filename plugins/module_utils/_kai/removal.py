@@ -35,7 +35,7 @@ class Leftover(t.NamedTuple):
 
 
 class Removal:
-    """The removal of KAI Scheduler from one cluster, in an order in which no webhook refuses what nobody answers for.
+    """The removal of KAI Scheduler from one cluster, in an order in which no webhook without a server refuses anything.
 
     :arg purge: remove what users made as well.
     :arg replaced: another release follows at once: KAI's namespace stays and is emptied, which takes a third of the time.
@@ -50,7 +50,7 @@ class Removal:
 
     def remove(self) -> None:
         """Remove everything and wait until it is gone."""
-        # The operator makes the webhooks, so it goes first; then the webhooks, then whoever answers them.
+        # The operator makes the webhooks, so it goes first; then the webhooks, then the servers that answer them.
         self.kube.delete("apps/v1", "Deployment", facts.OPERATOR, KAI_NAMESPACE)
         self._wait_for_pods("the end of the operator", f"app={facts.OPERATOR}")
         concurrently(self._delete, self._webhooks())

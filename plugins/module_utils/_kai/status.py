@@ -118,7 +118,7 @@ def unavailable(names: t.Iterable[str], deployments: t.Iterable[JsonObject]) -> 
         if item is None:
             phrases.append(f"Deployment {name} does not exist")
             continue
-        # One that somebody scaled to nothing does nothing, whatever its own status says.
+        # A Deployment that was scaled to nothing does nothing, regardless of its own status.
         status, wanted = item.get("status", {}), max(1, item["spec"].get("replicas", 1))
         current = status.get("observedGeneration") == item["metadata"].get("generation")
         ready = min(status.get("availableReplicas", 0), status.get("updatedReplicas", 0)) if current else 0

@@ -49,7 +49,7 @@ def parse_version(version: str) -> Version:
 def parse_installed(version: str) -> Version:
     """Return the version of the chart that is installed as numbers.
 
-    :raises TenancyError: where somebody installed a chart of their own making, of which nothing is known.
+    :raises TenancyError: where a user installed a chart of their own making, of which nothing is known.
     """
     try:
         return parse_version(version)
@@ -128,7 +128,7 @@ def check_hazard_names(names: t.Sequence[t.Any]) -> None:
 def refuse_hazards(
     release: Release, asked: Asked, accepted: t.Collection[str], today: datetime.date, installed: bool
 ) -> tuple[Hazard, ...]:
-    """Refuse a release with hazards that touch what is asked of it and that nobody accepted.
+    """Refuse a release with hazards that touch what is asked of it and were not accepted.
 
     :arg accepted: names of hazards.
     :arg installed: whether the release is there already: then the end of its support alone refuses nothing.
@@ -160,7 +160,7 @@ def check_runtime_class(release: Release, runtime_class: str, gpu_sharing: bool)
     later = "v0.16.0" if gpu_sharing else "v0.13.0"
     raise refusal(
         "no-runtime-class",
-        f"version: in {release.version}, {names} name the RuntimeClass {RUNTIME_CLASS} whatever its values say, and "
+        f"version: in {release.version}, {names} name the RuntimeClass {RUNTIME_CLASS} regardless of its values, and "
         f"kubegpu_runtime_class says {runtime_class or 'that there is none'}. Take {later} or later, or give the cluster a RuntimeClass "
         f"{RUNTIME_CLASS}, with the handler of the nodes' default runtime, and leave kubegpu_runtime_class out.",
     )
@@ -173,7 +173,7 @@ def refuse_deeper_queues(release: Release, queues: t.Iterable[JsonObject]) -> No
     """Refuse a release that would not schedule the work in queues of the cluster.
 
     :arg queues: Queue objects, as they are in the cluster.
-    :raises TenancyError: with the names of those that are on a deeper level than the release schedules.
+    :raises TenancyError: with the names of the queues that are on a deeper level than the release schedules.
     """
     if release.queue_levels is None:
         return

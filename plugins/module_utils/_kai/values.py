@@ -62,7 +62,7 @@ def migrates_topologies(values: Values, release: Release) -> bool:
 
 
 def without_migration(values: Values) -> Values:
-    """Return values without those that only that hook reads, which no pod notices."""
+    """Return values without the ones that only that hook reads, which no pod notices."""
     return {key: value for key, value in values.items() if key != _TOPOLOGY_MIGRATION.partition(".")[0]}
 
 
@@ -86,7 +86,7 @@ def config_in(manifests: t.Sequence[JsonObject]) -> JsonObject | None:
 
 
 def config_spec(manifests: t.Sequence[JsonObject]) -> Values:
-    """Return the spec of the Config that a chart makes, in whatever way, with the images that the operator takes where it names none."""
+    """Return the spec of the Config that a chart makes, in any way, with the images that the operator takes where it names none."""
     config = config_in(manifests) or next((item for item in manifests if is_config(item)), None)
     if config is None:
         return {}

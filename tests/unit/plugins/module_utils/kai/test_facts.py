@@ -29,7 +29,7 @@ EVERY = [(*line.first[:2], patch) for line in LINES for patch in range(line.firs
 def test_lines_are_in_order_and_have_a_source():
     assert [line.first for line in LINES] == sorted({line.first for line in LINES})
     assert all(line.first[:2] == line.last[:2] and line.first <= line.last and line.source for line in LINES)
-    # Releases follow the newest one, whatever its number.
+    # Releases follow the newest one, regardless of its number.
     assert not LINES[-1].ended
 
 
@@ -41,7 +41,7 @@ def test_the_table_of_releases_has_no_holes():
     # What changes with a release names one that there is, or the line that comes next.
     known = {*EVERY, (0, 0, 0), (0, minors[-1] + 1, 0)}
     assert [(name, row.since) for name, rows in FACTS.items() for row in rows if row.since not in known] == []
-    # Every line has its own row about the end of its support, but for those that were never listed.
+    # Every line has its own row about the end of its support, but for the lines that were never listed.
     ends = {row.since[:2] for row in FACTS["end_of_support"]}
     assert {line.first[:2] for line in LINES} - ends == {(0, 7), (0, 8)}
 

@@ -270,7 +270,7 @@ def refusal(version, asked, accepted=(), today=TODAY, installed=False):
 def test_a_refusal_says_why_and_what_to_do():
     assert refusal("v0.13.1", SHARING) == (
         "version: v0.13.1 is refused. #1103: when pods that share GPUs start at once, a GPU's reservation can be taken away while "
-        "it is used, and the GPU is given twice; #1673: two reservation pods can take two GPUs for pods that share one, and nobody "
+        "it is used, and the GPU is given twice; #1673: two reservation pods can take two GPUs for pods that share one, and no pod "
         "gets the other GPU any more; end-of-support: upstream has corrected nothing in it since the end of 2026-03. "
         'Use v0.14.6, the nearest release without, or accept it with accept_hazards: ["#1103", "#1673", "end-of-support"].'
     )
