@@ -39,6 +39,6 @@ class QuietModule(AnsibleModule):
             self.params = given
 
     def _invocation(self) -> dict[str, t.Any]:
-        """Return what a result says of the arguments, which -vvv shows; from ansible-core 2.21 on only to those who ask."""
+        """Return what a result says of the arguments, which -vvv shows; from ansible-core 2.21 on only on request."""
         # Before the arguments were read, there are none.
         return {"invocation": {"module_args": without_secrets(getattr(self, "params", {}))}}

@@ -68,7 +68,7 @@ def run_host_module(
 
 
 def conclude(reconcile: t.Callable[[AnyRun], Result], run: AnyRun, least: t.Mapping[str, float] | None = None) -> None:
-    """Have the work done, and end the module with its result or its error, whatever goes wrong.
+    """Have the work done, and end the module with its result or its error, even after an unforeseen error.
 
     :arg least: the smallest numbers that options take, by their names.
     """

@@ -182,7 +182,7 @@ OPTIONS = {
     "tenants": {"type": "list", "elements": "dict"},
     "server": {"type": "str"},
 }
-# From ansible-core 2.21 on, arguments are shown to those who ask.
+# From ansible-core 2.21 on, arguments are shown only on request.
 ASKED = {"_ansible_inject_invocation": True} if LooseVersion(__version__) >= LooseVersion("2.21") else {}
 GIVEN = {
     "values": VALUES,
