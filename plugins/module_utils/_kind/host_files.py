@@ -27,7 +27,7 @@ class HostFiles:
         removed, and made for root alone.
     :ivar state: folder of this cluster.
     :ivar certs: folder of its registry mirrors, which every node has mounted.
-    :ivar scratch: path for a kubeconfig that nobody needs; ``template`` alike for what nvkind reads. Both are there only while the
+    :ivar scratch: path for a kubeconfig that is not needed; ``template`` alike for what nvkind reads. Both are there only while the
         cluster is made.
     :ivar network: file that exists while Docker has a network that it did not have before the first cluster of this collection.
     """

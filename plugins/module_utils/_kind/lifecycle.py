@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Bring a kind cluster with GPUs to what is wanted of it, or delete it."""
+"""Bring a kind cluster with GPUs to the desired state, or delete it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ KUBECONFIGS = "/etc/kubegpu"
 
 
 class Cluster:
-    """One cluster as wanted, against the one that Docker runs.
+    """One cluster as desired, against the one that Docker runs.
 
     :arg run: its ``params`` are the options of the module nvkind_cluster.
     :arg state: the host's folder for this collection's state, and ``kubeconfigs`` that for kubeconfigs: only there are folders
         removed, and made for root alone.
-    :raises TenancyError: when no folder can be made of the cluster's name, whatever is wanted of it.
+    :raises TenancyError: when no folder can be made of the cluster's name, even if it is to be absent.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Cluster:
         self._engine_error = ""
 
     def present(self) -> Result:
-        """Make the cluster, or bring it to what is wanted; return ``kubeconfig``, ``readable`` and ``nodes`` besides."""
+        """Make the cluster, or bring it to the desired state; return ``kubeconfig``, ``readable`` and ``nodes`` besides."""
         check_mirrors(self._params["registry_mirrors"])
         workers = self._params["workers"]
         gpus = self._host.gpus() if any(worker["gpus"] or worker["count"] for worker in workers) else []
@@ -99,11 +99,11 @@ class Cluster:
     def _state(self, live: list[status.LiveNode], nodes: list[plan.Node]) -> tuple[State, str]:
         """Return what there is of the cluster, and what only a new one can change.
 
-        :raises TenancyError: when only a new cluster can be what is wanted, and ``recreate`` does not allow that.
+        :raises TenancyError: when only a new cluster can have the desired state, and ``recreate`` does not allow that.
         """
         if not live:
             return State.ABSENT, ""
-        # One that somebody made by hand since has other mounts.
+        # A cluster that was made by hand since has other mounts.
         if self._files.is_half_made and all(node.certs == self._files.certs for node in live):
             return State.HALF_MADE, ""
         different = self._differences(live, nodes)
@@ -185,7 +185,7 @@ class Cluster:
             change(self._run, f"start {name}", "it is stopped", started, functools.partial(self._docker.start, [name]))
 
     def _converge(self, nodes: list[plan.Node], live: list[status.LiveNode]) -> None:
-        """Bring nodes, kubeconfig, labels and taints to what is wanted, and wait until the nodes are ready.
+        """Bring nodes, kubeconfig, labels and taints to the desired state, and wait until the nodes are ready.
 
         :arg live: their containers, all of them running.
         """

@@ -194,7 +194,7 @@ def nvkind_template(config: JsonObject) -> str:
 
 
 def layout_differences(wanted: list[Node], live: list[LiveNode], image: str | None, certs: str) -> list[tuple[str, str, str]]:
-    """Return what only a new cluster can change: (what, as it is, as wanted).
+    """Return what only a new cluster can change: (what, as it is, as desired).
 
     :arg image: the node image; None where any is fine.
     :arg certs: the host directory with the registry mirrors.

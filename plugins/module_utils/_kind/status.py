@@ -52,7 +52,7 @@ class LiveNode:
     """A node's container as Docker shows it.
 
     :ivar started: when it was started last, in UTC, as YYYY-MM-DDTHH:MM:SS; empty where that is not known.
-    :ivar gpus: those that NVIDIA's runtime was asked for, as UUIDs or indices.
+    :ivar gpus: the GPUs that NVIDIA's runtime was asked for, as UUIDs or indices.
     :ivar certs: the host directory with the registry mirrors, empty for none.
     """
 
