@@ -26,7 +26,7 @@ FILES = {
     "clusters": {"certificate-authority": "certificate-authority-data"},
     "users": {"client-certificate": "client-certificate-data", "client-key": "client-key-data"},
 }
-# Names a file that somebody writes anew; its content counts more than BEARER.
+# Names a file that another program renews; its content counts more than BEARER.
 BEARER_FILE = "tokenFile"
 BEARER = "token"
 

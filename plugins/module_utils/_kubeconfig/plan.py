@@ -21,7 +21,7 @@ from .._common.values import JsonObject
 def parse(content: bytes, path: str, context: str) -> JsonObject | None:
     """Return the kubeconfig in a file, or None when the file is empty; see ``read``.
 
-    :raises TenancyError: for anything else than a kubeconfig, and for a context of this name that somebody else made.
+    :raises TenancyError: for anything else than a kubeconfig, and for a context of this name that another client made.
     """
     config = read(content, path)
     if config is None:
