@@ -75,7 +75,7 @@ class Owners:
         for item in namespaces:
             name, labels = item["metadata"]["name"], labels_of(item)
             self._tenants[name] = labels.get(TENANT_LABEL, "")
-            # Its pods never meet the host cluster's KAI Scheduler, whatever they are labelled with.
+            # Its pods never meet the host cluster's KAI Scheduler, regardless of their labels.
             if TENANT_LABEL in labels and HOST_SCHEDULER_LABEL not in labels:
                 self._apart.add(name)
 

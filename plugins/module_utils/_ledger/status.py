@@ -117,7 +117,7 @@ def _holding(
     groups = frozenset(whose.groups(pod)) if reserved else frozenset()
     for group in groups:
         parts |= sharers.get((where, group), {})
-    # One of a tenant's that nobody shares keeps the GPU from others as any pod does.
+    # A tenant's reservation that no pod shares keeps the GPU from others as any pod does.
     own = {tenant: NONE if reserved and not tenant else WHOLE}
     held_others = {name: amount for name in others if (amount := held(pod, name))}
     name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -278,7 +278,7 @@ def _overbooked(by_node: list[JsonObject]) -> list[str]:
 def _claimed(claims: t.Iterable[JsonObject], whose: Owners) -> tuple[dict[tuple[str, str, str], set[str]], list[Unread]]:
     """Return whose claims have a device of Dynamic Resource Allocation, by driver, pool and device; tenants, or an empty name.
 
-    Access for administration, and a share of a device that is given out in parts, keep it from nobody.
+    Access for administration, and a share of a device that is given out in parts, keep it from no other claim.
     """
 
     def taken(item: JsonObject) -> list[tuple[tuple[str, str, str], str]]:

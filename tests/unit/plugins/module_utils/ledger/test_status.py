@@ -238,7 +238,7 @@ def test_devices_that_are_claimed_count_by_tenant():
     st.integers(0, 8),
 )
 def test_the_ledger_adds_up(placed, offered):
-    """Whatever runs: every device that a pod holds stands once in its node's row, and free are the others."""
+    """In every case, each device that a pod holds stands once in its node's row, and the others are free."""
     pods = [
         pod(f"p{number}", where, gpus, "n1", phase="Running" if runs else "Failed")
         for number, (where, gpus, runs) in enumerate(placed)
@@ -404,7 +404,7 @@ def test_without_kubelet_what_kai_noted_of_shared_gpus_is_known():
     rows = devices([node("n1", 4)], pods, SHARING, {})
     assert [(row["device"], row["tenant"], row["pod"], row["part"]) for row in rows] == [
         (device, "b", "default/half", 0.5),
-        # Nobody shares what it reserves any more.
+        # No pod shares what it reserves any more.
         (None, "a", "kai-resource-reservation/reserves-g2", 0.0),
         (None, "a", "tenant-a/whole", 1.0),
         (None, "", "", 0.0),
