@@ -26,7 +26,7 @@ Metrics = t.Mapping[str, t.Any]
 
 
 def serve_kai(run: Run, tenant: str, metrics: Metrics) -> None:
-    """Have the metrics of a tenant's own KAI Scheduler read by the Prometheus, or, without one, by nobody.
+    """Have the metrics of a tenant's own KAI Scheduler read by the Prometheus, or, without one, by no client.
 
     :arg metrics: as ``kai_objects`` takes them; empty for none.
     :raises TenancyError: before the first write, where the tenant or something of the Prometheus is not there, or is another tenant's.
@@ -39,7 +39,7 @@ def serve_kai(run: Run, tenant: str, metrics: Metrics) -> None:
 
 
 def fence_shared(run: Run, metrics: Metrics) -> None:
-    """Have the metrics of the host cluster's own KAI Scheduler read by the Prometheus alone, or, without one, by whoever reaches them.
+    """Have the metrics of the host cluster's own KAI Scheduler read by the Prometheus alone, or, without one, by any client that reaches them.
 
     :arg metrics: as for ``serve_kai``.
     :raises TenancyError: before the first write, where that KAI Scheduler is not there, or the Prometheus may not read.
@@ -71,14 +71,14 @@ def check_reader(run: Run, metrics: Metrics) -> None:
             f"that first, or take {ANNOTATIONS}, which need none."
         )
     if namespace is None:
-        run.warn(f"The host cluster has no namespace {name}: nobody reads metrics until a Prometheus runs in it.")
+        run.warn(f"The host cluster has no namespace {name}: no client reads metrics until a Prometheus runs in it.")
 
 
 def _check_tenant(run: Run, tenant: str, namespace: str) -> None:
     found = run.kube.get("v1", "Namespace", namespace)
     if annotations_of(found).get(NETWORK_ANNOTATION) == UNENFORCED:
         run.warn(
-            f"The network of this cluster does not enforce network policies: whoever reaches its pods reads {tenant}'s metrics."
+            f"The network of this cluster does not enforce network policies: any client that reaches its pods reads {tenant}'s metrics."
         )
     # Check mode runs before the tenant is made.
     if not is_owned(found) and not run.check_mode:

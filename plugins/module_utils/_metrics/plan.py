@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The objects by which a Prometheus reads metrics, and nobody else, and what differs from them. Pure."""
+"""The objects by which a Prometheus reads metrics, and no other client, and what differs from them. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> 
     """
     announced = metrics["provider"] == ANNOTATIONS
     service = _object(SERVICE, KAI, namespace) | {
-        # Headless: a Prometheus asks each pod, nobody an address of the Service.
+        # Headless: a Prometheus asks each pod, and no client asks an address of the Service.
         "spec": {
             "clusterIP": "None",
             "selector": _KAI_PODS,
