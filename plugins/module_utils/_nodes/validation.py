@@ -66,7 +66,7 @@ def tolerates_others(key: t.Any, operator: t.Any, value: t.Any, tenant: str = ""
     """Tell whether a toleration lets pods onto nodes that are dedicated to a tenant of trust zero.
 
     :arg key: of a taint; empty for all taints. ``operator`` and ``value`` as Kubernetes has them.
-    :arg tenant: whose own nodes do not count; empty for nobody's.
+    :arg tenant: whose own nodes do not count; empty where all nodes count.
     """
     own = bool(tenant) and operator != "Exists" and value == tenant
     return not key or (key == DEDICATED_TAINT and not own)
