@@ -109,7 +109,7 @@ CONTAINER_PATH = r"spec\.(?:initContainers|containers)\{(?P<name>[^}]+)\}"
 # of loft-sh/vcluster). Its status is kept from the tenant, its events are not.
 ADDED_CONTAINER = "vcluster-rewrite-hosts"
 ADDED_ADVICE = (
-    "Have whoever runs the cluster put {image} into the registry or mirror of the nodes, as the playbook artifacts lists it; without it no "
+    "Have the platform team put {image} into the registry or mirror of the nodes, as the playbook artifacts lists it; without it no "
     "pod of a StatefulSet with a serviceName starts here."
 )
 
@@ -177,7 +177,7 @@ OWN_GROUP_FIELDS = ("workloadRef", "schedulingGroup")
 
 
 class Refusal(t.NamedTuple):
-    """Why an API server refuses pods, by its words, which come to the event of whoever creates them.
+    """Why an API server refuses pods, by its words, which appear in an event of the controller that creates them.
 
     :ivar cause: may hold ``{release}``, in place of KAI Scheduler with its version.
     :ivar fault: of KAI Scheduler that is behind it.
@@ -250,7 +250,7 @@ REFUSALS: tuple[Refusal, ...] = (
         r"ValidatingAdmissionPolicy|admission webhook .+ denied the request",
         "policy",
         "an admission policy or webhook of the cluster refuses its pods",
-        "Change what the message names in the workload; whoever runs the cluster decides on the policy.",
+        "Change what the message names in the workload; the platform team decides on the policy.",
     ),
     Refusal(
         r"(?:serviceaccount|RuntimeClass|PriorityClass).* (?:not|was) found|no PriorityClass",

@@ -142,8 +142,8 @@ def _refusals(kube: Kube) -> list[JsonObject]:
 def _creators(kube: Kube, events: t.Mapping[str, list[JsonObject]]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:
     """Return the workloads that such events are of, and the newest event of each, by UID.
 
-    Kinds of which there is no such event are not read. An event of another namespace counts for nothing: whoever writes it there may name
-    any UID.
+    Kinds of which there is no such event are not read. An event of another namespace counts for nothing: a user who writes it there may
+    name any UID.
     """
     kinds = _kinds(_about(event) for some in events.values() for event in some)
     found = [one for kind in kinds for one in kube.list(facts.CREATORS[kind], kind)]

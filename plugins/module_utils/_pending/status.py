@@ -52,7 +52,7 @@ _QUOTA = re.compile(
 )
 
 
-# --- pods that wait, whoever places them ---------------------------------------------------------------------------
+# --- pods that wait for any scheduler ------------------------------------------------------------------------------
 
 
 def _terminating(pod: JsonObject, _cluster: Cluster) -> Answer | None:
@@ -63,7 +63,7 @@ def _terminating(pod: JsonObject, _cluster: Cluster) -> Answer | None:
 
 def _gated(pod: JsonObject, _cluster: Cluster) -> Answer | None:
     gates = ", ".join(gate["name"] for gate in pod["spec"].get("schedulingGates") or [])
-    advice = "Let whoever set them take them off; until then no scheduler looks at it."
+    advice = "Let the controller that set them take them off; until then no scheduler looks at it."
     return Answer("gated", f"It has the scheduling gates {gates}.", advice) if gates else None
 
 
@@ -104,7 +104,7 @@ def _no_node(pod: JsonObject, cluster: Cluster, text: str) -> Answer:
 
 
 def _no_kai(pod: JsonObject, cluster: Cluster) -> Answer | None:
-    # A pod that somebody conditioned is placed by the host cluster's KAI Scheduler.
+    # A pod to which a scheduler gave a condition is placed by the host cluster's KAI Scheduler.
     if cluster.schedulers or cluster.is_known(pod):
         return None
     advice = (

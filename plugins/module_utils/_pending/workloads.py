@@ -16,7 +16,7 @@ from .node import refusal_of
 
 
 class Pods(t.NamedTuple):
-    """The pods of a workload: those that are to exist now, and those that do."""
+    """The pods of a workload: how many are to exist now, and how many exist."""
 
     wanted: int
     made: int

@@ -133,7 +133,7 @@ def test_blanks_are_named(notes):
     assert '" with blanks around it, which KAI' in only(*HEALTHY, pod(annotations=notes))["message"]
 
 
-# The releases that take a power of two run it: half a GPU. Those that do not refuse the pod, see test_workloads.py.
+# The releases that take a power of two run it: half a GPU. The other releases refuse the pod, see test_workloads.py.
 @pytest.mark.parametrize(
     "notes", [{"gpu-fraction": "0x1p-1"}, {"gpu-fraction": "5e-00001"}, {"gpu-fraction": "1"}, {"gpu-memory": "8000"}]
 )

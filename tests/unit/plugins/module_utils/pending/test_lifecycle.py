@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_an_error():
 )
 def test_pods_are_chosen(options, names):
     web = {"app": "web"}
-    # Succeeded in the end, without a GPU at first: nobody's business any more.
+    # Succeeded in the end, without a GPU at first: it does not matter any more.
     ended = {"phase": "Succeeded", "containerStatuses": [{"name": "main", "lastState": {"terminated": {"exitCode": 127}}}]}
     pods = [pod("a", labels=web), pod("b"), pod("c", labels=web, namespace="lab"), pod("d", labels=web, gpus=1, status=ended)]
     run, _kube = run_with(*HEALTHY, *pods, **options)
@@ -139,7 +139,7 @@ def test_workloads_are_read_of_kinds_only_that_could_not_create_a_pod():
     sets[1]["metadata"] |= {"namespace": "lab", "labels": {"app": "web"}}
     refused = [event("FailedCreate", QUOTA, name, kind="ReplicaSet") for name in ("a", "b")]
     refused[1]["metadata"]["namespace"] = "lab"
-    # Of another kind, such as a controller of somebody's own; and an event without an object.
+    # Of another kind, such as a controller of a user's own; and an event without an object.
     refused += [event("FailedCreate", "no", "c", kind="TrainJob"), event("FailedCreate", "no", "d") | {"involvedObject": None}]
     run, kube = run_with(*HEALTHY, *sets, *refused)
     assert [row["name"] for row in pending(run)["pods"]] == ["b", "a"]

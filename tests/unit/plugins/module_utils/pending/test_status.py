@@ -217,7 +217,7 @@ def test_a_scheduler_that_is_down():
     cluster = [scheduler(status=down), node(), *QUEUES]
     problem = "pod kai-scheduler-default-1: scheduler: CrashLoopBackOff"
     assert_told([*cluster, pod()], "scheduler_down", problem, "kai_scheduler_info")
-    # Whatever else there is, nothing is placed.
+    # Nothing is placed, even if there are other reasons.
     assert only(*cluster, pod(queue="nobody"))["reason"] == "scheduler_down"
 
 
