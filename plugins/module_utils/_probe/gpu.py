@@ -45,7 +45,7 @@ def probe(run: Run) -> Result:
 
     def judge(node: str, own: JsonObject | None) -> Verdict:
         if own is None:
-            return FAILED, "somebody removed the pod"
+            return FAILED, "the pod was removed by someone else"
         verdict, reason = outcome(own, _uuids(run.params["expected_gpus"], node))
         if verdict is None and crowded_out(own) and (taken := no_longer(node)):
             return NOT_TRIED, taken

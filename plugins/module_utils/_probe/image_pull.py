@@ -60,10 +60,10 @@ def manifest(settings: Settings, image: str) -> JsonObject:
 def outcome(pod: JsonObject | None) -> Verdict:
     """Return the verdict on an image once it is known whether it was pulled.
 
-    :arg pod: the one for the image; None where somebody removed it.
+    :arg pod: the one for the image; None where another client removed it.
     """
     if pod is None:
-        return FAILED, "somebody removed its pod"
+        return FAILED, "its pod was removed by someone else"
     for status in container_statuses(pod):
         waiting = (status.get("state") or {}).get("waiting")
         why = (waiting or {}).get("reason")

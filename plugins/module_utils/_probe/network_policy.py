@@ -177,7 +177,7 @@ def client_name(path: str) -> str:
 
 
 def policy(namespace: str) -> JsonObject:
-    """Return the policy by which nobody may reach the server."""
+    """Return the policy by which no pod may reach the server."""
     api_version, kind = POLICY
     return {
         "apiVersion": api_version,

@@ -133,7 +133,7 @@ class PolicyProbe:
         try:
             self._empty(self.run.deadline.extended(CLEAN_UP))
         finally:
-            # Also where pods do not end: nobody would look for queues of this probe.
+            # Also where pods do not end: nothing else would remove the queues of this probe.
             self._remove_queues()
 
     def _empty(self, deadline: Deadline) -> None:

@@ -5,8 +5,8 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """The workloads by which KAI Scheduler's policies are probed, each as steps of pods that are created and of what has to follow.
 
-All run in queues of the probe, whose parent's limit keeps them to GPUs that are free, and only while nobody else's pods hold or wait for
-GPUs of this scheduler. So whoever is evicted is the probe's own.
+All run in queues of the probe, whose parent's limit keeps them to GPUs that are free, and only while no other pods hold or wait for GPUs of
+this scheduler. So only pods of the probe are evicted.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Room:
 def room(nodes: t.Sequence[JsonObject], pods: t.Sequence[JsonObject], settings: Settings) -> Room:
     """Return what a cluster has for the probe, as far as its nodes and pods show it.
 
-    :arg nodes: those that it may use.
+    :arg nodes: the nodes that it may use.
     """
     resource = settings.gpu_resource
     usable = {node["metadata"]["name"]: node for node in nodes if not node["spec"].get("unschedulable")}

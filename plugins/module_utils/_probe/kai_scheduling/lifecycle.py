@@ -81,7 +81,7 @@ class Probe:
     """One run of the checks in one cluster.
 
     :ivar fingerprint: a digest of what the verdicts rest on.
-    :ivar waiting: checks that have not begun; ``results`` has those that are decided.
+    :ivar waiting: checks that have not begun; ``results`` has the decided ones.
     """
 
     def __init__(self, run: Run) -> None:
@@ -145,7 +145,7 @@ class Probe:
         return not self.running and not self.waiting
 
     def _startable(self) -> list[Check]:
-        """Take the checks that can start now from those that wait, and conclude those for which there is no capacity."""
+        """Take the checks that can start now from the waiting ones, and conclude the checks for which there is no capacity."""
         batch: list[Check] = []
         for check in list(self.waiting):
             running = [*self.running, *batch]
@@ -201,7 +201,7 @@ class Probe:
         return f"{shortage}: others took theirs meanwhile" if shortage else ""
 
     def _explained(self, check: Check, reason: str, trial: Trial) -> str:
-        """Return why there is no verdict, with the newest warning of the check's pods, or else the scheduler's last error where nobody says why."""
+        """Return why there is no verdict, with the newest warning of the check's pods, or else the scheduler's last error where no event says why."""
         if warning := status.newest_warning(self.kube.list("v1", "Event", self.namespace), check.pod_names):
             return f"{reason}; {warning}"
         if status.NO_REASON not in reason:

@@ -26,7 +26,7 @@ if t.TYPE_CHECKING:
     from ..._adapters.kubernetes import Kube
     from ..._common.run import Run
 
-# Seconds after which a GPU that shared pods run on, and that nobody reserves, is called lost.
+# Seconds after which a GPU that shared pods run on, and that no reservation pod holds, is called lost.
 SETTLE = 5.0
 
 

@@ -6,7 +6,7 @@
 """The pods by which KAI Scheduler is probed, and the free capacity that they need.
 
 Pods run only where GPUs are free and queues below their limit, so that the scheduler has no reason to evict anyone for
-them. A pod that asks for a GPU ends by itself; those that share one have to be seen side by side, and fill their GPUs, so
+them. A pod that asks for a GPU ends by itself; pods that share one have to be seen side by side, and fill their GPUs, so
 that what they have to share follows from their number.
 """
 
@@ -160,7 +160,7 @@ def gpu_memory(nodes: t.Iterable[JsonObject], pods: t.Sequence[JsonObject], gpu_
 def plan(
     names: t.Iterable[str], leaves: t.Sequence[str], capacity: Capacity, settings: Settings
 ) -> tuple[list[Check], list[JsonObject]]:
-    """Return the checks to run, in this order, and the results of those that cannot be.
+    """Return the checks to run, in this order, and the results of the checks that cannot run.
 
     :arg names: of checks; ``leaves``, of the queues to check.
     """

@@ -28,7 +28,7 @@ from ..status import Verdict, result
 from .facts import BURST, CHECKS, FINGERPRINT_KEY, GPU_MEMORY, LOGS, LOST_RESERVATION, OOM_KILLED, REPORT_KEY
 from .plan import NONE, Amount, Check
 
-# What a pod that waits is said to wait for when nobody says.
+# The reason that is shown for a pod that waits when no scheduler gave one.
 NO_REASON = "no reason given yet"
 
 _UUID = re.compile(r"UUID: (GPU-[-0-9a-fA-F]+)")
@@ -168,7 +168,7 @@ def _judge_withheld(pods: list[JsonObject], seen: Observation) -> Verdict:
 def _reasons(pod: JsonObject, seen: Observation) -> list[str]:
     """Return the scheduler's reasons for not placing a pod, as "REASON: MESSAGE".
 
-    They belong into the status of its pod group. Up to v0.9.14, and in v0.10.0, they do not get there when somebody else changed
+    They belong into the status of its pod group. Up to v0.9.14, and in v0.10.0, they do not get there when another writer changed
     that status meanwhile, as the pod group controller does: the scheduler then tries the same outdated object for ever (#676).
     The pod's condition has them in every release: from v0.12 on with a full stop behind them, before with a line break.
     """
@@ -306,7 +306,7 @@ def misowned(pods: list[JsonObject], uuids: list[str], seen: Observation) -> lis
 
 
 def of_others(pods: t.Iterable[JsonObject], namespace: str) -> list[JsonObject]:
-    """Return the pods outside of the probe's namespace, without those that reserve GPUs for its pods alone."""
+    """Return the pods outside of the probe's namespace, without the pods that reserve GPUs for its pods alone."""
     outside = [pod for pod in pods if pod["metadata"].get("namespace") != namespace]
     used = {group for pod in outside if not _is_reservation(pod) for group in gpu_groups(pod)}
     return [pod for pod in outside if not _is_reservation(pod) or gpu_groups(pod) & used]

@@ -47,7 +47,7 @@ class Check:
 
 
 def make_check(name: str, queue: str, settings: Settings) -> Check:
-    """Return one of CHECKS: a pod in a queue of nobody, one that would see all GPUs of its node, one with a GPU, or two with half of one each."""
+    """Return one of CHECKS: a pod in a queue of no tenant, one that would see all GPUs of its node, one with a GPU, or two with half of one each."""
     script = f"nvidia-smi -L; {STAY}"
     if name == QUEUE:
         return Check(name, NOBODYS_QUEUE, (make_pod(settings, "queue-1", NOBODYS_QUEUE, STAY),), QUEUE_LABEL)

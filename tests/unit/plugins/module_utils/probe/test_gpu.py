@@ -43,7 +43,7 @@ def held_gpu(number: int) -> Object:
 def cluster(status: Object | None = None, gpus: int = 2, held: int = 0, rush: bool = False, **spec: t.Any) -> InMemoryApi:
     """A cluster with a node that offers GPUs and one that does not, in which the probe's pod gets a status at once.
 
-    :arg status: None for a pod that somebody removes.
+    :arg status: None for a pod that another client removes.
     :arg held: how many GPUs are held by other pods; with ``rush``, all of them as soon as the probe's pod waits.
     :arg spec: of the node.
     """
@@ -157,7 +157,7 @@ def test_check_mode_runs_nothing() -> None:
 
 
 def test_a_removed_pod_is_reported() -> None:
-    with pytest.raises(TenancyError, match="w1: somebody removed the pod"):
+    with pytest.raises(TenancyError, match="w1: the pod was removed by someone else"):
         run(cluster())
 
 

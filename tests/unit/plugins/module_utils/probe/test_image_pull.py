@@ -31,7 +31,7 @@ PRIVATE = waiting("ImagePullBackOff", 'Back-off pulling image "private": ErrImag
 
 
 def cluster(statuses):
-    """A cluster whose pods get a status by their image; None for a pod that somebody removes."""
+    """A cluster whose pods get a status by their image; None for a pod that another client removes."""
     api = InMemoryApi()
 
     def pod(item):
@@ -68,7 +68,7 @@ def probe(statuses, check_mode=False, images=None):
         (PRIVATE, "not_tried", "nothing is known of the credentials that its installation pulls it with"),
         (NO_NODE, "not_tried", "no node takes its pod: 0/1 nodes are available: 1 node(s) had untolerated taint"),
         ({"phase": "Failed", "reason": "Evicted"}, "not_tried", "Failed"),
-        (None, "failed", "somebody removed its pod"),
+        (None, "failed", "its pod was removed by someone else"),
     ],
 )
 def test_an_image_is_judged_by_what_its_pod_waits_for(status, verdict, told):

@@ -136,5 +136,5 @@ def test_only_the_next_probe_waits_for_the_end_of_an_empty_namespace():
 def test_a_namespace_of_others_stays():
     kube = Cluster({})
     with pytest.raises(TenancyError, match=r"apart exists and is not owned by kubegpu\.tenancy"), apart(kube):
-        pytest.fail("it is somebody else's")
+        pytest.fail("another client made it")
     assert kube.writes == []

@@ -22,7 +22,7 @@ TREE = [{"name": "ml", "gpu": {"limit": 4}, "children": [{"name": "a", "gpu": {"
 class Cluster(InMemoryApi):
     """A cluster whose scheduler does at once what KAI should.
 
-    :arg stuck: names of pods that stay pending; ``refused``, of those that a webhook denies.
+    :arg stuck: names of pods that stay pending; ``refused``, of pods that a webhook denies.
     :arg log: of KAI's operator. None where it cannot be read.
     :arg lost: the GPU, by number, whose reservation is removed when a second pod shares it.
     :arg memory: value of the node's label.

@@ -48,7 +48,7 @@ def test_plan():
         ("burst", "training", 4),
     ]
     assert records == []
-    # Those whose pods share GPUs come last, whatever the order in which they are asked for.
+    # The checks whose pods share GPUs come last, in any order in which they are asked for.
     checks, _records = plan(["burst", "fraction", "cpu"], ["training"], capacity(), SETTINGS)
     assert [item.name for item in checks] == ["cpu", "fraction", "burst"]
 

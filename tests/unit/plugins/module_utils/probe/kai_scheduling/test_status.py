@@ -227,7 +227,7 @@ def test_pods_that_share_see_one_gpu_each():
 @pytest.mark.parametrize(
     ("count", "verdict", "reason"),
     [
-        # After a pause, the queue's status says what it was before until KAI's controllers run again: a GPU that nobody has any more.
+        # After a pause, the queue's status says what it was before until KAI's controllers run again: a GPU that no pod has any more.
         (counting(1, groups=1, queue=2, before=2), None, "the queue's status counts 2 GPUs, its pod groups 1"),
         (counting(1, groups=1, queue=1), "passed", "1 GPUs count as allocated"),
         # Others in the queue, who come and go meanwhile, are counted on both sides.
@@ -298,7 +298,7 @@ def test_a_burst_is_judged_only_after_a_while():
         ),
         (HALVES, [*RESERVED, reservation("g-c", "GPU-b")], "GPU-b on node n1 has 2 owners, the groups g-b, g-c"),
         (HALVES, [*RESERVED, whole("w", 3)], "of 4 GPUs on node n1, 3 are given whole and 2 to groups of pods"),
-        # Which GPU the pods of others have is not known, but that nobody reserves it.
+        # Which GPU the pods of others have is not known, but that no reservation pod holds it.
         (HALVES, [*RESERVED, sharing("p", "g-c", space="work")], f"a GPU on node n1, used by work/p, {FREE}"),
     ],
 )
