@@ -57,7 +57,7 @@ def plan(wanted: dict[str, Queue], live: t.Iterable[JsonObject], state: str, rem
 
     :arg live: Queue objects of the cluster.
     :arg state: present, absent, or exact, which also deletes every other queue that this collection owns.
-    :arg remove_foreign: with exact, delete those that it does not own as well.
+    :arg remove_foreign: with exact, delete the queues that it does not own as well.
     :raises TenancyError: when a queue to delete has children that would stay.
     """
     current = {item["metadata"]["name"]: item for item in live}
@@ -82,7 +82,7 @@ def plan(wanted: dict[str, Queue], live: t.Iterable[JsonObject], state: str, rem
 
 
 def _write(queue: Queue, live: JsonObject | None, level: int) -> Change | None:
-    """Return the creation or the update that a queue needs; None where it is as wanted."""
+    """Return the creation or the update that a queue needs; None where it is as desired."""
     body, after = manifest(queue), fields(queue.spec)
     if live is None:
         return Change("create", queue.name, {}, _without_none(after), body, level)

@@ -133,7 +133,7 @@ def _amount(resource: str, given: t.Any) -> int | float:
 
 
 def _parents_first(queues: dict[str, Queue]) -> dict[str, Queue]:
-    """Order queues level by level; refuse those that no root leads to."""
+    """Order queues level by level; refuse the queues that no root leads to."""
     children = children_of(queues)
     reached = list(children.get(None, []))
     for queue in reached:

@@ -157,7 +157,7 @@ def test_quotas_of_children_above_their_parents(own, children, sums):
 
 
 def test_cpu_and_memory_that_nobody_divides_keep_no_pod_waiting():
-    """Where nothing is written of them, their quotas are unlimited, whatever the limit is; and a promise is only what is written."""
+    """Where nothing is written of them, their quotas are unlimited, regardless of the limit; and a promise is only what is written."""
     tree = [
         {"name": "r", "gpu": {"quota": 4}, "cpu": {"quota": 8}, "children": [{"name": "c", "cpu": {"limit": 2}, "memory": {}}]}
     ]
