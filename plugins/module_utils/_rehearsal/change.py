@@ -71,7 +71,7 @@ class Change:
 def wanted(given: t.Any, path: str, queues: t.Sequence[JsonObject]) -> Configuration:
     """Return a configuration as users write it, by the keys of facts.SCHEDULER.
 
-    :arg queues: those that it has where it names none.
+    :arg queues: the queues that it has where it names none.
     :raises TenancyError: with all ``problems``.
     """
     problems = Problems()
@@ -85,7 +85,7 @@ def wanted(given: t.Any, path: str, queues: t.Sequence[JsonObject]) -> Configura
 
 
 def not_played(change: Change) -> list[str]:
-    """Return how pods are grouped in another way after a change: a rehearsal plays the groups of its trace, whatever would make them."""
+    """Return how pods are grouped in another way after a change: a rehearsal plays the groups of its trace, regardless of how a release would make them."""
     before, after = (release(one.version).number for one in (change.before, change.after))
     return [f"Not played, as a trace brings its groups: {note}." for note in upgrade_notes(before, after, regroups=True)]
 
@@ -100,7 +100,7 @@ def live(version: str, values: Values, queues: t.Iterable[JsonObject]) -> Config
 
 
 def kept(queues: t.Iterable[JsonObject]) -> dict[str, JsonObject]:
-    """Return the queues of a cluster that stay whatever is asked for, because they are somebody else's."""
+    """Return the queues of a cluster that stay after any change, because this collection does not own them."""
     return {name: written(queue) for name, queue in from_live(item for item in queues if not is_owned(item)).items()}
 
 

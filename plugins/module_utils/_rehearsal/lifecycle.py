@@ -132,11 +132,11 @@ class Claim:
             self._run.deadline.sleep(TAKEOVER)
 
     def holds(self) -> bool:
-        """Tell whether this run took the cluster, and nobody after it."""
+        """Tell whether this run took the cluster, and no run after it."""
         return self._taken and self._holder() == self._mine
 
     def check(self) -> None:
-        """Refuse to go on once somebody else took the cluster, or took it and gave it back. A removal goes on without the namespace.
+        """Refuse to go on once another run took the cluster, or took it and gave it back. A removal goes on without the namespace.
 
         :raises Superseded: where that is so.
         """
@@ -180,7 +180,7 @@ def ensure_cluster(run: Run, trace: Trace, image: str, claim: Claim) -> None:
 
 
 def was_here(run: Run) -> bool:
-    """Tell whether a rehearsal was here, by the namespace, which goes last. Where it is not, a KAI Scheduler is somebody's own.
+    """Tell whether a rehearsal was here, by the namespace, which goes last. Where that is missing, a KAI Scheduler is not a rehearsal's.
 
     :raises TenancyError: where the namespace was made by others.
     """
@@ -223,9 +223,7 @@ def play(run: Run, trace: Trace, scheduler: str, rounds: int, speed: float, clai
     nodes = plan.nodes(trace)
     live = {node["metadata"]["name"] for node in run.kube.list("v1", "Node", None, f"{SIMULATED}=true")}
     if live != {node["metadata"]["name"] for node in nodes}:
-        raise TenancyError(
-            "The cluster does not have the trace's simulated nodes: somebody removed or added some. Rehearse again."
-        )
+        raise TenancyError("The cluster does not have the trace's simulated nodes: some were removed or added. Rehearse again.")
     claim.acquire()
     _ensure_shared_objects(run, trace)
     names = [f"the end of round {number} of {rounds}" for number in range(1, rounds + 1)]
@@ -252,7 +250,7 @@ def _ensure_shared_objects(run: Run, trace: Trace) -> None:
 
 
 def _remove_shared_objects(run: Run, wanted: t.Mapping[tuple[str, str], JsonObject]) -> None:
-    """Remove what rehearsals made for workloads to refer to, unless it is as wanted: it cannot be changed."""
+    """Remove what rehearsals made for workloads to refer to, unless it is as desired: it cannot be changed."""
     for api_version, kind in SHARED_KINDS:
         for live in run.kube.list(api_version, kind, None, f"{SIMULATED}=true"):
             item = wanted.get((kind, live["metadata"]["name"]))
@@ -432,12 +430,12 @@ def _ensure(run: Run, item: JsonObject) -> None:
 
 
 def _is_as(wanted: JsonObject, live: JsonObject) -> bool:
-    """Tell whether a live object is as wanted, its metadata aside."""
+    """Tell whether a live object is as desired, its metadata aside."""
     return all(_holds(live.get(key), value) for key, value in wanted.items() if key != "metadata")
 
 
 def _holds(live: t.Any, wanted: t.Any) -> bool:
-    """Tell whether an object has what is wanted of it; a server adds defaults of its own."""
+    """Tell whether an object has the desired values; a server adds defaults of its own."""
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(_holds(live.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):

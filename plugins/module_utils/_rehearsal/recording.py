@@ -118,7 +118,7 @@ class Recorder:
     ) -> model.Trace:
         """Return what was there to be scheduled between two moments.
 
-        Pods that were there before are submitted at once. Those that still ran at the end do not end.
+        Pods that were there before are submitted at once. Pods that still ran at the end do not end.
         """
         tree = self._queues(queues)
         leaf_names = {queue.name for queue in leaves(tree)}
@@ -140,7 +140,7 @@ class Recorder:
         )
 
     def _queues(self, objects: t.Iterable[JsonObject]) -> dict[str, Queue]:
-        """Return the queues that a rehearsal can make again: those that a root leads to, and whose amounts go together."""
+        """Return the queues that a rehearsal can make again: a root leads to each, and its amounts go together."""
         readable_ones, unread = readable(objects)
         self._note(unread)
 
@@ -200,7 +200,7 @@ class Recorder:
         return found
 
     def _name(self, group: Key) -> str:
-        """Return a name for the pods of a group: a digest, by which those who know its name find it again."""
+        """Return a name for the pods of a group: a digest, by which a reader who knows its name finds it again."""
         digest = _digest("/".join(group))
         if not self._plain_names:
             return digest

@@ -62,7 +62,7 @@ class Round:
 
 @dataclasses.dataclass
 class _Pod:
-    """What was seen of one pod that was submitted, under whatever name it is there now.
+    """What was seen of one pod that was submitted, even if it has another name now.
 
     Since when it is there, and by this uid; when it first got a node, and how often it lost it.
     """

@@ -184,7 +184,7 @@ def _check_names(workloads: t.Iterable[model.Workload | None], problems: Problem
 
 
 def thresholds(given: t.Any) -> dict[str, dict[str, float]]:
-    """Return thresholds, those that are given in place of the defaults of facts.THRESHOLDS.
+    """Return thresholds: the given ones, and the defaults of facts.THRESHOLDS for all others.
 
     :raises TenancyError: with all ``problems``.
     """

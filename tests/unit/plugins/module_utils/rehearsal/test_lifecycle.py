@@ -454,7 +454,5 @@ def test_a_round_that_takes_too_long_ends_with_what_to_do_and_leaves_nothing(clu
 
 
 def test_a_cluster_without_simulated_nodes():
-    with pytest.raises(
-        TenancyError, match=r"The cluster does not have the trace.s simulated nodes: somebody removed or added some."
-    ):
+    with pytest.raises(TenancyError, match=r"The cluster does not have the trace.s simulated nodes: some were removed or added."):
         play(run(Cluster()), TRACE, "kai-scheduler", rounds=1, speed=1)

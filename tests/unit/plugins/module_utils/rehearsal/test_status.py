@@ -173,7 +173,7 @@ def test_a_group_that_leaves_its_part_of_the_topology():
 def test_a_pod_that_waits_has_to_say_why():
     assert violations(pod("whole-0", "whole", why="no node has 2 GPUs")) == []
     assert violations(pod("whole-0", "whole")) == [("explained", "whole-0 waits, and nothing says why")]
-    # Whoever came a moment ago, for the first time or again, is not late.
+    # A pod that came a moment ago, for the first time or again, is not late.
     assert watch((1, []), (51, [pod("whole-0", "whole")]), (60, [pod("whole-0", "whole")])).violations == ()
     again = pod("whole-0", "whole", uid="again")
     assert watch((1, [pod("whole-0", "whole")]), (51, [again]), (60, [again])).violations == ()
