@@ -5,7 +5,7 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """Judge which namespaces of a virtual cluster are those of schedulers that this collection installed, and whether their pods run. Pure.
 
-The administrator of the virtual cluster can label any namespace, and give it a finalizer that nobody ends.
+The administrator of the virtual cluster can label any namespace, and give it a finalizer that no controller removes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def judge(namespaces: t.Iterable[JsonObject], keep: t.Collection[str]) -> Found:
         raise TenancyError(
             f"{len(found.former)} namespaces of the virtual cluster have the label {LABEL} with their own name as value: "
             f"{listed(found.former)}. A scheduler has one, so most of them are not this collection's, and none was removed. Take the label "
-            "off those that are no scheduler's: kubectl label namespace NAME " + f"{LABEL}-"
+            "off the namespaces that are no scheduler's: kubectl label namespace NAME " + f"{LABEL}-"
         )
     return found
 
