@@ -85,9 +85,9 @@ def holds_credentials(config: JsonObject | None, secret: JsonObject | None) -> b
 
 
 def compare_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, list[JsonObject] | None]:
-    """Compare the queues inside a tenant with those that are wanted, by a few requests to its virtual cluster.
+    """Compare the queues inside a tenant with the desired ones, by a few requests to its virtual cluster.
 
-    Its administrator decides what that answers: whatever it is, it is a reason of this tenant's.
+    Its administrator decides what that answers, so every answer, even an error, is a reason of this tenant's.
 
     :arg ask: returns the items of a list at a path.
     :returns: what there is to do for them, and the queues with what uses them; None where that cannot be read.
@@ -133,7 +133,7 @@ def record(
 ) -> None:
     """Record what was verified of a tenant, with everything that it rests on, in its namespace on the host cluster.
 
-    :arg wanted: digest of everything that was wanted of it.
+    :arg wanted: digest of its desired state.
     :arg scheduler_version: of the KAI Scheduler of its own that is installed; empty without one.
     :raises TenancyError: when there is no such tenant.
     """

@@ -46,7 +46,7 @@ Key = t.TypeVar("Key", str, "str | None")
 class Verified:
     """What was verified of a tenant, and what that rests on.
 
-    :ivar wanted: digest of what was wanted of it; ``fingerprint``, of what the host cluster showed of it.
+    :ivar wanted: digest of its desired state; ``fingerprint``, of what the host cluster showed of it.
     :ivar at: when, in UTC.
     :ivar results: the checks, as the probes of this collection return them.
     """
@@ -99,7 +99,7 @@ class Live:
     :ivar record: ConfigMap of what was verified last.
     :ivar host_scheduler: pods of the host cluster's KAI Scheduler, where that places the tenant's pods.
     :ivar policies: of the host cluster's API server, by which its pods keep to its queues there.
-    :ivar metrics: objects of its namespace by which a Prometheus reads its KAI Scheduler, and nobody else.
+    :ivar metrics: objects of its namespace by which a Prometheus, and no other client, reads its KAI Scheduler.
     """
 
     namespace: JsonObject | None = None
@@ -183,7 +183,7 @@ def _parts(live: Live) -> list[JsonObject]:
 
 
 def temporary(live: t.Mapping[str, Live], now: datetime.datetime) -> list[JsonObject]:
-    """Return the tenants that somebody needs for a while, in the order of their names: until when, and whether that is over."""
+    """Return the tenants that are needed for a while only, in the order of their names: until when, and whether that is over."""
     found = {name: expiry(item.namespace) for name, item in sorted(live.items())}
     return [{"name": name, "expires": stamp(end), "expired": end <= now} for name, end in found.items() if end]
 
@@ -230,7 +230,7 @@ def _restarts(pod: JsonObject) -> int:
 
 
 def _shape(node: JsonObject) -> tuple[str, str, str, bool, list[str]]:
-    """Return what a node is to those who schedule on it. What makes it unusable, such as a lost kubelet, taints it."""
+    """Return what a node is to a scheduler. What makes it unusable, such as a lost kubelet, taints it."""
     status, spec = node.get("status", {}), node.get("spec", {})
     info, allocatable = status.get("nodeInfo", {}), json.dumps(status.get("allocatable", {}), sort_keys=True)
     taints = sorted(f"{taint['key']}={taint.get('value', '')}:{taint['effect']}" for taint in spec.get("taints") or [])
@@ -286,7 +286,7 @@ def _differing(wanted: str, live: Live, has_kubeconfig: bool, host: str) -> list
     rendered = annotations_of(live.namespace).get(vc.RENDERED_ANNOTATION)
     if host and rendered != host:
         reasons.append(
-            f"its chart was rendered for Kubernetes {shown(rendered or 'of a version that nobody noted')}, and the host cluster has {host}"
+            f"its chart was rendered for Kubernetes {shown(rendered or 'of a version that was not noted')}, and the host cluster has {host}"
         )
     if not has_kubeconfig:
         reasons.append("its kubeconfig is missing, or leads elsewhere")

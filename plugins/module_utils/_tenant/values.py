@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""What is wanted of a tenant, down to the values of its Helm charts."""
+"""The desired state of a tenant, down to the values of its Helm charts."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_what_a_prometheus_reads_it_by_is_part_of_a_tenant(provider):
 def test_namespaces_of_others_are_no_tenants():
     objects = on_host()
     del objects[0]["metadata"]["labels"]["app.kubernetes.io/managed-by"]
-    # What is left is a node that somebody labelled.
+    # What is left is a node that was labelled by hand.
     assert read_one(InMemoryApi(objects), "ml").state == "absent"
 
 

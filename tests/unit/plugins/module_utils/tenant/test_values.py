@@ -69,7 +69,7 @@ def test_other_policies_of_a_later_collection_change_it_for_those_who_share_a_sc
 @pytest.mark.parametrize(
     "more",
     [
-        # Which nodes it has is seen on the host cluster, whatever way they are chosen.
+        # Which nodes it has is seen on the host cluster, regardless of how they are chosen.
         {"gpu_nodes": {"names": ["n1"]}},
         {"gpu_nodes": {"labels": {"gpu": "h200"}}},
         # As its default, or as upstream writes it.
