@@ -22,7 +22,7 @@ class ListedClasses:
     """The classes that tenants of trust zero may use, by a label.
 
     Tenants are made and removed at the same time, and a run may be killed anywhere. So a tenant's namespace says that the tenant needs
-    the classes before they are listed for it, and whoever takes the label away looks for such namespaces before and afterwards.
+    the classes before they are listed for it, and a run that takes the label away looks for such namespaces before and afterwards.
     """
 
     def __init__(self, run: Run) -> None:

@@ -26,7 +26,7 @@ DEFAULT_VERSION = "0.36.1"
 # Annotations of a tenant's namespace: its trust profile, and whether a probe saw its network policies enforced.
 TRUST_ANNOTATION = "kubegpu.tenancy/trust"
 NETWORK_ANNOTATION = "kubegpu.tenancy/network-policies"
-# Age, from its namespace's creation, after which nobody needs the tenant any more.
+# Age, from its namespace's creation, after which the tenant is not needed any more.
 EXPIRES_ANNOTATION = "kubegpu.tenancy/expires"
 # Minor version of the host cluster's Kubernetes for which the chart was rendered: what it makes depends on that (chart/templates/role.yaml
 # gives the right to resize pods from 1.35 on, without which its syncer cannot go on there, #4091).
@@ -232,7 +232,7 @@ _LISTED_ONLY: Values = {"enabled": True, "selector": {"matchExpressions": [{"key
 LISTED_BASIC = "basic"
 CLASSES = (("node.k8s.io/v1", "RuntimeClass"), ("storage.k8s.io/v1", "StorageClass"))
 
-# Values that each trust profile adds (docs/explanation/isolation.md). None is a boundary against someone who breaks out of a container, because
+# Values that each trust profile adds (docs/explanation/isolation.md). None is a boundary against a user who breaks out of a container, because
 # tenants share kernels.
 TRUST_PROFILES: dict[str, Values] = {
     "high": {},

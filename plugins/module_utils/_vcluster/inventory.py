@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The virtual clusters of a host cluster, whoever made them, by six LISTs however many there are.
+"""The virtual clusters of a host cluster, those of others included, by six LISTs however many there are.
 
 What a tenant made is none of theirs: its syncer brings Secrets to the host cluster with any label and content.
 """

@@ -33,7 +33,7 @@ class Operation:
     # --- start ---
 
     def start(self, expired: str | None) -> bool:
-        """Start an installed control plane that is paused, and restart one that nobody can use.
+        """Start an installed control plane that is paused, and restart one that no client can use.
 
         :arg expired: when its certificate ended; None where it has not.
         :returns: whether it starts.

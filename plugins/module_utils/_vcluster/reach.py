@@ -5,7 +5,7 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """What a tenant's own values for vCluster's chart would reach beyond the tenant, which is refused. Pure.
 
-Whoever writes the values of one tenant speaks for that tenant alone. But Helm installs the chart with the rights of the host cluster's
+The author of one tenant's values speaks for that tenant alone. But Helm installs the chart with the rights of the host cluster's
 administrator, and the control plane has rights there that its tenant has not. What values do to the tenant itself is its own affair.
 
 Sources are files of loft-sh/vcluster, v0.26 to v0.37: chart/templates, and pkg where a line says so.
@@ -30,7 +30,7 @@ _MANIFESTS = (
     "goes to the host cluster with its administrator's rights, into any namespace (manifests.yaml). What is for the virtual cluster stands "
     "in experimental.deploy.vcluster"
 )
-# Whatever is not empty at these paths is refused.
+# A value at one of these paths that is not empty is refused.
 _REACHING = {
     "experimental.deploy.host.manifests": _MANIFESTS,
     "experimental.deploy.host.manifestsTemplate": _MANIFESTS,

@@ -6,7 +6,7 @@
 """Keep a tenant from the records of Helm about its own virtual cluster, which lie beside what its syncer brings.
 
 Helm finds records by labels, which the syncer copies. A record that a tenant wrote makes Helm delete or create anything on the host
-cluster, with the rights of whoever changes or removes the tenant.
+cluster, with the rights of the run that changes or removes the tenant.
 """
 
 from __future__ import annotations

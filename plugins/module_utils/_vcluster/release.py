@@ -59,7 +59,7 @@ class ChartRelease:
             validation.check_store(release.values, asked.values)
 
     def changes(self, asked: Wanted, existing: Existing) -> list[Change]:
-        """List what differs of the release, and the host's Kubernetes where the chart was rendered for another one, or nobody knows."""
+        """List what differs of the release, and the host's Kubernetes where the chart was rendered for another or an unknown one."""
         changes = self.release.changes(asked.version, asked.values)
         noted, host = annotations_of(existing.usable).get(RENDERED_ANNOTATION), existing.host
         known = asked.recorded or existing.usable is None or not host or noted == host

@@ -76,7 +76,7 @@ class Wanted:
     :ivar version: of chart and image.
     :ivar values: what helm is given.
     :ivar trust: its profile; None where a namespace records none.
-    :ivar expires: age after which nobody needs it; None for never.
+    :ivar expires: age after which it is not needed; None for never.
     :ivar recorded: this is what was installed before, because nothing else was asked for.
     """
 
@@ -94,7 +94,7 @@ def is_described(params: Params) -> bool:
 
 
 def with_defaults(params: Params) -> JsonObject:
-    """Return the options, with the documented defaults for those that describe the virtual cluster and are not given."""
+    """Return the options, with the documented defaults for the options that describe the virtual cluster and are not given."""
     return dict(params) | {key: default for key, default in DEFAULTS.items() if params[key] is None}
 
 
@@ -285,7 +285,7 @@ def resume_patch(workload: JsonObject) -> JsonObject:
     try:
         replicas = whole(annotations_of(workload).get(PAUSED_REPLICAS, "1")) or 1
     except ValueError:
-        # Others write this annotation as well; a control plane has one replica unless somebody chose another number.
+        # Others write this annotation as well; a control plane has one replica unless a user chose another number.
         replicas = 1
     return {
         "metadata": {"annotations": dict.fromkeys((PAUSED, PAUSED_REPLICAS, PAUSED_DATE))},

@@ -523,7 +523,7 @@ def test_a_paused_tenant_is_resumed_as_it_was_without_a_chart():
     assert resumed["diff"] == {"before": {"state": "paused"}, "after": {"state": "running"}}
     assert (resumed["version"], world.api.writes) == ("0.34.0", [("patch", "StatefulSet", "web")])
     assert world.run(version=None, chart_source="/nowhere")["changed"] is False
-    # Whatever is given describes it, and the rest of the description is the defaults.
+    # The given options describe it, and the rest of the description is the defaults.
     changed = world.run(version="0.35.3")["diff"]
     assert changed["before"]["version"] == "0.34.0"
     assert changed["after"]["values.sync.fromHost.nodes.enabled"] is False
