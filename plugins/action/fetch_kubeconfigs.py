@@ -77,7 +77,7 @@ class ActionModule(ActionBase):
         """Return the files' contents in base64 by the names that they get.
 
         :arg wanted: paths on the host, by these names.
-        :returns: without those that are missing.
+        :returns: without the missing files.
         :raises TenancyError: when one cannot be read.
         """
         with self._unlogged():
@@ -171,7 +171,7 @@ def tenant_file(name: str) -> str:
 
 
 def sources(args: dict[str, t.Any]) -> dict[str, str]:
-    """Return the paths on the host, by those that the files get below the folder on the controller.
+    """Return the paths on the host, by the paths that the files get below the folder on the controller.
 
     :raises TenancyError: for names that are no names of files.
     """

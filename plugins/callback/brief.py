@@ -43,6 +43,6 @@ class CallbackModule(Default):
             self._display.display(f"{host.get_name()}: {task.get_name().strip()} ...")
 
     def v2_playbook_on_include(self, included_file: t.Any) -> None:
-        """Show an included file where somebody asked for more."""
+        """Show an included file where the user asked for more."""
         if self._display.verbosity:
             super().v2_playbook_on_include(included_file)

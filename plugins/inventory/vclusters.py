@@ -18,11 +18,11 @@ description:
     seen of it, a dictionary of C(name), C(namespace), C(trust), C(state), C(vcluster_version), C(kubernetes_version), C(scheduler),
     C(nodes) and C(network_policies), with the meanings and values that M(kubegpu.tenancy.vcluster_info) documents. C(name) is the
     tenant's, and C(vcluster_version) is there called C(version).
-  - None of them is a variable by which an inventory says what is wanted, or that a role takes. What was seen is never taken for what
-    is wanted.
+  - None of them is a variable by which an inventory describes the desired state, or that a role takes. What was seen is never taken
+    for the desired state.
   - Tenants are in the groups C(kubegpu_tenants), C(tenant_NAME), C(trust_LEVEL), C(vcluster_VERSION) and
     C(scheduler_NAME_VERSION), or C(scheduler_host) where the host cluster's schedules, with what is no letter, digit or underscore
-    replaced by an underscore. Of a paused tenant with a scheduler of its own, nobody sees which one that is. It is in no group of a
+    replaced by an underscore. Of a paused tenant with a scheduler of its own, it is not known which one that is. It is in no group of a
     scheduler.
   - The name of a file for this plugin ends in C(vclusters.yml) or C(vclusters.yaml).
   - It runs on the controller and needs the Python library C(kubernetes) there.

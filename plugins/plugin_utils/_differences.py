@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this plugin util is PRIVATE to the collection: it may change in any release.
-"""How what a task found differs from what is wanted: the differences that tasks of site.yml register, and whose writes they take back."""
+"""How what a task found differs from the desired state: the differences that tasks of site.yml register, and whose writes they take back."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REGISTERED = {
 }
 # Characters of a value that a table shows.
 _SHOWN = 41
-# Writers that work for this collection: itself, and helm. What files' owners and revisions of Helm tell is nobody's name.
+# Writers that work for this collection: itself, and helm. An owner of a file and a revision of Helm name no writer.
 _OURS = (MANAGER, "helm")
 _NO_NAME = ("owner ", "Helm, ")
 

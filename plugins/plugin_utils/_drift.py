@@ -22,21 +22,21 @@ WITHOUT_STEPS = {
     "packages of NVIDIA's container toolkit": "install them",
     "folder for kubeconfigs": "make it, with mode 0700",
 }
-# How a cluster compares with what is wanted of it. Where something could not be told, that it is, whatever else differs: what was not
+# How a cluster compares with its desired state. UNKNOWN where something could not be read, even if something else differs: what was not
 # read may differ, too.
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown"
 
 
 def drift(hostvars: Mapping, clusters: t.Iterable[str]) -> JsonObject:
-    """Return how clusters and tenants differ from what is wanted.
+    """Return how clusters and tenants differ from their desired state.
 
     :arg hostvars: Ansible's, after site.yml in check mode.
     :arg clusters: names of inventory hosts, reached or not.
     :returns: ``clusters``, AGREES, DIFFERS or UNKNOWN by name; ``differences``, each with ``cluster``, ``tenant`` (empty for what is the
         cluster's), ``subject``, ``what``, ``real``, ``wanted``, ``since`` and ``by`` (when what is real was written last, and by whom), and
-        ``verified`` (when it was last verified as wanted), each empty where that is not known, times in UTC; ``steps`` that site.yml would
+        ``verified`` (when it was last verified as desired), each empty where that is not known, times in UTC; ``steps`` that site.yml would
         take, each with ``cluster``, ``tenant``, ``subject``, ``step`` and ``why``; ``unknown``, sentences about what could not be compared;
-        and ``blueprints`` that say what is wanted, by cluster.
+        and ``blueprints`` that describe the desired state, by cluster.
     """
     found = reports(hostvars, clusters)
     differences, steps = [], []

@@ -305,7 +305,7 @@ def _tenant_facts(tenant: JsonObject) -> dict[str, str]:
 
 
 def _queue_facts(tree: list[JsonObject]) -> dict[str, str]:
-    """Return what queues are promised and bound to, whatever they use."""
+    """Return what queues are promised and bound to, regardless of what they use."""
     facts: dict[str, str] = {}
     for queue in tree:
         facts[queue["name"]] = f"priority {queue['priority']}"

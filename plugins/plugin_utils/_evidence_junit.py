@@ -62,7 +62,7 @@ def _found(drift: JsonObject) -> _Found:
 
 
 def _compared(found: _Found | None, place: str, cluster: JsonObject) -> list[_junit.Case]:
-    """Return the test of whether a place is as the inventory says: a failure where something differs, not tried where nobody could tell.
+    """Return the test of whether a place is as the inventory says: a failure where something differs, not tried where that is not known.
 
     :arg found: what was found; None where that was not asked.
     :arg cluster: the place, or the cluster that it is on.

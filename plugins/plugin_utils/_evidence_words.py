@@ -109,7 +109,7 @@ def _unread(name: str, problems: t.Iterable[str]) -> bool:
 
 
 def _clause(kind: str, names: t.Sequence[str], one: str, several: str = "") -> str:
-    """Return who is how, by their names where these are few; empty where nobody is."""
+    """Return which things are in a state, by their names where these are few; empty where there are none."""
     if not names:
         return ""
     if len(names) > _MOST_NAMES:

@@ -24,7 +24,7 @@ class Case:
 
     :ivar wrong: why it did not pass; empty where it did. ``kind``, one of KINDS, says what that counts as.
     :ivar seen: what was observed, whether or not it passed.
-    :ivar seconds: that it took; None where nobody measured.
+    :ivar seconds: that it took; None where they were not measured.
     """
 
     group: str

@@ -113,7 +113,7 @@ def document(title: str, parts: t.Iterable[Markup], style: str = "") -> str:
 def element(name: str, *parts: str | Markup, css: str = "", label: str = "") -> Markup:
     """Return an element with these parts, texts or elements.
 
-    :arg label: its name for those who hear the page.
+    :arg label: its name for readers who hear the page.
     """
     given = {"class": css, "aria-label": label}
     attributes = "".join(f' {key}="{html.escape(value)}"' for key, value in given.items() if value)

@@ -44,7 +44,7 @@ class ProgressAction(QuietAction):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """Run the module, beside a thread that looks at what it is at."""
-        # Nobody looks at a module that goes on by itself, and it would take the controller for gone.
+        # No thread looks at a module that goes on by itself, and it would take the controller for gone.
         if self._task.args.get("progress") or self._task.async_val:
             return super().run(tmp, task_vars)
         shell = self._connection._shell
@@ -60,9 +60,9 @@ class ProgressAction(QuietAction):
             over.set()
 
     def _watch(self, path: str, host: str, over: threading.Event) -> None:
-        """Show every few seconds what the module is at, until that is over, and leave a sign that somebody looks.
+        """Show every few seconds what the module is at, until that is over, and leave a sign that the controller looks.
 
-        What cannot be read is nobody's failure.
+        What cannot be read is not an error.
         """
         look = f"touch {shlex.quote(path + LOOKED)} && cat {shlex.quote(path)} && date +%s"
         looks = 0

@@ -20,7 +20,7 @@ Result = dict[str, t.Any]
 
 
 def quiet(result: Result) -> Result:
-    """Return a result that is not shown if it holds charts' values or a password, whatever the verbosity.
+    """Return a result that is not shown, at any verbosity, if it holds charts' values or a password.
 
     It is what ``no_log`` does to a task, but a failure is shown: people have to read it, and it holds none. What a task registers is
     whole either way.

@@ -56,7 +56,7 @@ _NO_GPUS: JsonObject = {"nodes": [], "gpus": 0, "in_use": 0, "ledger": None}
 
 # What role kai_scheduler registers on a cluster, and what of the work on a tenant people want to know of, in order.
 _REGISTERED = ("_kai_scheduler_gate", "_kai_scheduler_release", "_kai_scheduler_queues")
-# A tenant's own KAI Scheduler stops nobody else's pods.
+# A tenant's own KAI Scheduler stops no other tenant's pods.
 OF_TENANT = "every pod of this tenant's cluster"
 _PARTS = (VIRTUAL_CLUSTER, FORMER_KAI, FORMER_SCHEDULERS, REHEARSAL, KAI_SCHEDULER, QUEUES, SCHEDULER)
 
@@ -111,7 +111,7 @@ def changes(results: t.Sequence[Mapping], every_pod: str = EVERY_POD) -> JsonObj
 
 
 def _hazards(desired: Mapping, name: str, done: Mapping) -> JsonObject:
-    """Return the hazards of a tenant's KAI Scheduler, or of the shared one, those that were accepted apart.
+    """Return the hazards of a tenant's KAI Scheduler, or of the shared one, the accepted ones apart.
 
     :arg done: what the run did, by which more of them are known.
     """
@@ -351,7 +351,7 @@ def named(result: JsonObject) -> str:
 
 
 def counted(results: t.Sequence[JsonObject]) -> str:
-    """Return how many checks passed of those that there are, and what the others did."""
+    """Return how many of the checks passed, and what the others did."""
     if not results:
         return "not verified"
     counts = {verdict: len([one for one in results if one["verdict"] == verdict]) for verdict in _VERDICTS}

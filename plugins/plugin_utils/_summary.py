@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this plugin util is PRIVATE to the collection: it may change in any release.
-"""The summary that ends a run: what each tenant is, what was verified, and everything that is not as wanted."""
+"""The summary that ends a run: what each tenant is, what was verified, and everything that is not as desired."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ._reports import CHANGE, NO_CLUSTER, NOT_REACHED, counted, named, shown_blu
 # A first job of a team, beside the code in a clone and in an installed collection, and the queue that it names.
 FIRST_JOB, FIRST_QUEUE = pathlib.Path(__file__).resolve().parents[2] / "examples/workloads/gpu.yaml", "training"
 
-# Verdicts about which somebody has to do something, and the one that was accepted.
+# Verdicts about which the operator has to do something, and the one that was accepted.
 _WRONG, ACCEPTED = ("failed", "not_tried"), "accepted"
 # Columns for readers who ask for all of them, and columns that a narrow table does without.
 _WIDE = ("leaf queues", "seconds", "kubeconfig")
@@ -123,7 +123,7 @@ def _leaf_queues(tree: t.Sequence[t.Any]) -> list[str]:
 
 
 def _checks(tenant: JsonObject) -> str:
-    """Return how many checks passed of those that there are; what else there is to say of them stands below the table."""
+    """Return how many of the checks passed; what else there is to say of them stands below the table."""
     if tenant["wanted_state"] != "present" or tenant["state"] == NOT_REACHED:
         return ""
     return counted(tenant["results"])

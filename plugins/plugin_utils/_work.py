@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this plugin util is PRIVATE to the collection: it may change in any release.
-"""What a run has to do for the tenants of a cluster, by how they differ from what is wanted."""
+"""What a run has to do for the tenants of a cluster, by how they differ from their desired state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..module_utils._common.values import JsonObject
 from ..module_utils._common.variables import KAI
 from ..module_utils._tenant.facts import CHANGE, VERIFY
 
-# What these playbooks do for all tenants, whatever is due: what a virtual cluster has inside is seen only by working on it.
+# What these playbooks do for all tenants, even if nothing is due: what a virtual cluster has inside is seen only by working on it.
 _OF_ALL = {"drift": [CHANGE], "verify": [VERIFY]}
 
 
@@ -36,7 +36,7 @@ def work(found: t.Mapping[str, t.Any], purpose: str = "site", removes_unlisted: 
         "removed": [*gone, *((found.get("unlisted") or []) if removes_unlisted else [])],
         "tenants": [one["desired"] for one in taken],
         "due": {one["name"]: list(of_all or one["due"]) for one in taken},
-        # What is not as wanted is verified as it is, and then not recorded as what is wanted.
+        # A tenant that is not as desired is verified as it is, and no digest of its desired state is recorded then.
         "wanted": {one["name"]: one["wanted"] for one in taken if not (of_all and CHANGE in one["due"])},
         "reasons": [f"{one['name']}: {', '.join(one['reasons'])}" for one in records if one["reasons"]],
     }
@@ -59,5 +59,5 @@ def preview(found: t.Mapping[str, t.Any], release: str = "") -> JsonObject:
 
 
 def _is_idle(one: t.Mapping[str, t.Any]) -> bool:
-    """Tell whether there is nothing to do for a tenant whatever is due: nothing is to be paused of one that is not there."""
+    """Tell whether there is nothing to do for a tenant, even if work is due: nothing is to be paused of one that is not there."""
     return bool(one["desired"]["state"] == "paused" and one["state"] == "absent")

@@ -41,7 +41,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import (
 from ansible_collections.kubegpu.tenancy.tests.unit.pages import Page
 
 ROOT = Path(__file__).parents[4]
-# Of a page, whatever is on it.
+# Of any page.
 MOST_BYTES = 5_000_000
 SCHEMA = json.loads((ROOT / "docs/evidence.schema.json").read_text())
 
@@ -413,7 +413,7 @@ def test_pipelines_read_a_test_of_every_place_from_drift():
     assert compared.pop("gpu1/ml") == {"failure", "system-out"}
     # One that is not listed has a suite, too.
     assert compared.pop("gpu1/left") == {"failure", "system-out"}
-    # Of one on which work ended early nobody knows.
+    # It is not known of a cluster on which work ended early.
     assert compared.pop("gpu1/research") == {"skipped"}
     assert list(compared.values()) == [set()] * 5
     case = cases["gpu1"]["as the inventory says"]

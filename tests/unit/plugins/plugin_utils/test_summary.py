@@ -81,7 +81,9 @@ def test_the_whole_of_it():
     wanted = [ML, WEB, ML | {"name": "old", "state": "paused"}, WEB | {"name": "gone", "state": "absent"}]
     web = live("web", scheduler_version=None, results=[check("web", "failed", "no answer", None)])
     paused = live("old", state="paused", scheduler_version=None, results=[])
-    inventory = Inventory().cluster(wanted, [live(network_policies="unenforced"), web, paused, live("gone", **GONE)], unlisted=["left"])
+    inventory = Inventory().cluster(
+        wanted, [live(network_policies="unenforced"), web, paused, live("gone", **GONE)], unlisted=["left"]
+    )
     inventory.worked(
         "ml",
         spans=[{"work": "change", "began": 0.0, "seconds": 40.8}, {"work": "verify", "began": 41.0, "seconds": 9.0}],
@@ -299,7 +301,7 @@ def test_a_cluster_that_failed_before_there_was_one_is_not_reached(seen):
 
 
 def test_a_run_ends_with_what_was_noted_whatever_part_of_it_was_asked_for():
-    """Without the tag summary nothing is handed over, and nobody knows who has which GPUs; that is no failure."""
+    """Without the tag summary nothing is handed over, and it is not known who has which GPUs; that is no failure."""
     part = Inventory().cluster([ML, WEB], _kubegpu_shared_failure="y").worked("web", failure="x")
     part.without("gpu1", "_kubegpu_ledger", "_kubegpu_tenants")
     assert part.reports()[0]["noted"] == ["gpu1: y", "gpu1/web: x"]
@@ -484,7 +486,7 @@ def test_what_was_accepted_stands_there_whether_or_not_a_role_ran():
         (f"b: hazard: {ended}", True),
     ]
     assert [(start, line.startswith(start)) for line, (start, _so) in zip(inventory.notes(), told, strict=True)] == told
-    # A role returns all hazards of the release: those that touch nothing are told as well, and none twice.
+    # A role returns all hazards of the release: the hazards that touch nothing are told as well, and none twice.
     hazards = [*(line.partition(": accepted hazard: ")[2] for line in inventory.notes()[:3]), "#9: something else"]
     inventory.worked(parts={"KAI Scheduler": {"hazards": hazards}})
     assert inventory.notes()[3:] == ["ml: hazard: #9: something else", f"b: hazard: {ended}"]
@@ -581,7 +583,7 @@ def test_a_repair_says_whose_change_it_took_back():
     inventory = Inventory().cluster(_kubegpu_nodes=taken_back("w1", ["gone"], [], "kubectl-label"))
     inventory.worked(
         parts={
-            # What the inventory has otherwise since, and what says nobody's name, is no repair.
+            # What the inventory has otherwise since, and what names no writer, is no repair.
             "virtual cluster": taken_back("trust", "high", "zero", "kubegpu.tenancy"),
             "kubeconfig": taken_back("mode", "0644", "0600", "owner root"),
             "KAI Scheduler": taken_back("version", "v0.12.0", "v0.16.8", "Helm, revision 3"),
