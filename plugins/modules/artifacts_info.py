@@ -12,8 +12,8 @@ short_description: List the charts, images and programs that a cluster needs
 version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
-  - Lists what the site playbook pulls for the desired state of a cluster, for those who have to fill a mirror with it.
-  - Every chart is rendered with the values that an installation gives it, and the images are those that it names. What only runs later
+  - Lists what the site playbook pulls for the desired state of a cluster, for operators who have to fill a mirror with it.
+  - Every chart is rendered with the values that an installation gives it, and the images that it names are listed. What only runs later
     is added, such as the CoreDNS that vCluster starts, and the pods that KAI Scheduler's operator makes.
   - It changes nothing, and asks no cluster. Charts are read from where the inventory says, or from upstream.
   - Manifests and charts that values of O(cluster) have vCluster install itself, and images of the tenants' own pods, are not looked at.

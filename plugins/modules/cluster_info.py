@@ -95,7 +95,7 @@ nodes:
   type: int
   sample: 5
 gpu_nodes:
-  description: Nodes that offer C(nvidia.com/gpu), or that somebody labelled as having GPUs.
+  description: Nodes that offer C(nvidia.com/gpu), or that are labelled as having GPUs.
   returned: success
   type: list
   elements: dict
@@ -182,7 +182,7 @@ network:
   type: dict
   contains:
     plugins:
-      description: Those that are known, by their DaemonSets.
+      description: The network plugins that are known, by their DaemonSets.
       type: list
       elements: str
       returned: always

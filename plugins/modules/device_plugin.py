@@ -13,10 +13,10 @@ version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Installs NVIDIA's device plugin by its own Helm chart, with the RuntimeClass V(nvidia) that pods need to get a GPU, or
-    NVIDIA's GPU operator, which brings both. Never both of them, nor beside a device plugin that somebody else installed.
+    NVIDIA's GPU operator, which brings both. Never both of them, nor beside a device plugin that another client installed.
   - Success is what nodes offer. The module waits until every node labelled C(nvidia.com/gpu.present=true) has its
     C(nvidia.com/gpu) allocatable.
-  - A label of a node is only changed or taken off if this module put it there and nobody changed it since. The labels that it put
+  - A label of a node is only changed or taken off if this module put it there and it was not changed since. The labels that it put
     there are recorded in the node's annotation C(kubegpu.tenancy/device-plugin-labels).
   - O(state=absent) removes the release and the labels, and the namespace and the RuntimeClass if this module made them. While
     another device plugin is there, the labels and the RuntimeClass stay.
@@ -52,8 +52,8 @@ options:
     type: str
   nodes:
     description:
-      - Nodes that get the label C(nvidia.com/gpu.present=true), which brings the plugin to them. Those that
-        M(kubegpu.tenancy.nvkind_cluster) made with GPUs have it already.
+      - Nodes that get the label C(nvidia.com/gpu.present=true), which brings the plugin to them. The nodes with GPUs that
+        M(kubegpu.tenancy.nvkind_cluster) made have it already.
     type: list
     elements: str
     default: []

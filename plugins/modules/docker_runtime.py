@@ -16,12 +16,12 @@ description:
     Every other key, its order, its numbers' spelling and the file's formatting stay.
   - A file that is not plain and valid, or that C(dockerd --validate) refuses where Docker has that (23.0), is left as it is.
   - What the file held before is recorded below C(/var/lib/kubegpu/journal) first.
-    O(state=absent) restores it byte for byte, or, when somebody edited the file since, takes out only what this module put in.
-    A setting of this module that somebody changed or removed since stays as they left it, and is named in RV(kept).
+    O(state=absent) restores it byte for byte, or, when the file was edited by hand since, takes out only what this module put in.
+    A setting of this module that was changed or removed since stays as it is, and is named in RV(kept).
   - Two edits are no clear decision, and are refused with all versions of the setting in RV(conflicts). One is a changed
     entry of the runtime while C(default-runtime) still names it because of this module. The other is one that would leave
     C(default-runtime) naming a runtime that the file has no more.
-  - Mode and owner stay as they are, also when somebody changed them since. A file that nobody may write is left as it is.
+  - Mode and owner stay as they are, also when they were changed since. A file that no user may write is left as it is.
   - Docker reloads its configuration where that is enough, and is restarted where it is not. When it does not run with its
     configuration then, the file is restored and Docker with it, and the module fails with the end of Docker's log.
   - With O(apply), refuses Podman's program under the name C(docker), a rootless Docker, one with C(userns-remap), and a C(DOCKER_HOST) of
@@ -114,7 +114,7 @@ outcome:
   sample: restored
 kept:
   description:
-    - Settings that somebody changed or removed after this module had made them, and that were therefore left alone.
+    - Settings that were changed or removed by hand after this module had made them, and that were therefore left alone.
   returned: when O(state=absent)
   type: list
   elements: str

@@ -14,8 +14,8 @@ description:
   - Of the administrator's kubeconfig its current context comes, with that one's cluster and user. What its files hold
     (C(certificate-authority), C(client-certificate), C(client-key), C(tokenFile)) stands in the copy itself. A token is that of the moment.
   - The administrator's kubeconfig may name a program (C(exec)), as those of clouds do. A warning says where the controller has no such program.
-    Whoever has the host has the controller, too, of everybody who uses that file. A tenant's kubeconfig that names a program, or a file, is
-    refused.
+    A user who controls the host thereby controls the controller of every user of that file, too. A tenant's kubeconfig that names a program,
+    or a file, is refused.
 author: kubegpu.tenancy contributors (@kubegpu)
 extends_documentation_fragment: kubegpu.tenancy._attributes
 attributes:

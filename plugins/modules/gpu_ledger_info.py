@@ -109,7 +109,7 @@ tenants:
       description: GPUs that its pods may ask for at most, by a quota of the host cluster. Null without one.
       type: int
     requested:
-      description: GPUs that its pods ask for, those that wait included.
+      description: GPUs that its pods ask for, pending pods included.
       type: int
     reserved:
       description: GPUs that KAI Scheduler holds for its pods that share one, also where the host cluster's scheduler does.

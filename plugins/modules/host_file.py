@@ -13,7 +13,7 @@ version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Writes a file whose former bytes, mode, owner or absence are recorded below C(/var/lib/kubegpu/journal) first.
-  - O(state=absent) restores exactly that. A file that somebody edited since is left alone, with a warning.
+  - O(state=absent) restores exactly that. A file that was edited by hand since is left alone, with a warning.
   - Kernel settings below C(/proc) and C(/sys) are files like any other.
 extends_documentation_fragment:
   - kubegpu.tenancy._attributes
@@ -55,7 +55,7 @@ outcome:
   description:
     - The file's state after O(state=absent).
       V(unknown) when the module had never touched it, V(restored) when it is byte for byte what it was,
-      V(merged) when somebody had removed it, and V(edited) when somebody edited it since and it was left alone.
+      V(merged) when it had been removed, and V(edited) when it was edited by hand since and left alone.
   returned: when O(state=absent)
   type: str
   sample: restored

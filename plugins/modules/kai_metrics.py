@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kai_metrics
-short_description: Let a Prometheus of the host cluster read KAI Schedulers, and nobody else
+short_description: Let a Prometheus of the host cluster read KAI Schedulers, and no other client
 version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
@@ -18,7 +18,7 @@ description:
   - Without a tenant's O(name), it is about the host cluster's own KAI Scheduler, which tenants share and whose metrics name the queues of
     all of them. Its namespace C(kai-scheduler) gets the NetworkPolicy, by which port 8080 is reached from the namespace of the Prometheus
     and its own only, and all other ports as before. What announces it is upstream's.
-  - The policy holds whatever a tenant's trust, as far as the cluster's network enforces policies.
+  - The policy holds for tenants of any trust, as far as the cluster's network enforces policies.
   - Of what carries these names, only what this collection made is changed or removed.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -74,7 +74,7 @@ EXAMPLES = r"""
     provider: annotations
     namespace: monitoring
 
-- name: Let nobody read the team's any more
+- name: Let no client read the team's any more
   kubegpu.tenancy.kai_metrics:
     kubeconfig: /etc/kubegpu/kubegpu/cluster.yml
     name: team-ml

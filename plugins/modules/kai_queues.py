@@ -20,7 +20,7 @@ options:
   state:
     description:
       - V(present) creates and changes the queues. Others in the cluster are left alone.
-      - V(exact) also removes all other queues of the cluster that this collection owns, for example those that O(queues) no longer
+      - V(exact) also removes all other queues of the cluster that this collection owns, for example queues that O(queues) no longer
         names. It owns queues with the label C(app.kubernetes.io/managed-by=kubegpu.tenancy), which each queue gets.
       - V(absent) removes the queues. One that does not exist is fine.
       - Leaves are removed first. A queue with a child that would stay is refused.
@@ -60,7 +60,7 @@ options:
     default: warn
   scheduler_name:
     description:
-      - Name that pods ask for the scheduler by. Those that name no queue run in C(default-queue).
+      - Name that pods ask for the scheduler by. Pods that name no queue run in C(default-queue).
     type: str
     default: kai-scheduler
   kai_version:

@@ -44,7 +44,7 @@ options:
     default: false
   accept_hazards:
     description:
-      - Names of hazards that are accepted. They are upstream's issues, and V(end-of-support). A refusal names those that touch.
+      - Names of hazards that are accepted. They are upstream's issues, and V(end-of-support). A refusal names the hazards that touch.
       - V(#1103), V(#1673) and V(#340) touch installations that share GPUs. V(#104) touches clusters with tenants of this collection.
         V(end-of-support) touches all, but a release that is installed already and whose support ends is only warned of.
       - Accepting one that does not touch is fine. What was accepted is noted on the namespace C(kai-scheduler).
@@ -126,7 +126,7 @@ hazards:
   elements: str
   sample: ["#104: its pod webhook stops every pod of the cluster while it does not answer"]
 accepted_hazards:
-  description: Names of those that touch what is asked for, and were accepted.
+  description: Names of the hazards that touch what is asked for, and were accepted.
   returned: when O(state=present)
   type: list
   elements: str

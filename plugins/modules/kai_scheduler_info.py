@@ -108,19 +108,19 @@ conditions:
 hazards:
   description:
     - What is known to go wrong with the version, each with its name.
-    - Those that touch some work only stand last. They refuse no release, and cannot be accepted.
+    - Hazards that touch some work only stand last. They refuse no release, and cannot be accepted.
   returned: when installed
   type: list
   elements: str
   sample: ["#104: its pod webhook stops every pod of the cluster while it does not answer"]
 touching_hazards:
-  description: Those that touch what is installed, alike, and V(open-gpus) where that does.
+  description: The hazards that touch what is installed, alike, and V(open-gpus) where that does.
   returned: when installed
   type: list
   elements: str
   sample: []
 accepted_hazards:
-  description: Names of those that touch what is installed, and were accepted when it was.
+  description: Names of the hazards that touch what is installed, and were accepted when it was.
   returned: when installed
   type: list
   elements: str

@@ -13,8 +13,8 @@ version_added: 0.1.0
 author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Makes a kind cluster on a GPU host, gives each worker the GPUs it is meant to have, and hides the others from it.
-  - Whatever made the cluster, inside each GPU node this module does what nvkind does, but without the internet and again on
-    every run where it is due. It copies NVIDIA's container toolkit from the host, gives containerd the runtime V(nvidia), and
+  - Regardless of which program made the cluster, inside each GPU node this module does what nvkind does, but without the internet and
+    again on every run where it is due. It copies NVIDIA's container toolkit from the host, gives containerd the runtime V(nvidia), and
     compares the GPUs that the node sees with those assigned to it. Nodes without GPUs see none.
   - The state is read from Docker. A cluster whose creation was cut short is made again, stopped nodes are started, and a
     cluster with another layout is left alone unless O(recreate) says otherwise.
@@ -29,7 +29,7 @@ requirements:
 options:
   state:
     description:
-      - V(present) makes the cluster or brings it to what is wanted, V(absent) deletes it.
+      - V(present) makes the cluster or brings it to the desired state, V(absent) deletes it.
     type: str
     choices: [present, absent]
     default: present
@@ -69,7 +69,7 @@ options:
         elements: str
       count:
         description:
-          - How many GPUs the worker gets, from those that no O(workers[].gpus) names, in order.
+          - How many GPUs the worker gets, from the GPUs that no O(workers[].gpus) names, in order.
         type: int
       labels:
         description:
@@ -90,7 +90,7 @@ options:
     default: {}
   component_tags:
     description:
-      - Image tags that differ from those that kubeadm expects, for a registry that holds others.
+      - Image tags that differ from the tags that kubeadm expects, for a registry that holds others.
       - Only used when the cluster is made.
     type: dict
     default: {}
@@ -106,13 +106,13 @@ options:
   kubeconfig:
     description:
       - Where to write the administrator's kubeconfig, readable by its owner only.
-      - Folders that are missing are made. Those that exist are not changed. Only below C(/etc/kubegpu) they are made for root
+      - Missing folders are made. Existing folders are not changed. Only below C(/etc/kubegpu) folders are made for root
         alone, and removed with the cluster when they are empty.
     type: path
     required: true
   recreate:
     description:
-      - Whether a cluster whose nodes, GPUs or image differ from what is wanted, or that lacks a node, may be deleted and made
+      - Whether a cluster whose nodes, GPUs or image differ from the desired ones, or that lacks a node, may be deleted and made
         again. Everything that runs in it is lost.
     type: bool
     default: false

@@ -26,7 +26,7 @@ options:
         C(nvidia-smi -L), and ends. It has to see exactly one, and one of its node's where those are known. A node without a free GPU is not
         tried. What runs is not disturbed, but for some seconds the probe has a GPU of each node.
       - V(image_pull) starts a pod for each of O(images), all at once, on a node that the cluster's default scheduler chooses. An image passes once
-        it is there, whatever its container does then. One that a node has already passes without a registry being asked, unless its tag is
+        it is there, even if its container fails then. One that a node has already passes without a registry being asked, unless its tag is
         C(latest). Where a registry asks for credentials, the image is not tried. The pods have none but those of the nodes, and an installation
         may bring its own.
       - V(network_policy) finds out whether network policies are enforced, because the API server takes them whether or not something enforces
@@ -42,7 +42,7 @@ options:
         scheduler is not yet one that schedules. Pods start only where GPUs are free and queues are below their limits, with the lowest priority,
         so that no one is evicted for them. A check that lacks free capacity is reported as not tried, never as passed.
       - V(kai_policies) runs pods in queues of its own and checks that KAI Scheduler divides GPUs as its policies say. Its pods are evicted on
-        purpose. Nobody else's may be, so a check is tried only while no other pod holds or waits for a GPU of this scheduler on these nodes, and
+        purpose. No other pods may be, so a check is tried only while no other pod holds or waits for a GPU of this scheduler on these nodes, and
         its queues are limited to GPUs that are free.
       - V(shared_scheduler) runs pods in a tenant, in its own queue of the host cluster's KAI Scheduler, and compares what the tenant sees with
         what the host cluster does. Each pod has to see one GPU, to be placed by that scheduler, and to count in that queue. It also creates pods
@@ -122,7 +122,7 @@ options:
         label C(nvidia.com/gpu.memory).
       - V(burst) runs four to ten pods with half a GPU at once, as many as fit into the free GPUs, of which there must be two. It is
         judged when all of them have run for five seconds.
-      - Whatever is checked, what the scheduler and the operator logged meanwhile is searched for known causes of trouble, such as a
+      - With every check, what the scheduler and the operator logged meanwhile is searched for known causes of trouble, such as a
         missing CRD, a lost authorisation, or a webhook that does not answer, and KAI Scheduler's pods for images that do not come and
         for lack of memory. Where a log cannot be read, that check, V(logs), counts as not tried.
       - Kind V(kai_policies). V(reclaim) has a queue without quota use all of the check's GPUs, and one with quota take one back.

@@ -17,12 +17,12 @@ description:
     own), when it came, for how long it ran, with which others it starts, and in which part of a topology. Images, commands, variables and
     volumes are not kept.
   - Namespaces and names of pods become digests, unless O(plain_names) is set. A digest confirms a guess.
-  - Whatever somebody wrote there is kept of queues (their names and C(displayName), as a verdict is about them), of names of priority
-    classes and topologies, and of keys and values of node selectors, tolerations and taints. So a pod that is bound to
+  - Users' own words are kept in queues (their names and C(displayName), as a verdict is about them), in names of priority classes and
+    topologies, and in keys and values of node selectors, tolerations and taints. So a pod that is bound to
     C(kubernetes.io/hostname) keeps the name of that host.
   - Labels of nodes are kept where they begin with C(nvidia.com/), C(topology.kubernetes.io/) or C(node.kubernetes.io/instance-type), and where
     a pod's node selector or a topology names them. Other labels, and annotations, are not.
-  - Pods that were there before are submitted at the trace's beginning. Those that still run at the end do not end in the trace.
+  - Pods that were there before are submitted at the trace's beginning. Pods that still run at the end do not end in the trace.
 author: kubegpu.tenancy contributors (@kubegpu)
 options:
   seconds:

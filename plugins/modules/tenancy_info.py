@@ -14,9 +14,9 @@ author: kubegpu.tenancy contributors (@kubegpu)
 description:
   - Reads all tenants of a host cluster by a few LISTs, however many there are, and reports for each that is listed
     whether there is anything to do for it, and why.
-  - Nothing is to be done for a tenant while what M(kubegpu.tenancy.tenant_record) recorded still stands. That is, the same is
-    wanted of it, everything that the host cluster shows of it is as it was, its queues are as wanted, its kubeconfig leads to it,
-    all checks passed, and O(max_age) is not over.
+  - Nothing is to be done for a tenant while what M(kubegpu.tenancy.tenant_record) recorded still stands. That is, its
+    desired state and everything that the host cluster shows of it are as they were, its queues are as desired, its kubeconfig leads to
+    it, all checks passed, and O(max_age) is not over.
   - Reports also the tenants on the cluster that O(tenants) does not list, and the host cluster's KAI Scheduler, as far as this
     collection made them, and whether the tenants have their nodes.
   - On request, reads in the same process what M(kubegpu.tenancy.cluster_info) and M(kubegpu.tenancy.gpu_ledger_info) read.
@@ -166,8 +166,8 @@ tenants:
       returned: always
     images:
       description:
-        - Images of its control plane and of the KAI Scheduler that places its pods, each with the digest by which the node knows it. Those
-          that run.
+        - Images of its control plane and of the KAI Scheduler that places its pods, each with the digest by which the node knows it. Only
+          images that run are listed.
       type: dict
       returned: always
       sample: {"ghcr.io/loft-sh/vcluster-oss:0.36.1": "sha256:4c1d0f9e"}

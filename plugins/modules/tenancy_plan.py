@@ -17,8 +17,8 @@ description:
   - It runs on the controller and asks no cluster.
   - Where C(kubegpu_blueprint) names a blueprint, that gives what the inventory does not say. See the collection's page
     C(docs/how-to/many-clusters.md).
-  - Versions that upstream says do not go together are refused, unless C(kubegpu_accept_combinations) names the combination. Those that
-    upstream does not list are warnings.
+  - Versions that upstream says do not go together are refused, unless C(kubegpu_accept_combinations) names the combination.
+    Combinations that upstream does not list are warnings.
   - Releases of KAI Scheduler with hazards that touch what is asked for are refused, unless C(accept_hazards) names these. That
     the support of a release has ended is a warning, because it may run already, and a refusal with O(running), which tells.
   - A queue whose GPU quota is 0 because none is written is a warning, where a pod could wait for it.
@@ -187,7 +187,7 @@ cluster:
       sample:
         team-old: ["end-of-support: upstream has corrected nothing in it since the end of 2026-06"]
     unsupported:
-      description: That the support of a release has ended, alike, where nobody accepted it and it may run already.
+      description: That the support of a release has ended, alike, where it was not accepted and the release may run already.
       type: dict
       sample: {}
     accept_combinations:
@@ -196,8 +196,8 @@ cluster:
       elements: str
     combinations:
       description:
-        - Combinations of versions that upstream does not list, those that were accepted, and those that are untested, which nobody accepted
-          and which are not refused.
+        - Combinations of versions that upstream does not list, the accepted ones, and the untested ones, which were neither accepted nor
+          refused.
       type: dict
       sample:
         accepted: []

@@ -20,7 +20,7 @@ description:
   - Tenants without C(gpu_nodes) share the nodes without GPUs. Control-plane nodes count only where there are no others.
   - Nodes labelled for a tenant that is not listed are left alone and are not free, because that tenant's pods may still
     run there. Whether it shares them is read from its virtual cluster. Use O(state=absent) after the tenant was removed.
-  - A node is written only as it was read. Where somebody else changes it meanwhile, it is read again and tried once more. It is
+  - A node is written only as it was read. Where another client changes it meanwhile, it is read again and tried once more. It is
     refused where another run gave it to another tenant.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options

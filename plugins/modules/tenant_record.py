@@ -22,7 +22,7 @@ options:
     required: true
   wanted:
     description:
-      - Digest of what was wanted of it, as M(kubegpu.tenancy.tenancy_info) returned it.
+      - Digest of its desired state, as M(kubegpu.tenancy.tenancy_info) returned it.
     type: str
     required: true
   results:

@@ -18,7 +18,7 @@ description:
   - Run M(kubegpu.tenancy.tenant_nodes) first, which gives tenants their nodes.
   - Another run on the same host that works on tenants of the same cluster is waited for, for O(timeout).
   - The module ends two minutes after the controller has gone, such as one that was killed, at its next step or the next look of a wait.
-    With O(progress), nobody is known to look, and it goes on to its end.
+    With O(progress), it does not know whether a controller looks, and goes on to its end.
   - Tenants are verified by pods, within their virtual clusters and on the host cluster, and what was seen is recorded there.
 options:
   tenants:
@@ -266,7 +266,7 @@ def reconcile(run: ClusterRun) -> Result:
             change(work, state)
         stays = (state or tenant.state) == "present" and not work.report.failure and (not changes or work.can_answer)
         if VERIFY in due and VERIFY in params["work"] and stays:
-            # What is due and was not done, as with --tags verify, is not there, whatever is seen.
+            # Where a change is due and was not made, as with --tags verify, no digest of the desired state is recorded.
             verify(work, params["wanted"].get(tenant.name, "") if changes or CHANGE not in due else "")
         return work.report
 

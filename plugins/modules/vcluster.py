@@ -131,12 +131,12 @@ options:
         V(baseline). Containers without limits of their own get 4 CPUs and 4Gi.
       - V(zero) is V(partial) with the pod security standard V(restricted).
       - Both separate networks where the cluster's network enforces policies, and are refused elsewhere, unless O(accept_unenforced).
-      - No profile is a boundary against someone who breaks out of a container, because tenants share kernels.
+      - No profile is a boundary against a user who breaks out of a container, because tenants share kernels.
     type: str
     choices: [high, partial, zero]
   expires:
     description:
-      - Age after which nobody needs the tenant any more, such as V(30m), V(2h) or V(7d), from the creation of its namespace.
+      - Age after which the tenant is not needed any more, such as V(30m), V(2h) or V(7d), from the creation of its namespace.
       - It is an annotation of the namespace, no more. The playbook C(kubegpu.tenancy.expire) removes tenants that are older.
     type: str
   values:

@@ -11,7 +11,7 @@ module: vcluster_info
 short_description: Report which virtual clusters a host cluster has
 version_added: 0.1.0
 description:
-  - Reports what each virtual cluster on a host cluster is and in which state, also of those that others made.
+  - Reports what each virtual cluster on a host cluster is and in which state, also of virtual clusters that others made.
   - Everything is read from the host cluster, by the same few requests however many there are. The virtual clusters themselves are
     not asked.
 author: kubegpu.tenancy contributors (@kubegpu)

@@ -38,7 +38,7 @@ options:
   path:
     description:
       - The file. Its folder has to exist. A file that is no kubeconfig, and a symbolic link, are refused.
-      - A folder that others than its owner may write to is refused, and so is a symbolic link of somebody else on the way there.
+      - A folder that others than its owner may write to is refused, and so is a symbolic link of another user on the way there.
       - In a folder of another user, root writes the file as that user's, who thereby gets in, and refuses a file there of anybody else.
       - Without it nothing is written, and RV(kubeconfig) is returned.
     type: path
@@ -69,7 +69,7 @@ options:
       - A service account in the virtual cluster that the kubeconfig is for, instead of its administrator.
       - It is created with a label of this collection. One without that label is never touched.
       - Its token is kept while the API server accepts it and a third of its time is left, so the task has to run again before.
-      - The API server has to answer on the machine the module runs on, whatever O(verify) says.
+      - The API server has to answer on the machine the module runs on, even if O(verify) is false.
     type: dict
     suboptions:
       name:

@@ -64,7 +64,7 @@ def test_helm_and_rights_are_missed_before_they_are_needed():
     assert problems[0]["text"].startswith("helm_binary: helm is version")
     assert problems[1]["text"].startswith("kubegpu_kubeconfig: its user may not patch nodes. ")
     assert [problem["code"] for problem in problems] == ["failed", "lacks-rights", "no-runtime-class", "nodes-tainted"]
-    # Nothing is made in check mode, as drift runs it: whoever may only read compares.
+    # Nothing is made in check mode, as drift runs it: a user who may only read compares.
     checked = Run(PARAMS | {"tenants": [desired("ml")]}, check_mode=True, kube=kube)
     assert len(cluster_info.reconcile(checked)["problems"]) == 2
 

@@ -23,7 +23,7 @@ def namespace(name, value=None, **metadata):
 
 
 class Cluster:
-    """A virtual cluster with these namespaces, and a Helm release in those that are named."""
+    """A virtual cluster with these namespaces, and a Helm release in the named ones."""
 
     def __init__(self, *namespaces, released=()):
         self.kube = InMemoryApi(namespaces)
@@ -50,7 +50,7 @@ def test_what_is_not_wanted_goes_as_it_was_predicted():
     assert predicted["schedulers"] == ["yunikorn"]
     assert predicted["diff"]["before"] == {"Namespace yunikorn": "present", "release yunikorn": "1.12.0"}
     assert predicted["steps"] == [{"step": step, "why": WHY} for step in ("uninstall yunikorn", "remove namespace yunikorn")]
-    # Hooks are whatever the record says, which its tenant can write.
+    # Hooks are what the record says, which its tenant can write.
     assert cluster.helm.calls == [("uninstall", "yunikorn", "--no-hooks")]
     assert cluster.left == ["volcano", "web"]
 

@@ -17,7 +17,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
 
 ROOT = Path(__file__).parents[4]
 RETURNED = yaml.safe_load(kai_pending_info.RETURN)["pods"]["contains"]
-# Those that the rules give by name, and those that stand in tables.
+# The reasons that the rules give by name, and the reasons that stand in tables.
 RULES = "".join(path.read_text() for path in Path(status.__file__).parent.glob("*.py"))
 REASONS = {*re.findall(r'Answer\(\s*"(\w+)"', RULES), facts.UNKNOWN}
 REASONS |= {reason for table in (facts.WAITING, facts.NODE_EVENTS) for reason, _advice in table.values()}

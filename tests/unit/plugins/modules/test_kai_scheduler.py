@@ -102,7 +102,7 @@ class Cluster(InMemoryApi):
         self.put(crd | {"status": {"conditions": [{"type": "Established", "status": "True"}]}})
 
     def _end_pods(self, deployment):
-        # A bare pod belongs to no Deployment, whatever its labels.
+        # A bare pod belongs to no Deployment, regardless of its labels.
         for pod in self.list("v1", "Pod", KAI_NAMESPACE, f"app={deployment['metadata']['name']},!app.kubernetes.io/managed-by"):
             self.drop("v1", "Pod", pod["metadata"]["name"], KAI_NAMESPACE)
 
@@ -798,7 +798,7 @@ def test_a_release_with_a_hazard_that_nobody_accepted_is_refused_before_the_firs
     ):
         run(cluster, check_mode, accept_hazards=[])
     assert cluster.calls == []
-    # What is asked for decides, whatever asks for it.
+    # What is asked for decides, regardless of which option asks for it.
     run(cluster, check_mode, gpu_sharing=False, accept_hazards=[])
     with refuses("hazard-not-accepted"):
         run(cluster, check_mode, gpu_sharing=False, accept_hazards=[], values={"global": {"gpuSharing": True}})

@@ -93,7 +93,7 @@ def test_hazards_and_which_of_them_were_accepted():
     installed = Installed(values={"global": {"gpuSharing": True}})
     found = read(installed)
     gates = ["#1103", "#1673", "end-of-support"]
-    # Those that touch some work only refuse nothing.
+    # Hazards that touch some work only refuse nothing.
     work = ["#1798", "#1556", "#1729", "#1863", "#1906"]
     assert [hazard.partition(":")[0] for hazard in found["hazards"]] == [*gates, *work]
     assert found["touching_hazards"] == found["hazards"][:3]
@@ -103,5 +103,5 @@ def test_hazards_and_which_of_them_were_accepted():
     installed.kube.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KAI_NAMESPACE, "annotations": annotations}})
     assert read(installed)["accepted_hazards"] == ["#1103", "#1673", "end-of-support"]
     assert read(installed, "2026-03-31")["accepted_hazards"] == ["#1103", "#1673"]
-    # Without shared GPUs the race of their reservations touches nobody.
+    # Without shared GPUs the race of their reservations touches no pod.
     assert [hazard.partition(":")[0] for hazard in read(Installed())["touching_hazards"]] == ["end-of-support"]

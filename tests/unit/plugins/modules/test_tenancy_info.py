@@ -221,7 +221,7 @@ def test_what_one_virtual_cluster_serves_is_that_tenants_reason_and_nobody_elses
     queues = {one["name"]: one["queues"] for one in cluster.compare()["tenants"]}
     assert found["web"] == NOTHING
     assert [queue["name"] for queue in queues["web"]] == ["q"]
-    # Those that can be read are told.
+    # The queues that can be read are told.
     assert "q" in [queue["name"] for queue in queues["ml"]]
     due, reasons = found["ml"]
     assert due == ([] if served in EMPTY else ["change", "verify"])
