@@ -92,7 +92,7 @@ def test_a_limit_names_clusters_and_leaves_them_their_tenants(site: Site, playbo
 
 
 def test_of_the_kubeconfigs_only_what_was_handed_over_is_removed(site: Site) -> None:
-    """Beside what is somebody else's; where all are ours, with their folders; and where one is what the cluster was given by."""
+    """Beside files of another user; where all are ours, with their folders; and where one is what the cluster was given by."""
     home = site.folder / "home"
     files = [home / name for name in ("mine/config", "mine/cluster.yml", "mine/tenants/ml.yml", "mine/tenants/left.yml")]
     files += [home / name for name in ("ours/cluster.yml", "ours/tenants/ml.yml", "given/tenants/ml.yml")]
@@ -143,5 +143,5 @@ def test_a_reset_removes_nothing_that_it_does_not_make_again(site: Site) -> None
         said = site.run("--extra-vars=kubegpu_only=ml", playbook="reset")
     assert site.code != 0
     assert "kubegpu_storage_class: no StorageClass is the default" in said
-    assert "ml: reset makes a tenant again, and is for those that are listed with state present." in said
+    assert "ml: reset makes a tenant again, and is for tenants that are listed with state present." in said
     assert (worked_on(said), has.changed) == (set(), []), said
