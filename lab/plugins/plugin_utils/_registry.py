@@ -68,7 +68,7 @@ class Registry:
 
 
 def answers(url: str, timeout: float, use_proxy: bool = True) -> bool:
-    """Whether a web server is there, whatever it says."""
+    """Tell whether a web server is there, even if it answers with an error."""
     try:
         urls.open_url(url, timeout=timeout, use_proxy=use_proxy).close()
     except urllib.error.HTTPError:
