@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many CPU seconds and how much memory runs over several clusters take in which all is as wanted.
+"""How many CPU seconds and how much memory runs over several clusters take in which all is as desired.
 
 python tests/bench/fleet.py
 
@@ -149,7 +149,7 @@ def main() -> None:
     with Lab("kubegpu-bench", f"--extra-vars={json.dumps(LAYOUT)}") as lab:
         lab.site()
         full = of_lab(lab)
-    lines = ["| all is as wanted | CPU seconds |", "| --- | --- |", *rows(empty, many, full)]
+    lines = ["| all is as desired | CPU seconds |", "| --- | --- |", *rows(empty, many, full)]
     print("\n".join(lines), flush=True)
     about = "CPU seconds of all processes of the controller, on which the modules run as well."
     write_section("Runs over several clusters", f"{today()}. {about}\n\n" + "\n".join(lines))

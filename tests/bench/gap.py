@@ -61,7 +61,7 @@ class Stream(threading.Thread):
             time.sleep(max(0.0, EVERY - (time.monotonic() - began)))
 
     def finish(self, seconds: float) -> None:
-        """Create no more pods, wait so long for those that have no place yet, and remove what is left of them."""
+        """Create no more pods, wait so long for the pods that have no place yet, and remove what is left of them."""
         self.ended.set()
         self.join(timeout=seconds)
         self.given_up.set()

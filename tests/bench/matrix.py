@@ -6,7 +6,7 @@
 python tests/bench/matrix.py [--releases v0.12.0 v0.13.1] [--ways v0.9.3:v0.16.8] [--kubeconfig FILE --charts SOURCE] [--page FILE]
 
 Without --kubeconfig it makes a lab, which has the charts and images of two releases. With it, it works on that cluster, which
-has to be one that nobody uses: everything of KAI Scheduler in it is removed, again and again. It fails unless every change came to
+has to be one without users: everything of KAI Scheduler in it is removed, again and again. It fails unless every change came to
 its end, every check passed or is accepted by name, a second run changes nothing, the pod at work runs on, and nothing is left.
 """
 
@@ -231,7 +231,7 @@ def main() -> None:
         "--releases", nargs="*", default=[OLD, NEW], help="each is installed, upgraded to the next and taken back"
     )
     parser.add_argument("--ways", nargs="*", default=[], help="further upgrades, such as v0.7.11:v0.9.3:v0.12.0")
-    parser.add_argument("--kubeconfig", default="", help="of a cluster that nobody uses, in place of a lab")
+    parser.add_argument("--kubeconfig", default="", help="of a cluster without users, in place of a lab")
     parser.add_argument("--charts", default="", help="folder of .tgz files, or oci:// prefix")
     parser.add_argument("--page", type=Path, default=DOCS / "contributing/kai-matrix.md", help="where the rows are written")
     asked = parser.parse_args()

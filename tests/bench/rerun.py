@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long site.yml takes where all is as wanted, alone and with fifty more tenants, and how long a reset of a tenant takes.
+"""How long site.yml takes where all is as desired, alone and with fifty more tenants, and how long a reset of a tenant takes.
 
 python tests/bench/rerun.py
 """
@@ -124,7 +124,7 @@ def objects(name: str, secret: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def add_idle_tenants(lab: Lab, cluster: Cluster) -> None:
-    """Have fifty tenants that are as wanted, by the objects that show it."""
+    """Have fifty tenants that are as desired, by the objects that show it."""
     secret = {
         key: base64.b64encode(key.encode()).decode() for key in ("certificate-authority", "client-certificate", "client-key")
     }
@@ -171,8 +171,8 @@ def main() -> None:
     lines = [
         "| | seconds |",
         "| --- | --- |",
-        f"| three tenants, two of them with KAI Scheduler, all as wanted | {alone:.1f} |",
-        f"| with {MORE} more tenants that are as wanted | {many:.1f} |",
+        f"| three tenants, two of them with KAI Scheduler, all as desired | {alone:.1f} |",
+        f"| with {MORE} more tenants that are as desired | {many:.1f} |",
         f"| a tenant reset: removed with proof, made again with KAI Scheduler and queues, to a passed probe | {whole:.1f} |",
         *(f"| of that: {name} | {spent:.1f} |" for name, spent in parts),
         *(f"| in these, by the programs themselves: {name} | {spent:.0f} |" for name, spent in own),

@@ -186,7 +186,7 @@ class Bench(Scheduler):
         created = time.monotonic() - began
         rows = [f"| kai_queues, makes {TENANTS} | {created:.1f} |"]
         for name, call in {
-            "kai_queues, all as wanted": create,
+            "kai_queues, all as desired": create,
             "kai_queues_info": self.read(kai_queues_info),
             "kai_scheduler_info": self.read(kai_scheduler_info),
             "kai_pending_info": self.read(kai_pending_info),

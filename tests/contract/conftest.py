@@ -78,7 +78,7 @@ def _server(kube: Any, namespace: str) -> Server:
 
 @pytest.fixture(name="own_namespace")
 def _own_namespace(kube: Any) -> Any:
-    """A namespace that the test itself deletes; whatever holds it is let go at the end."""
+    """A namespace that the test itself deletes; finalizers that hold it are removed at the end."""
     name = _namespace(kube)
     yield name
     for item in kube.list("v1", "ConfigMap", name):

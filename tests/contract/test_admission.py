@@ -153,7 +153,7 @@ def pod(
     env_from: Sequence[dict[str, Any]] = (),
     runtime: str = "",
 ) -> dict[str, Any]:
-    """Return a pod that nobody places: no node has its label."""
+    """Return a pod that no scheduler places: no node has its label."""
     spec: dict[str, Any] = {"schedulerName": scheduler, "nodeSelector": {"kubegpu.example/nowhere": "true"}}
     variables = {"env": list(env), "envFrom": list(env_from)}
     spec["containers"] = [{"name": "c", "image": "none", "resources": {"limits": {resource: gpus} if gpus else {}}} | variables]
@@ -290,7 +290,7 @@ ITS_OWN = {
     name: ("" if refusal and not refusal.startswith((NAMED, OPEN, "name devices")) else refusal)
     for name, (*_asked, refusal) in CREATED.items()
 }
-# Nobody but the tenant could have written the ConfigMap.
+# No client but the tenant could have written the ConfigMap.
 ITS_OWN["devices by a ConfigMap of KAI Scheduler"] = NAMED
 
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the code takes for granted of Helm, shown of the one in memory and, where there is a cluster, of Helm 3 and Helm 4.
 
-The programs are those that the lab pins; they are built into the lab's cache where it has not got them yet, which takes Go.
+The lab pins the programs; they are built into the lab's cache where it has not got them yet, which takes Go.
 """
 
 from __future__ import annotations

@@ -378,7 +378,7 @@ def the_same_at_once_when_a_pod_starts(attacker: Attacker) -> Outcome:
 def its_own_service_from_another_tenant(attacker: Attacker) -> Outcome:
     """The other way: its own Service, from a tenant of trust `high`."""
     attacker.serve_a_page()
-    # The page is known by now to whoever enforces policies.
+    # The page is known by now to the plugin that enforces policies.
     time.sleep(15)
     return attacker.other.run(f"to-{attacker.name}", attacker.page())
 
@@ -509,7 +509,7 @@ def two_names_that_become_one(attacker: Attacker) -> Outcome:
     return of_others() != before, "Services of others are as they were"
 
 
-# Last of those that make objects: nothing has room after them.
+# Last of the attacks that make objects: nothing has room after them.
 @attack("quota of its namespace", alone="possible stopped stopped", beside="stopped stopped")
 def more_services_than_a_quota_allows(attacker: Attacker) -> Outcome:
     """60 Services, to fill the host cluster's API."""

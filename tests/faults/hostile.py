@@ -544,7 +544,7 @@ def events_of_another_form(attacker: Hostile) -> Outcome:
     return True, "in the tenant"
 
 
-@attack(SERVED, "a wait has a bound, whatever the number of namespaces", ALL)
+@attack(SERVED, "a wait has a bound, for any number of namespaces", ALL)
 def namespaces_that_never_end(attacker: Hostile) -> Outcome:
     """In its own cluster, namespaces that pass for those of former schedulers, and never end."""
     for number in range(NAMESPACES):

@@ -66,7 +66,7 @@ def test_a_mirror_with_the_list_and_nothing_else_is_enough(tmp_path: Path) -> No
         said = lab.play("artifacts", *LISTED, f"--extra-vars=artifacts_dest={tmp_path}")
         assert lab.code == 0, said[-6000:]
         listed = json.loads((tmp_path / "artifacts.json").read_text())["lab"]
-        # Of those that are optional, the lab's own registry has some only.
+        # Of the optional images, the lab's own registry has some only.
         images = [each["image"].removeprefix(OWN) for each in listed["images"] if not each["optional"]]
         charts = listed["charts"]
         assert (len(images) > 20, len(charts) > 3) == (True, True)

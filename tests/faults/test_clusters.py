@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tenants on clusters of other shapes than the lab's own: its cluster is changed to each, and taken as one that exists.
 
-In this order, because the last shape is not undone.
+In this order, because the last shape stays.
 """
 
 from __future__ import annotations

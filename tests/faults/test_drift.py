@@ -67,7 +67,7 @@ with open(path, "w") as file:
 
 
 class Hand:
-    """Somebody with all rights, and without the inventory."""
+    """A person with all rights, and without the inventory."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab

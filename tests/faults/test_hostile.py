@@ -71,7 +71,7 @@ LAYOUT = {
     "lab_gpus": 7,
     "lab_network_policies": True,
     "lab_kai_versions": [KAI["version"]],
-    # One is free on the shared node, whatever its tenants hold of their bounds: the victim's verification needs one.
+    # One is free on the shared node, even if its tenants use up their bounds: the victim's verification needs one.
     "nvkind_workers": [{"gpus": [0, 1, 2, 3]}, {"gpus": [4, 5]}, {"gpus": [6]}],
     "kubegpu_shared_scheduler": KAI,
     "kubegpu_tenants": [
@@ -267,7 +267,7 @@ def _of_info(data: Data, attackers: frozenset[str]) -> Data:
         "tenants": {one["name"]: one for one in data.get("tenants", []) if one["name"] not in attackers},
         "shared_scheduler": shared,
         "held": [row for row in gpus["devices"] if row["pod"] and row["tenant"] not in attackers],
-        # Each once, whoever has it.
+        # Each once, regardless of who has it.
         "devices": sorted({(row["node"], str(row["device"])) for row in gpus["devices"]}),
         "overlaps": gpus["overlaps"],
         "failures": sentences(data.get("failures", []), attackers),

@@ -181,7 +181,7 @@ def test_a_temporary_tenant_comes_stays_and_expires(life: Lab) -> None:
     assert "team-ml " not in summary
     assert kubeconfig.exists()
     assert changed(life.site(variables(ML), job("1h"))) == 0
-    # Until then it is no tenant that nobody wants.
+    # Until then it does not count as unlisted.
     said = life.site(variables(ML, kubegpu_unlisted="remove"))
     assert (changed(said), kubeconfig.exists()) == (0, True), said[-4000:]
     said = life.play("expire", variables(ML))

@@ -181,7 +181,7 @@ def test_a_full_disk_under_its_volume_is_told_and_nothing_is_lost(tenants: Tenan
     tenants.vcluster("ml")
     assert tenants.vcluster("ml")["changed"] is False
     assert tenants.inside("ml").get("v1", "ConfigMap", "kept", "default") is not None
-    # Nobody could remove the folder of a volume while something is mounted on it.
+    # The folder of a volume could not be removed while something is mounted on it.
     tenants.vcluster("ml", state="paused")
     tenants.on_node(node, "umount", path)
 
@@ -280,7 +280,7 @@ def test_the_guard_refuses_it_and_quotas_that_fit_make_it_impossible(two: Tenant
         settled(lambda kube=kube: kube.get("v1", "Node", WORKER))
         run_pod(kube, f"first-{name}", 2)
     settled(lambda: phases(two.kube, "first-a", "first-b") == [("Running", ""), ("Running", "")])
-    # Each still sees two GPUs that nobody of its own holds.
+    # Each still sees two GPUs that no pod of its own holds.
     for name, kube in inside.items():
         run_pod(kube, f"second-{name}", 2)
 

@@ -205,7 +205,7 @@ class Submitter:
             self._submit()
             self._collect()
             time.sleep(self._random.uniform(0, 3))
-        # Those that run end within seconds; others may wait for longer than it is worth.
+        # The pods that run end within seconds; others may wait for longer than it is worth.
         time.sleep(15)
         self._collect()
         for pod in self._mine():

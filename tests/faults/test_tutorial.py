@@ -34,11 +34,11 @@ LONG, SHORT = 3600, 300
 
 
 class Typist:
-    """Somebody who types in the page, block by block, in what to them is one shell."""
+    """A reader who types in the page, block by block, in what to them is one shell."""
 
     def __init__(self, folder: Path) -> None:
         self.output, self.exported = folder / "output", folder / "exported"
-        # What the page makes by mktemp goes with the folder, whatever happens.
+        # What the page makes by mktemp goes with the folder, even after a failure.
         self.environment = os.environ | {"TMPDIR": str(folder)}
 
     def type(self, step: Step) -> tuple[int, str]:
@@ -46,7 +46,7 @@ class Typist:
         limit = LONG if "make " in step.commands or "ansible-playbook " in step.commands else SHORT
         script = f"{step.commands}env --null >'{self.exported}'\n"
         command = ["timeout", "--kill-after=30", str(limit), "bash", "-euo", "pipefail", "-c", script]
-        # Into a file, because whoever outlives the shell would keep a pipe open.
+        # Into a file, because a process that outlives the shell would keep a pipe open.
         with self.output.open("w") as output:
             done = subprocess.run(
                 command,
@@ -65,7 +65,7 @@ class Typist:
 @pytest.fixture(scope="module", name="typist")
 def _typist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
     there = [one for lab in LABS for one in lab.everything()]
-    assert there == [], "the tutorial would take somebody's lab away; make cleanup does"
+    assert there == [], "the tutorial would take a user's lab away; make cleanup does"
     with LABS[0], LABS[1]:
         yield Typist(tmp_path_factory.mktemp("tutorial"))
 

@@ -385,7 +385,7 @@ _SPECS = st.fixed_dictionaries(
     {"containers": st.lists(_containers(), min_size=1, max_size=3)},
     optional={
         "initContainers": st.lists(_containers(restarts=True), max_size=2),
-        # The scheduler in it, or whoever writes its pods, chooses among the nodes that it sees.
+        # The scheduler in it, or the user who writes its pods, chooses among the nodes that it sees.
         "nodeName": st.sampled_from(["gpu-evil", "gone", ""]),
         "schedulerName": ANY_TEXT,
         "runtimeClassName": ANY_TEXT,
@@ -493,7 +493,7 @@ _YAML = [
 
 
 def check_broken(given: Object) -> None:
-    """A configuration of evil's that somebody broke is its own: whatever is said of others stays."""
+    """A broken configuration of evil's is its own: what is said of others stays."""
     broken = item("v1", "Secret", f"vc-config-{given['name']}", HOME, labels={"app": "vcluster"})
     broken["data"] = {"config.yaml": given["content"] if isinstance(given["content"], str) else in_secret(given["content"])}
     broken["metadata"]["creationTimestamp"] = MADE
@@ -503,7 +503,7 @@ def check_broken(given: Object) -> None:
 
 
 def check_record(data: Object) -> None:
-    """A record that somebody broke is none, or can be shown."""
+    """A broken record is none, or can be shown."""
     broken = item(
         "v1", "ConfigMap", "kubegpu-verified", HOME, labels=OWNED_LABELS | {"kubegpu.tenancy/record": "verified"}, data=data
     )

@@ -191,7 +191,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 def change(value: Any, number: int, how: str, given: Any) -> None:
     """Change plain data at one place.
 
-    :arg number: of the place, whatever their number is.
+    :arg number: of the place, for any number of places.
     """
     if not (there := places(value)):
         return

@@ -60,7 +60,7 @@ def check_table(rows: list[Object]) -> None:
 
 
 def check_data(value: Any) -> None:
-    """Make plain data legible, whatever it is, and leave it as it is."""
+    """Make any plain data legible, and leave it as it is."""
     before = frozen(value)
     found = text.legible(value)
     assert frozen(value) == before

@@ -168,7 +168,7 @@ _MARKS = [
 
 
 def check_served(given: Object) -> None:
-    """What one virtual cluster serves is its tenant's reason, and nobody else's."""
+    """What one virtual cluster serves is its tenant's reason, and no other tenant's."""
 
     def ask(config: Object, path: str, timeout: float) -> list[Object]:
         items = host.ask(config, path, timeout)

@@ -356,7 +356,7 @@ def compare(simulated: Driver, real: Driver, work: Path) -> list[Row]:
         print(f"gpu: {name}", file=sys.stderr, flush=True)
         try:
             rows += part()
-        # Whatever one part meets, the others are still worth their time on a machine that is lent.
+        # Even if one part fails, the others are still worth their time on a machine that is lent.
         except Exception as exc:
             traceback.print_exc()
             rows.append(Row(name, "", f"could not be compared: {exc}", False))

@@ -114,13 +114,13 @@ def written_by(item: Object, manager: str, time: str, *paths: Path) -> Object:
 class InMemoryApi:
     """Objects by kind, namespace and name. Threads may share it.
 
-    :arg objects: those that are there from the start.
+    :arg objects: the objects that are there from the start.
     :arg unserved: pairs of API version and kind that this server does not know.
     :ivar proxy_url: as of the adapter.
-    :ivar tokens: those that it issued, JSON Web Tokens without a valid signature.
+    :ivar tokens: the tokens that it issued, JSON Web Tokens without a valid signature.
     :arg strict: whether a namespace has to exist before something can be created in it, as on a real server.
     :ivar writes: (verb, kind, name) of every write, in order; ``reads`` alike.
-    :ivar denied: what it allows nobody: pairs of verb and resource.
+    :ivar denied: what it allows no user: pairs of verb and resource.
     :ivar pod_logs: by the name of the pod; a pod without an entry has written nothing yet.
     :ivar pod_metrics: alike; a pod without an entry does not answer. ``pod_files``: of each pod one file; without one, it has no such file.
     """
@@ -365,7 +365,7 @@ class InMemoryApi:
             self._unchanged_since(body.get("metadata") or {}, existing, f"Changing {kind} {name}")
             before = copy.deepcopy(existing)
             stored = self._store(existing, merged(existing, self._as_stored(body | {"kind": kind})))
-            # What somebody else changes is no longer owned by whoever applied it.
+            # What another writer changes is no longer owned by the writer that applied it.
             owned = self._applied.get(self._key(before), set())
             owned -= {path for path in owned if _at(before, path) != _at(stored, path)}
         return self._wrote("patch", stored)

@@ -46,7 +46,7 @@ def node(name, *tenants, allocatable=8, in_use=0, gpus=()):
     }
 
 
-# Where the playbooks keep what was done for tenants that stay, and for those that go.
+# Where the playbooks keep what was done for tenants that stay, and for tenants that go.
 WORKED, REMOVED = "_kubegpu_worked", "_kubegpu_removed"
 
 GONE = {"state": "absent", "vcluster_version": None, "scheduler_version": None, "results": []}

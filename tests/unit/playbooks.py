@@ -45,7 +45,7 @@ def tasks_in(content: Any) -> Iterator[dict[str, Any]]:
 
 
 def worked_on(said: str) -> set[str]:
-    """Return the tenants that a run came to work on, those that it removed among them."""
+    """Return the tenants that a run came to work on, the removed ones among them."""
     lists = re.findall(r"^TASK \[(?:[^\]]*: )?(?:Work on|Remove) tenants ([^\]]+)\]", said, re.MULTILINE)
     return {name for listed in lists for name in listed.split(", ")}
 

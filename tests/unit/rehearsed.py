@@ -51,7 +51,7 @@ def example(cycle=1.0, slow=1.0, violations=()):
 
 
 def simulated(cycle, slow, seed, violations=()):
-    """Return a round of RESEARCH under a scheduler that places whatever fits, the oldest first, every ``cycle`` seconds."""
+    """Return a round of RESEARCH under a scheduler that places all that fits, the oldest first, every ``cycle`` seconds."""
     chance = random.Random(seed)  # noqa: S311 - to be repeated
     free, samples, waits = float(RESEARCH.gpus), [], {}
     waiting = [

@@ -141,7 +141,7 @@ def test_the_tree_of_queues_that_is_shown_is_accepted():
 
 
 def options_of(action: str, given: dict) -> tuple[set[str], set[str]]:
-    """Return the options that a task of a page gives to a role or module, and those that there are."""
+    """Return the options that a task of a page gives to a role or module, and the options that exist."""
     if action.endswith("include_role"):
         role, entry = given["name"].removeprefix("kubegpu.tenancy."), given.get("tasks_from", "main")
         specs = yaml.safe_load((ROOT / f"roles/{role}/meta/argument_specs.yml").read_text())["argument_specs"]
@@ -212,7 +212,7 @@ def file_of(playbook: str) -> Path:
 
 
 def tags_of(playbook: Path) -> set[str]:
-    """The tags of a playbook and of those that it imports."""
+    """The tags of a playbook and of the playbooks that it imports."""
     text = playbook.read_text()
     tags = {tag for listed in re.findall(r"^ *tags: \[(.*)\]", text, re.MULTILINE) for tag in listed.split(", ")}
     imported = re.findall(r"import_playbook: (\S+)", text)

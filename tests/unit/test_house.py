@@ -81,7 +81,7 @@ DOCUMENTS = {"ARGUMENT_SPEC", "DOCUMENTATION", "EXAMPLES", "RETURN"}
 
 
 FOLDERS_OF_TASKS = ("playbooks", "roles/*/tasks", "lab/playbooks", "lab/roles/*/tasks")
-# Verbs that hide what a task does, and pronouns, of which nobody knows in a log what they stand for.
+# Verbs that hide what a task does, and pronouns, which stand for nothing that a log shows.
 VAGUE = re.compile(
     r"^(Ask|Compare (it|them|what)|Do|Get|Have|Judge|Let|Look|Note|Say|See|Show|Take)\b|\b(it|them|they|these|those|what is wanted)\b"
 )

@@ -37,7 +37,7 @@ def test_secrets_are_given_to_steps_alone(name: str) -> None:
 def test_a_job_with_a_secret_or_clusters_is_in_an_environment(name: str, job: dict[str, Any]) -> None:
     guarded = SECRET in json.dumps(job) or job["runs-on"] != "ubuntu-latest"
     assert guarded == ("environment" in job)
-    # Whoever writes a branch writes its workflows, too.
+    # A user who writes a branch writes its workflows, too.
     assert not (guarded and "pull_request" in WORKFLOWS[name]["on"])
     checkouts = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
     assert all(step["with"]["persist-credentials"] is False for step in checkouts)
@@ -121,7 +121,7 @@ def test_on_gitlab_what_reaches_clusters_runs_for_the_default_branch_alone() -> 
         "merge": ['$CI_PIPELINE_SOURCE == "push"'],
         "nightly": ['$CI_PIPELINE_SOURCE == "schedule"'],
     }
-    # Whatever is no merge request is of that branch.
+    # A pipeline without a merge request is of that branch.
     assert [rule["if"] for rule in GITLAB["workflow"]["rules"]] == [
         *sources["check"],
         "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH",

@@ -67,7 +67,7 @@ def lines(said: str) -> list[str]:
 
 
 def test_what_is_missing_is_a_table_before_all_facts(site: Site) -> None:
-    # A host without Helm, whose administrator's kubeconfig is of somebody who may not do everything.
+    # A host without Helm, whose administrator's kubeconfig is of a user who may not do everything.
     api = Gke(version="v1.40.0-gke.1")
     api.denied = {("patch", "nodes")}
     web = {"name": "web", "trust": "high", "gpu_nodes": {"count": 1}}

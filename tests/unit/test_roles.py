@@ -108,7 +108,7 @@ TASKS = [
 
 
 def modules_of(content: object) -> list[str]:
-    """The modules that tasks call by their full names, in whatever blocks."""
+    """The modules that tasks call by their full names, in any blocks."""
     found: list[str] = []
     for task in tasks_in(content):
         # By `action:` as well, and by the modules of httpapi or uri, which would ask an API server past its proxy.

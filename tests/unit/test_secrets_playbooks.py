@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Charts' values and a proxy's password in whole runs: in no output, whatever the verbosity, and in no file that is kept."""
+"""Charts' values and a proxy's password in whole runs: in no output, at any verbosity, and in no file that is kept."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 @pytest.fixture(name="site")
 def _site(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> Site:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    # From ansible-core 2.21 on, arguments are shown to those who ask.
+    # From ansible-core 2.21 on, arguments are shown only on request.
     monkeypatch.setenv("ANSIBLE_INJECT_INVOCATION", "true")
     site = Site(tmp_path)
     (tmp_path / "bin/helm").write_text(HELM)

@@ -44,7 +44,7 @@ QUEUES = {
     if tenant["name"] == "team-ml"
 }
 IMAGES = {image.ref for image in recipe(VERSIONS, LAB).images}
-# What pod security calls restricted, but for volumes and ports of the host, which nobody asks for here.
+# What pod security calls restricted, but for volumes and ports of the host, which no workload asks for here.
 RESTRICTED_POD = {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}}
 RESTRICTED_CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 

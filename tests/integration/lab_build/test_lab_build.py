@@ -126,7 +126,7 @@ def test_a_killed_push_leaves_no_registry_and_the_next_run_goes_on(cache, role_f
 
 
 def test_a_full_disk_is_explained_and_the_next_run_goes_on(cache, role_files):
-    # A file system of its own, seen by nobody else.
+    # A file system of its own, seen by no other process.
     cache.mkdir()
     script = (
         'mount -t tmpfs -o size=6m tmpfs "$1" && "$3" -c "$4" "$1" "$2" 8 &&'
