@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.kubegpu.tenancy.tests.unit.words import DIALECT_OF_CODE
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ROOT / "plugins"
@@ -85,6 +86,14 @@ FOLDERS_OF_TASKS = ("playbooks", "roles/*/tasks", "lab/playbooks", "lab/roles/*/
 VAGUE = re.compile(
     r"^(Ask|Compare (it|them|what)|Do|Get|Have|Judge|Let|Look|Note|Say|See|Show|Take)\b|\b(it|them|they|these|those|what is wanted)\b"
 )
+
+# Where people read comments, docstrings, documentation and messages.
+FOLDERS_OF_WORDS = ("plugins", "roles", "playbooks", "lab", "examples", "inventories", "tools", "blueprints")
+SUFFIXES_OF_WORDS = {".py", ".yml", ".yaml", ".md", ".sh", ""}
+# Programs in other languages and the license are written by others.
+FOREIGN_WORDS = ("lab/roles/lab/files/programs/", "lab/COPYING")
+# What a program reads: a class of the page's style sheet, and a function's name.
+WORDS_OF_INTERFACES = re.compile(r'^\.nobody \{|"": "nobody"|\bnot untolerated\(', re.MULTILINE)
 
 
 def lines(node: ast.AST) -> int:
@@ -181,6 +190,30 @@ def test_names_of_plays_and_tasks_say_what_happens_to_whom():
         if VAGUE.search(name)
     }
     assert not found, found
+
+
+def dialect(text: str) -> list[str]:
+    """Return the words of the dialect in a file, each with what stands before it, also where a line ends within them."""
+    joined = re.sub(r"\s*\n\s*(?:#\s*)?", " ", WORDS_OF_INTERFACES.sub("", text))
+    return [joined[max(0, found.start() - 40) : found.end()] for found in DIALECT_OF_CODE.finditer(joined)]
+
+
+def test_comments_and_descriptions_are_in_the_words_of_the_field():
+    files = [file for folder in FOLDERS_OF_WORDS for file in sorted((ROOT / folder).rglob("*")) if file.is_file()]
+    names = {str(file.relative_to(ROOT)): file for file in files if file.suffix in SUFFIXES_OF_WORDS}
+    assert len(names) > 400
+    found = {
+        name: words
+        for name, file in names.items()
+        if not name.startswith(FOREIGN_WORDS) and (words := dialect(file.read_text(errors="replace")))
+    }
+    assert not found, found
+
+
+def test_a_word_of_the_dialect_is_found_across_lines_and_not_in_an_interface():
+    assert dialect("# Compare it with what is\n    # wanted.\n") == ["# Compare it with what is wanted"]
+    assert dialect('css = {"": "nobody"}\n.nobody { color: red }\nnot untolerated(node)\n') == []
+    assert dialect("wanted = desired(nodes)  # by the node's name\n") == []
 
 
 def too_long(tree: ast.Module) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
+from ansible_collections.kubegpu.tenancy.tests.unit.words import DIALECT
 from ansible_collections.kubegpu.tenancy.tools import tested_page
 from markdown_it import MarkdownIt
 
@@ -25,11 +26,6 @@ MOST_WORDS, MOST_WORDS_ON_AVERAGE, MOST_WORDS_IN_A_CELL = 30, 20, 15
 ACCIDENTS = "accidents"
 # What is written between these lines comes from elsewhere.
 GENERATED = re.compile(r"<!-- begin: .*?<!-- end -->", re.DOTALL)
-DIALECT = re.compile(
-    r"\b(those (?:that|who|which)|whoever|whatever|somebody|someone else's|nobody's|is there to|what is wanted|as wanted|"
-    r"of which nobody|not un\w+|with hands|on the way of|come to be)\b",
-    re.IGNORECASE,
-)
 TEST_PATH = re.compile(r"\b(?:tests|faults|molecule|contract)/\w+|^Tests?: ", re.MULTILINE)
 
 in_every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -18,7 +18,7 @@ from .._vcluster.facts import cluster_role_name
 from .model import Tenant
 
 # A Service needs a letter first. vCluster and this collection build longer names and labels from a tenant's name, which are cut at 63
-# characters: up to 40 they stay legal. Where two of them come to be the same, check_names refuses both tenants.
+# characters: up to 40 they stay legal. Where two of them become the same, check_names refuses both tenants.
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 # "cluster" is the administrator's kubeconfig beside the tenants'.
 _RESERVED = ("cluster",)
