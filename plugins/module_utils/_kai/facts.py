@@ -409,7 +409,7 @@ _DOTS = "a workload that shares GPUs and has a dot in its name gets no pods. Use
 _OPTIONAL = "a pod waits for an optional ConfigMap that is missing. Create an empty one"
 _ROOT_QUEUE = "if a queue without parent takes work beside a tree of queues, the scheduler ends when one reclaims from the other. Give that queue a parent"
 _RESIZED = (
-    "a pod that is resized in place gets past the CPU and memory limits of its queue. Give nobody the right to patch pods/resize"
+    "a pod that is resized in place gets past the CPU and memory limits of its queue. Give no user the right to patch pods/resize"
 )
 _OPERATOR_MEMORY = (
     "the operator's memory grows with the cluster, and its limit of 256Mi ends the operator in a large one. Raise operator.resources in the "
