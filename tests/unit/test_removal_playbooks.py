@@ -66,7 +66,11 @@ def test_tenants_that_cannot_be_read_are_confirmed_too_and_what_is_not_there_is_
         assert "gpu1: this removes all tenants of a cluster that cannot be read (" in said
         kubeconfig.unlink()
         said = site.run("--tags=summary", playbook="cleanup")
-    assert "this removes" not in said
+        assert "this removes" not in said
+        # A confirmation of others is none for it.
+        said = " ".join(site.run("--tags=summary", "--extra-vars=kubegpu_confirm=gpu2", playbook="cleanup").split())
+        assert "gpu1: kubegpu_confirm does not name it, so it stays as it is." in said
+        assert site.code != 0
 
 
 def test_check_mode_removes_nothing_from_a_cluster_that_is_yet_to_be_made(site: Site) -> None:

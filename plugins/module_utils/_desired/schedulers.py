@@ -131,9 +131,15 @@ def shared_scheduler(tenants: list[Tenant], given: JsonObject, platform: Platfor
     # All tenants' trees stand beside each other in it.
     tree = [queue for tenant in users for queue in tenant.queues]
     found = _kai(scheduler, "version" in entry, tree, SHARED_SCHEDULER, TENANTS, platform, problems)
-    if found.gpu_sharing:
-        for tenant in users:
+    for tenant in users:
+        if found.gpu_sharing:
             problems.extend(_bound_problems(tenant))
+        elif tenant.gpu_nodes.share_gpus_with == "any":
+            problems.add(
+                "not-applicable",
+                f"{tenant.path}.gpu_nodes.share_gpus_with",
+                f"any is about parts of GPUs, which the shared KAI Scheduler does not give out: set {SHARED_SCHEDULER}.gpu_sharing to true.",
+            )
     return found
 
 

@@ -100,9 +100,17 @@ def test_parts_of_shared_gpus_are_bounded_by_limits_of_queues(queues, expected):
     else:
         assert plan([tenant], None, sharers)
     # Whole ones are bounded by a quota, and a tenant's own nodes by themselves.
-    assert plan([tenant], None, KAI)
+    assert plan([whole], None, KAI)
     assert plan([whole], None, sharers)
     assert plan([tenant | {"gpu_nodes": {"names": ["n1"]}}], None, sharers)
+
+
+def test_parts_for_any_tenant_need_a_shared_scheduler_that_gives_out_parts():
+    whole = sharing("a", 4, SHARED, [{"name": "q", "gpu": {"limit": 4}}])
+    tenant = whole | {"gpu_nodes": whole["gpu_nodes"] | {"share_gpus_with": "any"}}
+    (problem,) = problems([tenant], None, KAI)
+    assert problem.code == "not-applicable"
+    assert "set kubegpu_shared_scheduler.gpu_sharing to true" in problem.text
 
 
 def test_another_scheduler_comes_by_its_chart():
