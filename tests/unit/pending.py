@@ -35,7 +35,7 @@ def scheduler(version: str = "v0.13.1", status: Object | None = None) -> Object:
 
 
 def node(name: str = "n1", gpus: int = 8) -> Object:
-    allocatable = {"cpu": "64"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    allocatable = {"cpu": "64", "memory": "512Gi"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {}, "status": {"allocatable": allocatable}}
 
 

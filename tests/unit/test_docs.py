@@ -265,3 +265,15 @@ def test_links_lead_somewhere(page):
         if not target.exists() or (anchor and anchor not in anchors(target)):
             dead.append(f"{file}#{anchor}")
     assert dead == []
+
+
+def test_commands_name_pod_groups_in_full():
+    """Kubernetes has PodGroups of its own since 1.36, and the short name is ambiguous."""
+    texts = {
+        path: path.read_text()
+        for folder in ("docs", "examples", "plugins", "roles", "playbooks")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix in (".md", ".py", ".yml", ".yaml", ".sh")
+    }
+    short = re.compile(r"kubectl[^\n`]* (?:get|describe|delete) [^\n`]*\bpodgroups?\b(?!\.scheduling\.run\.ai)")
+    assert [str(path) for path, text in texts.items() if short.search(text)] == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import decimal
 import functools
 import re
 import typing as t
@@ -16,7 +17,7 @@ import typing as t
 from .._common.names import DEFAULT_QUEUE, KAI_NAMESPACE, KAI_SCHEDULERS, POD_GROUP_NOTE, QUEUE_LABEL
 from .._common.ownership import annotations_of, labels_of, own
 from .._common.parties import each
-from .._common.quantity import whole
+from .._common.quantity import quantity, whole
 from .._common.text import shown
 from .._common.values import JsonObject
 from .._kai.facts import Version, dotted
@@ -126,6 +127,20 @@ class Cluster:
     def most_gpus(self) -> int:
         """The GPUs of the node that offers most."""
         return max(self._offers.values(), default=0)
+
+    def most(self, resource: str) -> decimal.Decimal:
+        """The amount of the node that has most of a resource, in whole units; 0 where no node tells."""
+        if resource not in self._most:
+
+            def has(node: JsonObject) -> decimal.Decimal:
+                return quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0))
+
+            self._most[resource] = max(each(self.nodes, key_name, has)[0], default=decimal.Decimal(0))
+        return self._most[resource]
+
+    @functools.cached_property
+    def _most(self) -> dict[str, decimal.Decimal]:
+        return {}
 
     @functools.cached_property
     def _offers(self) -> dict[str, int]:

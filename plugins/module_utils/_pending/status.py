@@ -30,8 +30,8 @@ from .._common.names import (
 )
 from .._common.ownership import annotations_of, labels_of
 from .._common.parties import Unread, each
-from .._common.pods import container_statuses, event_time, is_ready, pod_state
-from .._common.quantity import quantity
+from .._common.pods import container_statuses, event_time, held_by, is_ready, pod_state
+from .._common.quantity import number, quantity
 from .._common.text import LONGEST_LINE, shown
 from .._common.values import JsonObject, moment
 from .._kai.facts import OVER_LIMIT, dotted, facts_of
@@ -70,12 +70,27 @@ def _gated(pod: JsonObject, _cluster: Cluster) -> Answer | None:
 def _too_large(pod: JsonObject, cluster: Cluster) -> Answer | None:
     asked, most = gpus_of(pod["spec"]), cluster.most_gpus
     if asked <= most:
-        return None
+        return _too_large_for_its_size(pod, cluster)
     if not most:
         advice = "Let the nodes offer their GPUs: the role device_plugin does."
         return Answer("no_gpus", f"It asks for {asked} GPUs, and no node offers any.", advice)
     advice = "Ask for no more than one node has, and spread larger work over several pods, as a gang."
     return Answer("too_large", f"It asks for {asked} GPUs, and no node has more than {most}.", advice)
+
+
+def _too_large_for_its_size(pod: JsonObject, cluster: Cluster) -> Answer | None:
+    """Answer for a pod that asks for more CPU or memory than any node has: no work that ends makes room for it."""
+    for resource, scale, unit in (("cpu", 1, "cores"), ("memory", 2**30, "GiB of memory")):
+        # Kubernetes takes a limit for the request where that is not given.
+        asked, most = held_by(pod["spec"], resource, ("requests", "limits")), cluster.most(resource)
+        if 0 < most < asked:
+            numbers = f"{_short(asked / scale)} {unit}, and no node has more than {_short(most / scale)}"
+            return Answer("too_large", f"It asks for {numbers}.", "Ask for no more than one node has, or add a larger node.")
+    return None
+
+
+def _short(amount: decimal.Decimal) -> str:
+    return f"{amount.quantize(decimal.Decimal('0.001')).normalize():f}"
 
 
 def _of_another_scheduler(pod: JsonObject, cluster: Cluster) -> Answer | None:
@@ -241,10 +256,13 @@ def _over_limit(pod: JsonObject, cluster: Cluster) -> Answer | None:
             "Wait until work in the queue ends, ask for less, or raise its limit (kai_queues).",
         )
     queue, above = _bounding_queue(found, stated, pod, cluster)
+    wanted = _asked(found, stated)
     advice = f"Wait until work in queue {queue} ends, ask for less, or raise its limit (kai_queues)."
     if found["bound"] == "0":
         advice = f"Give queue {queue} a limit (kai_queues): to KAI Scheduler one that is omitted is 0."
-    numbers = f"{found['bound']} {found['unit']}, {found['held']} are allocated, and it asks for {_asked(found, stated)}"
+    elif _is_more(wanted, found["bound"]):
+        advice = f"Ask for {found['bound']} {found['unit']} at most, or raise the limit of queue {queue} (kai_queues): no work that ends makes room."
+    numbers = f"{found['bound']} {found['unit']}, {found['held']} are allocated, and it asks for {wanted}"
     return Answer("over_limit", f"Queue {queue}{above} has a limit of {numbers}.", advice)
 
 
@@ -282,7 +300,15 @@ def _asked(found: re.Match[str], stated: SchedulerReason) -> str:
     amount = (stated.details.get("podGroupRequestedResources") or {}).get(resource)
     if amount is None:
         return found["asked"]
-    return f"{(quantity(amount) / scale).quantize(decimal.Decimal('0.001')).normalize():f}"
+    return _short(quantity(amount) / scale)
+
+
+def _is_more(asked: str, bound: str) -> bool:
+    """Tell whether one amount of a message is more than another one; not where one of them is no number."""
+    try:
+        return number(asked) > number(bound)
+    except ValueError:
+        return False
 
 
 def _no_room(pod: JsonObject, cluster: Cluster) -> Answer | None:

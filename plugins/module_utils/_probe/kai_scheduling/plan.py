@@ -144,11 +144,14 @@ def free_gpus(nodes: t.Iterable[JsonObject], pods: t.Iterable[JsonObject], gpu_r
 
 
 def gpu_memory(nodes: t.Iterable[JsonObject], pods: t.Sequence[JsonObject], gpu_resource: str) -> int:
-    """Return the MiB of a GPU that KAI gives out, of the smallest GPU on a node with a label and a free one; 0 without any."""
+    """Return the MiB of a GPU that KAI gives out, of the smallest GPU on a node with a label and a free one; 0 without any.
+
+    A label of 0, which a driver that does not tell leaves, says nothing.
+    """
     sizes = [
         whole(size)
         for node in nodes
-        if re.fullmatch(r"[0-9]{1,15}", size := labels_of(node).get(GPU_MEMORY_LABEL, ""))
+        if re.fullmatch(r"0*[1-9][0-9]{0,14}", size := labels_of(node).get(GPU_MEMORY_LABEL, ""))
         and free_gpus([node], pods, gpu_resource) > 0
     ]
     return min(sizes, default=0) // MEMORY_STEP * MEMORY_STEP

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.facts import RIGHTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.lifecycle import lacking, read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.status import Seen, distribution, report
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._cluster.validation import without_rights
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.status import WEBHOOKS
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_CLUSTER_KINDS
 from ansible_collections.kubegpu.tenancy.tests.unit.clusters import GPU_TAINT, Gke, daemon_set, node
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
 
@@ -239,6 +241,19 @@ def test_rights_that_are_missing_are_told_by_what_they_are_for():
     assert problem.text.startswith(
         "kubegpu_kubeconfig: its user may not patch nodes; create, delete clusterroles.rbac.authorization.k8s.io. "
     )
+
+
+@pytest.mark.parametrize("kind", [kind for _api_version, kind in SYNCED_CLUSTER_KINDS])
+def test_what_a_virtual_cluster_may_leave_behind_has_to_be_listed(kind):
+    resource = (
+        "priorityclasses" if kind == "PriorityClass" else "storageclasses" if kind == "StorageClass" else "persistentvolumes"
+    )
+    assert [right for right in RIGHTS if resource in right.resources and "list" in right.verbs and not right.only]
+
+
+def test_a_removal_deletes_volumes_and_pods_of_a_namespace():
+    in_tenant = {(resource, verb) for right in RIGHTS if right.in_tenant for resource in right.resources for verb in right.verbs}
+    assert {("persistentvolumeclaims", "delete"), ("pods", "delete")} <= in_tenant
 
 
 @pytest.mark.parametrize("kind", ["PriorityClass", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy"])

@@ -111,6 +111,18 @@ def waiting(reason, message=""):
         ),
         ([pod(nodeName="n1", status=waiting("ContainerCreating"))], "starting", "given to node n1", "events"),
         ([pod(gpus=9)], "too_large", "asks for 9 GPUs, and no node has more than 8", "several pods"),
+        (
+            [pod(containers=[{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1k"}}}])],
+            "too_large",
+            "It asks for 1000 cores, and no node has more than 64.",
+            "add a larger node",
+        ),
+        (
+            [pod(containers=[{"name": "main", "image": "busybox", "resources": {"limits": {"memory": "1536Gi"}}}])],
+            "too_large",
+            "It asks for 1536 GiB of memory, and no node has more than 512.",
+            "Ask for no more than one node has",
+        ),
     ],
 )
 def test_what_keeps_a_pod_of_any_scheduler(objects, reason, message, advice):
@@ -413,6 +425,13 @@ def test_a_complete_gang_waits_for_what_the_scheduler_says(spec):
             "raise its limit",
         ),
         (over_limit(bound=0, held=0), "over_limit", "a limit of 0 GPUs", "one that is omitted is 0"),
+        # More than the limit never fits, whatever ends.
+        (
+            over_limit(bound=4, held=0, asked=6, **{"nvidia.com/gpu": "6"}),
+            "over_limit",
+            "a limit of 4 GPUs, 0 are allocated, and it asks for 6.",
+            "Ask for 4 GPUs at most, or raise the limit of queue ml (kai_queues): no work that ends makes room.",
+        ),
         (told("OverLimit", "said in new words"), "over_limit", "said in new words.", "raise its limit"),
         (
             told("NonPreemptibleOverQuota", QUOTA.format(2, "GPUs", "ml", 1, "GPUs", 0, "GPUs"), name="ml"),

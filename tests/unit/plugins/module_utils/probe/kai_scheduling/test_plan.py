@@ -116,7 +116,14 @@ def test_memory_is_that_of_the_smallest_gpu_on_a_node_with_a_free_one():
         labels = {"nvidia.com/gpu.memory": memory} if memory else {}
         return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {"allocatable": {"nvidia.com/gpu": gpus}}}
 
-    nodes = [node("a", "143771"), node("b", "81559"), node("c", "40960", gpus="0"), node("d", ""), node("e", "much")]
+    nodes = [
+        node("a", "143771"),
+        node("b", "81559"),
+        node("c", "40960", gpus="0"),
+        node("d", ""),
+        node("e", "much"),
+        node("f", "0"),
+    ]
     assert gpu_memory(nodes, [], "nvidia.com/gpu") == 81500
     assert gpu_memory(nodes[2:], [], "nvidia.com/gpu") == 0
 
