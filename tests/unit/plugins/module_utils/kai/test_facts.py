@@ -110,6 +110,10 @@ RANGES = [
 ]
 
 
+def test_each_hazard_has_its_range():
+    assert len(RANGES) == len(HAZARDS) + len(WORK_HAZARDS)
+
+
 @pytest.mark.parametrize(("row", "expected"), list(zip((*HAZARDS, *WORK_HAZARDS), RANGES)), ids=str)
 def test_every_hazard_has_exactly_its_releases(row, expected):
     name, before, first, last, fixed = expected
