@@ -82,6 +82,7 @@ def _tenant_report(done: Mapping) -> JsonObject:
         "spans": list(done["spans"]),
         "results": results(parts),
         "repairs": repairs(parts),
+        "lost_pods": list((parts.get(VIRTUAL_CLUSTER) or {}).get("lost_pods") or []),
     } | changes_of(done)
 
 
@@ -291,6 +292,7 @@ def _tenant(tenant: Mapping, live: Mapping, done: Mapping, gpus: Mapping, desire
         "upgrade_notes": list(done.get("upgrade_notes") or []),
         "steps": list(done.get("steps") or []),
         "repairs": list(done.get("repairs") or []),
+        "lost_pods": list(done.get("lost_pods") or []),
         "kubeconfig": f"{desired['kubeconfig_dir']}/tenants/{tenant['name']}.yml",
         **versions(tenant, live, desired),
         **_hazards(desired, tenant["name"], done),

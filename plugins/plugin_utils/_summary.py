@@ -225,6 +225,11 @@ def _cluster_notes(cluster: JsonObject, names: _Names, steps: bool) -> list[str]
     lines += [f"{name}: step: {shown_step(step)}" for name, one in whose.items() for step in one["steps"] if steps]
     lines += [f"{prefix}{tenant['name']}: repair: {line}" for tenant in cluster["tenants"] for line in tenant["repairs"]]
     lines += [f"{start}repair: {line}" for line in cluster["repairs"]]
+    lines += [
+        f"{prefix}{tenant['name']}: pods that the pause ends for good, because no controller makes them anew: {', '.join(tenant['lost_pods'])}"
+        for tenant in cluster["tenants"]
+        if tenant["lost_pods"]
+    ]
     return lines + [f"{prefix}{one['name']}: {_expiry(one)}" for one in cluster["temporary"]]
 
 

@@ -126,6 +126,12 @@ def test_a_table_fits_a_terminal_of_120_columns():
     assert all(text in whole for text in ("ip-10-0-1-2.eu-central-1.compute.internal", "kai v0.12.0 -> v0.16.8", "0.36.1"))
 
 
+def test_a_pause_names_the_pods_that_it_ends_for_good():
+    inventory = Inventory().cluster().worked(parts={"virtual cluster": {"lost_pods": ["team/train", "team/shell"]}})
+    ended = "ml: pods that the pause ends for good, because no controller makes them anew: team/train, team/shell"
+    assert ended in inventory.summary()
+
+
 def test_steps_are_counted_where_they_are_not_asked_for():
     steps = [{"step": text, "why": "w"} for text in ("install", "wait")]
     inventory = Inventory().cluster().worked(parts={"KAI Scheduler": {"steps": steps}})
