@@ -183,6 +183,11 @@ class Pages:
             raise _odd(self._what, "it has no list of items")
         if not isinstance(metadata, (dict, type(None))) or not isinstance((metadata or {}).get("continue"), (str, type(None))):
             raise _odd(self._what, "the token of the next page is no text")
+        try:
+            # It becomes part of an address.
+            ((metadata or {}).get("continue") or "").encode()
+        except UnicodeEncodeError as exc:
+            raise _odd(self._what, "the token of the next page is no text") from exc
         return page
 
     def _refuse_endless(self) -> None:

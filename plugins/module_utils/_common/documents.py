@@ -11,6 +11,7 @@ is nested 100,000 deep ends the whole process (SIGSEGV). So the depth is looked 
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -26,12 +27,15 @@ except ImportError:
 # and a CRD's schema, the deepest document of Kubernetes' own, is nested about 40 deep.
 LARGEST = 8 * 2**20
 DEEPEST = 100
-# Aliases of one YAML document: what they stand for is counted again each time.
-_MOST_ALIASES = 100
+# Aliases of one YAML document, and the nodes that all of them stand for: aliases of aliases, and merges of them, double with each level.
+_MOST_ALIASES, _MOST_ALIASED = 100, 100_000
 _FEW = 20
+# Characters of a number: one of base 60 takes quadratic time, and a larger one is no text again (sys.set_int_max_str_digits).
+_LONGEST_NUMBER = 100
 
-# Where a YAML document may be nested deep at all: lines that begin with many columns of indentation and indicators of collections.
-_PREFIX = re.compile(r"^[ \t?:-]{41}", re.MULTILINE)
+# Where a YAML document may be nested deep at all: many columns of indentation and indicators of collections, which stand at the beginning of a
+# line. YAML has other line breaks than Python's, so they are looked for anywhere.
+_PREFIX = re.compile(r"[ \t?:-]{41}")
 
 
 class Unreadable(ValueError):
@@ -62,8 +66,7 @@ def load_documents(text: str | bytes, largest: int = LARGEST) -> list[t.Any]:
     """
     if len(text) > largest:
         raise Unreadable(f"it has {len(text)} characters, and {largest} are read at most")
-    # As safe as yaml.safe_load_all, whichever of the two it is.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = _loader()
     try:
         plain = text.decode() if isinstance(text, bytes) else text
         if _may_be_deep(plain) and _yaml_depth(plain, loader) > DEEPEST:
@@ -71,9 +74,28 @@ def load_documents(text: str | bytes, largest: int = LARGEST) -> list[t.Any]:
         return list(yaml.load_all(plain, Loader=loader))
     except Unreadable:
         raise
-    # ValueError and others: a date such as 2026-99-99, or a key that is a mapping.
-    except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, RecursionError, OverflowError) as exc:
+    # The library's own errors, and Python's: a date such as 2026-99-99, a key that is a mapping, an integer of an empty text.
+    except Exception as exc:
         raise Unreadable(f"it is no YAML: {exc}") from exc
+
+
+@functools.cache
+def _loader() -> t.Any:
+    """Return the loader of YAML: as safe as that of yaml.safe_load, in C where there is that, and with numbers of a bounded length."""
+    base: t.Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = type("BoundedLoader", (base,), {})
+
+    def bounded(construct: t.Callable[[t.Any, t.Any], t.Any]) -> t.Callable[[t.Any, t.Any], t.Any]:
+        def read(made: t.Any, node: t.Any) -> t.Any:
+            if len(str(node.value)) > _LONGEST_NUMBER:
+                raise Unreadable(f"it has a number of more than {_LONGEST_NUMBER} characters")
+            return construct(made, node)
+
+        return read
+
+    for kind in ("int", "float"):
+        loader.add_constructor(f"tag:yaml.org,2002:{kind}", bounded(getattr(base, f"construct_yaml_{kind}")))
+    return loader
 
 
 def load_document(text: str | bytes, largest: int = LARGEST) -> t.Any:
@@ -107,24 +129,36 @@ def _may_be_deep(text: str) -> bool:
 
 
 def _yaml_depth(text: str, loader: t.Any) -> int:
-    """Return how deep a YAML text is nested, by its events, for which no parser recurses."""
-    deepest = aliases = 0
-    # The anchor of each collection that is not at its end, or None.
-    opened: list[str | None] = []
+    """Return how deep a YAML text is nested, by its events, for which no parser recurses.
+
+    :raises Unreadable: where its aliases stand for too much, or a collection holds itself.
+    """
+    deepest = aliases = aliased = 0
+    # Of each collection that is not at its end, its anchor or None, and how many nodes it has so far; below all of them, the document.
+    opened: list[tuple[str | None, int]] = [(None, 0)]
+    sizes: dict[str, int] = {}
     for event in yaml.parse(text, Loader=loader):
+        size = 0
         if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
-            opened.append(event.anchor)
-            deepest = max(deepest, len(opened))
+            opened.append((event.anchor, 1))
+            deepest = max(deepest, len(opened) - 1)
             if deepest > DEEPEST:
                 break
         elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
-            opened.pop()
+            anchor, size = opened.pop()
+            if anchor:
+                sizes[anchor] = size
+        elif isinstance(event, yaml.ScalarEvent):
+            size = 1
         elif isinstance(event, yaml.AliasEvent):
-            if event.anchor in opened:
+            if any(event.anchor == anchor for anchor, _size in opened):
                 raise Unreadable("a collection in it holds itself")
             aliases += 1
-            if aliases > _MOST_ALIASES:
-                raise Unreadable(f"it has more than {_MOST_ALIASES} aliases")
+            size = sizes.get(event.anchor, 1)
+            aliased += size
+            if aliases > _MOST_ALIASES or aliased > _MOST_ALIASED:
+                raise Unreadable(f"it has more than {_MOST_ALIASES} aliases, or they stand for more than {_MOST_ALIASED} nodes")
+        opened[-1] = (opened[-1][0], opened[-1][1] + size)
     return deepest
 
 

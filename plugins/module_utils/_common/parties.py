@@ -50,6 +50,19 @@ def attempt(what: str, read: t.Callable[[], T]) -> tuple[T | None, Unread | None
         return None, Unread(what, reason(exc))
 
 
+def required(what: str, read: t.Callable[[], T]) -> T:
+    """Return what a call reads of one party, where nothing can be done without it.
+
+    :raises TenancyError: its own, and one that says what cannot be read, and why, for any other exception.
+    """
+    try:
+        return read()
+    except TenancyError:
+        raise
+    except Exception as exc:
+        raise TenancyError(Unread(what, reason(exc)).sentence) from exc
+
+
 def each(items: t.Iterable[Item], name: t.Callable[[Item], str], read: t.Callable[[Item], T]) -> tuple[list[T], list[Unread]]:
     """Return what a call reads of each item, and those of which it could not be read; each by itself.
 

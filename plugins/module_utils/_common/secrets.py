@@ -18,7 +18,7 @@ import typing as t
 _LENGTH = 16
 _DIGEST = re.compile(rf"digest [0-9a-f]{{{_LENGTH}}}")
 # A user's name and password in an address. A password may hold a slash, although it should not; what follows an image's @ is none.
-_PASSWORD = re.compile(r"//\S*@(?!sha\d+:)")
+_PASSWORD = re.compile(r"//\S{0,2000}@(?!sha\d+:)")
 
 
 def digest(value: t.Any) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 
+from .forms import is_object
 from .ownership import MARKER_LABEL, annotations_of, is_synced, labels_of
 from .values import JsonObject
 
@@ -44,7 +45,8 @@ def marker(name: str, namespace: str) -> str:
 def virtual_name(pod: JsonObject) -> str:
     """Return "namespace/name" of a pod as its tenant knows it; of one that no syncer brought, as it is on the host cluster.
 
-    The tenant may write another name into the annotation. So it counts only where the pod's name on the host cluster follows from it.
+    The tenant may write another name into the annotation. So it counts only where it is a name of Kubernetes' form, and the pod's name on the
+    host cluster follows from it; of that name, ten digits are a digest, for which a tenant finds a second text.
     """
     labels, name = labels_of(pod), str(pod["metadata"]["name"])
     namespace = synced_from(pod)
@@ -54,4 +56,5 @@ def virtual_name(pod: JsonObject) -> str:
     if name.endswith(end) and len(name) > len(end):
         return f"{namespace}/{name[: -len(end)]}"
     noted = annotations_of(pod).get(SYNCED_NAME, "")
-    return f"{namespace}/{noted if joined(noted, 'x', namespace, 'x', labels[MARKER_LABEL]) == name else name}"
+    follows = is_object(noted) and joined(noted, "x", namespace, "x", labels[MARKER_LABEL]) == name
+    return f"{namespace}/{noted if follows else name}"

@@ -16,5 +16,5 @@ ARGUMENT_SPEC = {"gpu_resource": {"type": "str", "default": "nvidia.com/gpu"}}
 
 def reconcile(run: Run) -> Result:
     """Read all queues, and what uses them."""
-    queues, unread = counted(run.kube.list(QUEUE_API_VERSION, QUEUE_KIND), run.kube.list(*POD_GROUP))
+    queues, unread = counted(run.kube.list(QUEUE_API_VERSION, QUEUE_KIND), run.kube.list(*POD_GROUP), run.params["gpu_resource"])
     return {"changed": False, "queues": overview(queues, run.params["gpu_resource"]), "unread": [one.sentence for one in unread]}

@@ -19,7 +19,7 @@ from .._common.ownership import OWNED_LABELS
 from .._common.parties import reason
 from .._common.values import JsonObject
 from .._common.wait import when_webhook_answers
-from .._queues.values import from_live, levels, readable
+from .._queues.values import from_live, levels, readable, spec_of
 from .facts import EXPORT
 
 if t.TYPE_CHECKING:
@@ -48,7 +48,9 @@ def restore_queues(run: Run) -> None:
     if secret is None:
         return
     # In a virtual cluster its administrator may have written it.
-    exported = _exported(secret)
+    exported, unread = readable(_exported(secret))
+    if unread:
+        raise TenancyError(f"Secret {'/'.join(reversed(EXPORT))}: {unread[0].sentence}.")
     live = {item["metadata"]["name"]: item for item in run.kube.list(*QUEUE)}
     # Parents first, as the webhook of some releases wants it.
     queues = from_live(exported)
@@ -56,10 +58,10 @@ def restore_queues(run: Run) -> None:
     for item in sorted(exported, key=lambda item: level[item["metadata"]["name"]]):
         name = item["metadata"]["name"]
         metadata = {key: item["metadata"][key] for key in ("name", "labels", "annotations") if key in item["metadata"]}
-        body = {"apiVersion": QUEUE_API_VERSION, "kind": QUEUE_KIND, "metadata": metadata, "spec": item["spec"]}
+        body = {"apiVersion": QUEUE_API_VERSION, "kind": QUEUE_KIND, "metadata": metadata, "spec": spec_of(item)}
         if name not in live:
             write = functools.partial(run.kube.create, body)
-        elif live[name]["spec"] != item["spec"]:
+        elif live[name].get("spec") != item.get("spec"):
             write = functools.partial(run.kube.apply, body)
         else:
             continue

@@ -73,7 +73,8 @@ class Owners:
         self._tenants: dict[str, str] = {}
         self._apart: set[str] = set()
         for item in namespaces:
-            name, labels = item["metadata"]["name"], labels_of(item)
+            # A namespace that a tenant's syncer brought has the labels that its tenant gave it.
+            name, labels = item["metadata"]["name"], {} if is_synced(item) else labels_of(item)
             self._tenants[name] = labels.get(TENANT_LABEL, "")
             # Its pods never meet the host cluster's KAI Scheduler, regardless of their labels.
             if TENANT_LABEL in labels and HOST_SCHEDULER_LABEL not in labels:

@@ -23,7 +23,7 @@ from .._common.values import JsonObject
 from .._kai.facts import Version, dotted
 from .._kai.status import scheduling_reasons
 from .._nodes.status import gpu_groups, held, is_reservation, offered
-from .._queues.values import Queue, children_of, leaves
+from .._queues.values import Queue, ancestors, children_of, leaves
 from . import facts
 
 # Namespace and name.
@@ -90,6 +90,16 @@ class Cluster:
     outer: Cluster | None = None
     # Of groups of which a pod was judged already: a group may have thousands of pods.
     gangs: dict[Key, Answer | None] = dataclasses.field(default_factory=dict, compare=False)
+
+    def ancestors(self, name: str) -> list[Queue]:
+        """Return a queue, its parent, and so on to the root; of each queue once, because many pods wait in one."""
+        if name not in self._ancestors:
+            self._ancestors[name] = ancestors(self.queues, name)
+        return self._ancestors[name]
+
+    @functools.cached_property
+    def _ancestors(self) -> dict[str, list[Queue]]:
+        return {}
 
     @functools.cached_property
     def schedulers(self) -> list[JsonObject]:

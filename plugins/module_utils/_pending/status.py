@@ -10,6 +10,7 @@ Each rule is a small function; RULES at the end has the order in which they are 
 
 from __future__ import annotations
 
+import collections
 import datetime
 import decimal
 import functools
@@ -37,7 +38,6 @@ from .._common.values import JsonObject, moment
 from .._kai.facts import OVER_LIMIT, dotted, facts_of
 from .._kai.status import is_error, log_cause, plain_lines
 from .._nodes.status import gpus_of, held, is_reservation
-from .._queues.values import ancestors
 from . import asked, facts, node, workloads
 from .cluster import Answer, Cluster, SchedulerReason, conditions_of, group_key, key_name, key_of, line, scheduler_of
 
@@ -152,7 +152,7 @@ def _queue_missing(pod: JsonObject, cluster: Cluster) -> Answer | None:
 
 def _queue_without_parent(pod: JsonObject, cluster: Cluster) -> Answer | None:
     """Answer for KAI, which leaves out queues below one that does not exist (cluster_info, cleanQueueOrphans)."""
-    path = ancestors(cluster.queues, cluster.queue_of(pod) or "")
+    path = cluster.ancestors(cluster.queue_of(pod) or "")
     if not path or not path[-1].parent or path[-1].parent in cluster.queues:
         return None
     top = path[-1]
@@ -174,7 +174,7 @@ def _parent_queue(pod: JsonObject, cluster: Cluster) -> Answer | None:
 
 
 def _queue_level(pod: JsonObject, cluster: Cluster) -> Answer | None:
-    path, version = ancestors(cluster.queues, cluster.queue_of(pod) or ""), cluster.version
+    path, version = cluster.ancestors(cluster.queue_of(pod) or ""), cluster.version
     if not path or version is None:
         return None
     levels = facts_of(version)["queue_levels"]
@@ -196,7 +196,7 @@ def _binding(pod: JsonObject, cluster: Cluster) -> Answer | None:
     # The number of failed attempts stays at 1: the status is written only when the phase changes (bindrequest_controller.go).
     failure = line(status.get("reason")) if status.get("phase") == facts.BIND_FAILED else ""
     if groups := spec.get("selectedGPUGroups"):
-        reservations = (one for group in groups for one in cluster.reservations.get(str(group), ()))
+        reservations = (one for group in dict.fromkeys(map(str, groups)) for one in cluster.reservations.get(group, ()))
         waiting = [one for one in reservations if RESERVED_GPU_NOTE not in annotations_of(one)]
         failure = line(pod_state(waiting[0])) if waiting else failure
     if not failure:
@@ -230,15 +230,18 @@ def _short_gang(pod: JsonObject, cluster: Cluster) -> Answer | None:
     needs = {"": spec.get("minMember") or 0}
     if not spec.get("minSubGroup"):
         needs |= {part["name"]: part.get("minMember") or 0 for part in spec.get("subGroups") or []}
+    exist, gates = collections.Counter[str](), collections.Counter[str]()
+    for one in cluster.members[group_key(pod)]:
+        for part in {"", labels_of(one).get(SUB_GROUP_LABEL, "")}:
+            exist[part] += 1
+            gates[part] += bool(one["spec"].get("schedulingGates"))
     for part, wanted in needs.items():
-        members = [one for one in cluster.members[group_key(pod)] if not part or labels_of(one).get(SUB_GROUP_LABEL) == part]
-        gated = sum(bool(one["spec"].get("schedulingGates")) for one in members)
-        if len(members) - gated < wanted:
+        if exist[part] - gates[part] < wanted:
             of = f" (part {part})" if part else ""
-            held_back = f", {gated} of them with scheduling gates" if gated else ""
+            held_back = f", {gates[part]} of them with scheduling gates" if gates[part] else ""
             return Answer(
                 "gang",
-                f"Its gang {group['metadata']['name']}{of} starts with {wanted} pods, and {len(members)} exist{held_back}.",
+                f"Its gang {group['metadata']['name']}{of} starts with {wanted} pods, and {exist[part]} exist{held_back}.",
                 "Create the pods that are missing, or lower the number that the workload starts with.",
             )
     return None

@@ -55,5 +55,5 @@ def concluded(results: list[JsonObject], seconds: float, named_by: t.Iterable[st
 def termination_message(pod: JsonObject) -> str:
     """Return what a pod's only container wrote to its termination message; empty when there is none."""
     for status in pod["status"].get("containerStatuses") or []:
-        return str((status["state"].get("terminated") or {}).get("message", "")).strip()
+        return str(((status.get("state") or {}).get("terminated") or {}).get("message", "")).strip()
     return ""

@@ -11,17 +11,21 @@ import functools
 import itertools
 import typing as t
 
-from .._common.errors import refuse
+from .._common.errors import TenancyError, WaitTimeout, refuse
 from .._common.names import QUEUE_API_VERSION, QUEUE_KIND
 from .._common.parallel import concurrently
 from .._common.wait import when_webhook_answers
 from .plan import Change, plan, pods_in_use
 from .validation import overcommitted_quotas, refuse_queues_in_use
-from .values import Queue
+from .values import Queue, readable
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
     from .._common.run import Run
+
+
+# Queues that cannot be read, as many as an error names.
+MOST_UNREAD = 5
 
 
 def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:
@@ -36,7 +40,10 @@ def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:
             refuse(overcommitted)
         for problem in overcommitted:
             run.warn(problem.text)
-    changes = plan(wanted, kube.list(QUEUE_API_VERSION, QUEUE_KIND), params["state"], params["remove_foreign"])
+    live, unread = readable(kube.list(QUEUE_API_VERSION, QUEUE_KIND))
+    if unread:
+        raise TenancyError("; ".join(one.sentence for one in unread[:MOST_UNREAD]))
+    changes = plan(wanted, live, params["state"], params["remove_foreign"])
     doomed = [change.name for change in changes if change.verb == "delete"]
     if doomed and not params["force"]:
         refuse_queues_in_use(pods_in_use(doomed, kube.list("v1", "Pod"), params["scheduler_name"]))
@@ -51,6 +58,8 @@ def write_all(run: Run, changes: list[Change]) -> None:
     """Write level after level, the queues of one side by side; after a failure no further level is begun."""
 
     def write(change: Change) -> None:
+        if not run.deadline.left(0):
+            raise WaitTimeout(f"The {run.deadline.seconds:.0f} s were over before queue {change.name} was written.", last_seen="")
         when_webhook_answers(f"queue {change.name} to be written", functools.partial(_write, run.kube, change), run.deadline)
 
     for _level, grouped in itertools.groupby(changes, key=lambda change: (change.verb == "delete", change.level)):

@@ -11,6 +11,7 @@ import collections
 import decimal
 import typing as t
 
+from .._common.names import GPU_RESOURCE
 from .._common.ownership import is_owned
 from .._common.parties import Unread, each
 from .._common.quantity import MOST, quantity
@@ -27,14 +28,21 @@ _USES = {"allocated": "allocated", "allocated_non_preemptible": "allocatedNonPre
 _DEEPEST = 20
 
 
-def counted(objects: t.Iterable[JsonObject], pod_groups: t.Iterable[JsonObject]) -> tuple[list[JsonObject], list[Unread]]:
+def counted(
+    objects: t.Iterable[JsonObject], pod_groups: t.Iterable[JsonObject], gpu_resource: str = GPU_RESOURCE
+) -> tuple[list[JsonObject], list[Unread]]:
     """Return live queues with what the pod groups in them and below them use as their status, and what could not be read.
+
+    Only GPUs, CPU and memory are counted: a tenant decides how many other names its pod groups have, for each of its queues.
 
     The status that KAI Scheduler writes leaves out pod groups without a label for the queue, such as those of Deployments with v0.12.0, though
     they count for quotas and limits (seen on 2026-11-25).
+
+    :arg gpu_resource: the extended resource that counts as gpu.
     """
+    names = {gpu_resource, *RESOURCES}
     queues, unread = readable(objects)
-    groups, more = each(pod_groups, _group_name, _use)
+    groups, more = each(pod_groups, _group_name, lambda group: _use(group, names))
     tree = from_live(queues)
     use: dict[str, dict[str, dict[str, decimal.Decimal]]] = {
         name: {field: collections.defaultdict(decimal.Decimal) for field in _USES.values()} for name in tree
@@ -55,14 +63,14 @@ def _group_name(group: JsonObject) -> str:
     return f"pod group {group['metadata'].get('namespace', '')}/{group['metadata']['name']}"
 
 
-def _use(group: JsonObject) -> tuple[str, dict[str, dict[str, decimal.Decimal]]]:
-    """Return a pod group's queue, and what it uses of it.
+def _use(group: JsonObject, names: t.Collection[str]) -> tuple[str, dict[str, dict[str, decimal.Decimal]]]:
+    """Return a pod group's queue, and what it uses of some resources of it.
 
     :raises ValueError: and others, where it has not the form of a PodGroup.
     """
     amounts = (group.get("status") or {}).get("resourcesStatus") or {}
     return str((group.get("spec") or {}).get("queue") or ""), {
-        field: {str(resource): quantity(amount) for resource, amount in (amounts.get(field) or {}).items()}
+        field: {resource: quantity(amount) for resource, amount in (amounts.get(field) or {}).items() if resource in names}
         for field in _USES.values()
     }
 

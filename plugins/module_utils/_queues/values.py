@@ -255,4 +255,6 @@ def used_to_users(resource: str, amount: str | int) -> t.Any:
     The status counts in cores and bytes, where the spec counts in milli-CPU and megabytes.
     """
     per_unit = {"cpu": decimal.Decimal(1000), "memory": 1 / decimal.Decimal(_MEGABYTE)}.get(resource, decimal.Decimal(1))
-    return to_users(resource, plain(min(quantity(amount) * per_unit, decimal.Decimal(MOST))))
+    used = min(quantity(amount) * per_unit, decimal.Decimal(MOST))
+    # Less than any queue counts is nothing.
+    return to_users(resource, plain(used) if used >= _LEAST else 0)

@@ -173,3 +173,33 @@ def test_quotas_above_the_parents():
     with refuses("quotas-overcommitted"):
         run(params(queues=twice, quota_sums="error"), kube, False)
     assert (kube.reads, kube.written) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "x",
+        [1],
+        {"resources": "x"},
+        {"resources": {"gpu": "x"}},
+        {"resources": {"gpu": {"quota": "1"}}},
+        {"parentQueue": ["a"]},
+        {"parentQueue": {"a": "b"}},
+    ],
+)
+def test_a_queue_that_its_tenant_wrote_in_another_form_is_named(spec):
+    queue = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "odd"}, "spec": spec}
+    kube = Cluster(pods=[queue])
+    with pytest.raises(TenancyError, match="queue odd cannot be read: its "):
+        run(params(), kube, False)
+    assert kube.written == []
+
+
+def test_many_writes_end_by_the_deadline():
+    kube = Cluster()
+    tree = [{"name": f"q{number}"} for number in range(60)]
+    made = make_run(params(queues=tree, timeout=10), kube)
+    kube.react("create", "Queue", lambda _queue: made.deadline.sleep(1))
+    with pytest.raises(TenancyError, match="The 10 s were over before queue q"):
+        reconcile(made)
+    assert len(kube.written) < 30

@@ -547,6 +547,32 @@ def test_queues_that_a_killed_downgrade_did_not_write_back_are_a_change(installe
     assert run(installed, version="v0.13.1")["changed"] is False
 
 
+@pytest.mark.parametrize(
+    "kept", [{"metadata": {"name": "x"}, "spec": "x"}, {"metadata": "x"}, {"metadata": {"name": ["a"]}}, {}, "x"]
+)
+def test_an_export_that_its_tenant_wrote_in_another_form_is_named(installed, kept):
+    run(installed, version="v0.13.1")
+    name, namespace = kai.EXPORT
+    metadata = {"name": name, "namespace": namespace}
+    installed.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"queues": json.dumps([kept])}})
+    with pytest.raises(TenancyError, match=f"Secret {namespace}/{name}"):
+        run(installed, version="v0.13.1")
+
+
+def test_a_live_queue_without_a_spec_is_written_back(installed):
+    run(installed, version="v0.13.1")
+    installed.have("Queue", "ml", **queue("ml"))
+    exported = json.dumps([installed.find("Queue", "ml")])
+    name, namespace = kai.EXPORT
+    metadata = {"name": name, "namespace": namespace}
+    installed.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"queues": exported}})
+    spec = installed.find("Queue", "ml")["spec"]
+    installed.lose("Queue", "ml")
+    installed.have("Queue", "ml")
+    run(installed, version="v0.13.1")
+    assert installed.find("Queue", "ml")["spec"] == spec
+
+
 def test_a_downgrade_is_refused_while_queues_are_deeper(installed):
     run(installed, version="v0.13.1")
     installed.calls = []

@@ -9,6 +9,7 @@ import json
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
@@ -69,6 +70,33 @@ def test_the_last_probe():
     assert read(Installed().record(report=json.dumps(REPORT)))["last_probe"] == REPORT
     # As a release of this collection before this one wrote it.
     assert read(Installed().record(found="{}"))["last_probe"] is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "x"},
+        {"status": [1]},
+        {"status": {"conditions": "x"}},
+        {"status": {"conditions": [{"type": ["x"]}]}},
+        {"spec": "x"},
+        {"spec": {"scheduler": "x"}},
+        {"spec": {"scheduler": {"service": [1]}}},
+        {"spec": {"scheduler": {"service": {"image": "x"}}}},
+    ],
+)
+def test_what_the_tenant_wrote_in_another_form_is_named(change):
+    installed = Installed()
+    api_version, kind, name = kai.CONFIG
+    installed.kube.put(
+        {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "generation": 1}, "status": {}} | change
+    )
+    with pytest.raises(TenancyError, match="what KAI Scheduler's operator reports cannot be read"):
+        read(installed)
+
+
+def test_a_record_that_is_nested_deep_is_none():
+    assert read(Installed().record(report="[" * 600 + "]" * 600))["last_probe"] is None
 
 
 def test_a_part_is_missing():

@@ -145,6 +145,7 @@ def test_a_list_may_end_in_several_ways(metadata):
         {"items": "abc"},
         {"items": [], "metadata": []},
         {"items": [], "metadata": {"continue": 5}},
+        {"items": [], "metadata": {"continue": "\ud800"}},
         {"items": [], "metadata": {"continue": {"a": "b"}}},
     ],
 )

@@ -40,6 +40,9 @@ def test_nothing_but_plain_data_is_made():
 
 DEEP = 100_000
 ALIASES = "a: &a [x]\nb: [" + ", ".join(["*a"] * 101) + "]"
+# Each level is twice the one before, as an alias, and merged into it.
+DOUBLED = "a0: &a0 [x]\n" + "".join(f"a{level}: &a{level} [*a{level - 1}, *a{level - 1}]\n" for level in range(1, 40))
+MERGED = "a0: &a0 {k: v}\n" + "".join(f"a{level}: &a{level} {{<<: [*a{level - 1}, *a{level - 1}]}}\n" for level in range(1, 40))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +53,20 @@ ALIASES = "a: &a [x]\nb: [" + ", ".join(["*a"] * 101) + "]"
         "{a: " * DEEP,
         "- " * 2000,
         "? " * 2000,
+        # Line breaks of YAML that are none of Python's, and a mark of the byte order.
+        "#\r" + "- " * DEEP + "x",
+        "#\x85" + "- " * DEEP + "x",
+        "# \u2028" + "? " * DEEP + "x",
+        "\ufeff" + "- " * DEEP + "x",
+        DOUBLED,
+        MERGED,
+        # Numbers without a bound: of base 60, of base 16, decimal, and none at all.
+        "a: 1" + ":1" * 40_000,
+        "a: 1" + ":1" * 40_000 + ".5",
+        "a: 0x" + "f" * 5000,
+        "a: " + "9" * 5000,
+        "a: !!int ''",
+        "a: !!float ''",
         "".join(f"{' ' * level}a:\n" for level in range(200)),
         "[" * DEEP + "]" * DEEP,
         b"[" * DEEP,

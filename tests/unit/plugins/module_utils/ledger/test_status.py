@@ -443,3 +443,14 @@ def test_kubelets_file_is_read_through_a_device_plugin_of_no_tenant():
     ]
     path = "/plugins/kubelet_internal_checkpoint"
     assert readers(pods, NAMESPACES) == {"n1": Reader("first", "nvidia-device-plugin", "ctr", path)}
+
+
+def test_a_namespace_that_a_syncer_brought_is_no_other_tenants():
+    def namespace(name, **labels):
+        return {"metadata": {"name": name, "labels": {"kubegpu.tenancy/tenant": "ml"} | labels}}
+
+    brought = namespace("forged", **{"vcluster.loft.sh/managed-by": "tenant-evil-x-evil"})
+    nodes = [node("n1", 8, "ml")]
+    pods = [pod("own", "tenant-ml", 2, "n1"), pod("forged", "forged", 3, "n1")]
+    rows = {row["tenant"]: row for row in ledger(nodes, pods, [namespace("tenant-ml"), brought], [], {})["tenants"]}
+    assert (rows["ml"]["requested"], rows["ml"]["in_use"]) == (2, 2)

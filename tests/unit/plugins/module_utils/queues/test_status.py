@@ -71,3 +71,26 @@ def test_queues_in_a_circle_are_counted_once():
         1,
         1,
     ]
+
+
+def test_names_that_a_tenant_makes_up_are_not_counted_for_each_queue_above():
+    chain = [
+        {"metadata": {"name": f"c{level}"}, "spec": {"parentQueue": f"c{level - 1}"} if level else {}} for level in range(300)
+    ]
+    made_up = {f"r{number}": "1" for number in range(300)}
+    group = {
+        "metadata": {"name": "g", "namespace": "ns"},
+        "spec": {"queue": "c299"},
+        "status": {"resourcesStatus": {"allocated": made_up | {"nvidia.com/gpu": "2", "cpu": "1"}}},
+    }
+    queues, unread = counted(chain, [group])
+    assert unread == []
+    assert all(set(item["status"]["allocated"]) == {"nvidia.com/gpu", "cpu"} for item in queues)
+
+
+def test_an_amount_below_anything_that_counts_is_nothing():
+    queue = {"metadata": {"name": "q"}, "spec": {}}
+    used = {"resourcesStatus": {"allocated": {"memory": "1e-94", "cpu": "1e-9"}}}
+    queues, unread = counted([queue], [{"metadata": {"name": "g", "namespace": "ns"}, "spec": {"queue": "q"}, "status": used}])
+    (row,) = overview(queues, "nvidia.com/gpu")
+    assert (row["memory"]["allocated"], unread) == (0, [])
