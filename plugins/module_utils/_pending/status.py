@@ -232,7 +232,7 @@ def _short_gang(pod: JsonObject, cluster: Cluster) -> Answer | None:
         needs |= {part["name"]: part.get("minMember") or 0 for part in spec.get("subGroups") or []}
     exist, gates = collections.Counter[str](), collections.Counter[str]()
     for one in cluster.members[group_key(pod)]:
-        for part in {"", labels_of(one).get(SUB_GROUP_LABEL, "")}:
+        for part in dict.fromkeys(("", labels_of(one).get(SUB_GROUP_LABEL, ""))):
             exist[part] += 1
             gates[part] += bool(one["spec"].get("schedulingGates"))
     for part, wanted in needs.items():
