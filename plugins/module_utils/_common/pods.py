@@ -19,6 +19,8 @@ if t.TYPE_CHECKING:
 
 # Reasons of a container whose image does not come (k8s.io/kubernetes, pkg/kubelet/images/types.go).
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+# Restarts after which a crashing container is given up: the kubelet has waited 10 and 20 seconds by then.
+CRASH_LOOP_RESTARTS = 3
 # Reasons of a container that is on its way, or has done its work.
 _HARMLESS = (None, "Completed", "PodInitializing", "ContainerCreating")
 
@@ -69,6 +71,15 @@ def container_statuses(pod: JsonObject) -> list[JsonObject]:
     """Return the statuses of a pod's containers, init containers first."""
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def crashing_container(pod: JsonObject) -> str | None:
+    """Return the container that crashes again and again; a host's restart makes one crash once or twice, before it has a network."""
+    for status in container_statuses(pod):
+        waiting = (status.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") == "CrashLoopBackOff" and status.get("restartCount", 0) >= CRASH_LOOP_RESTARTS:
+            return str(status["name"])
+    return None
 
 
 def image_tag(image: str) -> str:

@@ -11,7 +11,7 @@ import typing as t
 
 from .._common.errors import WaitTimeout
 from .._common.names import KAI_NAMESPACE
-from .._common.pods import pod_problems
+from .._common.pods import crashing_container, pod_problems
 from .._common.values import JsonObject
 from .._common.wait import wait_for
 from . import facts, status
@@ -43,6 +43,11 @@ class Availability:
     def wait(self) -> None:
         """Wait until all parts are available."""
         wait_for(f"KAI Scheduler {self.release.version}", self._ready, self.run.deadline)
+
+    def crashed(self) -> list[str]:
+        """Return the pods that crash again and again, by name."""
+        pods = self.kube.list("v1", "Pod", KAI_NAMESPACE)
+        return [pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"] and crashing_container(pod)]
 
     def missing_for_long(self) -> str:
         """Return which parts of a release that is as asked are missing, and do not come back by themselves.

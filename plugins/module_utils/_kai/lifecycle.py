@@ -65,6 +65,7 @@ class Installation:
         """Install the release, or change the one that is there, and wait until all parts are available."""
         run = self.run
         accepted = self._accepted(today)
+        self._restart_crashed()
         replaces = self._compare()
         differs = bool(run.changes)
         manifests = self._previewed() if differs else []
@@ -207,6 +208,14 @@ class Installation:
         except TenancyError:
             # What made the step fail matters more than that the API does not answer now.
             return []
+
+    def _restart_crashed(self) -> None:
+        """Restart pods that crashed before this run: their cause may be mended, and the kubelet would wait up to five minutes to try again."""
+        if self.current is None or not (names := self.availability.crashed()):
+            return
+        for name in names:
+            restart = functools.partial(self.kube.delete, "v1", "Pod", name, KAI_NAMESPACE)
+            self.run.perform(f"restart pod {name}", "it crashed again and again before this run", restart)
 
     def _restart_unauthorised(self) -> None:
         """Restart a scheduler that a run, killed after an upgrade, left older than its service account."""

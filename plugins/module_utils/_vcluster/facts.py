@@ -147,9 +147,6 @@ DNS_PATH = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
 # Changes of the backing store, from and to, that the control plane takes (config/config.go ValidateStoreChanges).
 STORE_MOVES = (("database embedded", "etcd deploy"), ("etcd external", "etcd deploy"))
 
-# Restarts after which a crashing container is given up: the kubelet has waited 10 and 20 seconds by then.
-CRASH_LOOP_RESTARTS = 3
-
 POD_SECURITY_LEVELS = ("privileged", "baseline", "restricted")
 
 # Bounds of a tenant's namespace on the host, by their names in a ResourceQuota. They count everything in it: the control plane,

@@ -14,13 +14,12 @@ import typing as t
 from .._common.documents import parse_json
 from .._common.names import KAI_NAMESPACE, KAI_SCHEDULERS, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE, TENANT_LABEL
 from .._common.ownership import annotations_of, is_owned, labels_of, own
-from .._common.pods import container_statuses, image_tag, is_ended, pod_state
+from .._common.pods import crashing_container, image_tag, is_ended, pod_state
 from .._common.synced import synced_from, virtual_name
 from .._common.text import shown
 from .._common.values import JsonObject, Values, value_at
 from .facts import (
     CHART,
-    CRASH_LOOP_RESTARTS,
     LISTED_CLASS,
     NETWORK_ANNOTATION,
     PAUSED,
@@ -128,15 +127,6 @@ def failure_lines(log: str) -> str:
 
 
 # --- pods --------------------------------------------------------------------------------------------------------
-
-
-def crashing_container(pod: JsonObject) -> str | None:
-    """Return the container that crashes again and again; a host's restart makes one crash once or twice, before it has a network."""
-    for status in container_statuses(pod):
-        waiting = (status.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") == "CrashLoopBackOff" and status.get("restartCount", 0) >= CRASH_LOOP_RESTARTS:
-            return str(status["name"])
-    return None
 
 
 def lost_pods(pods: t.Iterable[JsonObject]) -> list[str]:

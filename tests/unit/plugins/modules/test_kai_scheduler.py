@@ -573,6 +573,18 @@ def test_a_live_queue_without_a_spec_is_written_back(installed):
     assert installed.find("Queue", "ml")["spec"] == spec
 
 
+def test_pods_that_crashed_before_are_restarted_and_not_waited_for(installed):
+    run(installed, version="v0.13.1")
+    waiting = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "name": "x", "image": "x"}
+    installed.have("Pod", "old", status={"containerStatuses": [waiting | {"restartCount": 9}]})
+    installed.have("Pod", "young", status={"containerStatuses": [waiting | {"restartCount": 1}]})
+    for check_mode in (True, False):
+        result = run(installed, check_mode, version="v0.13.1")
+        assert steps(result) == ["restart pod old"]
+        assert result["changed"] is False
+    assert (installed.find("Pod", "old"), bool(installed.find("Pod", "young"))) == (None, True)
+
+
 def test_a_downgrade_is_refused_while_queues_are_deeper(installed):
     run(installed, version="v0.13.1")
     installed.calls = []
