@@ -83,7 +83,7 @@ def load_documents(text: str | bytes, largest: int = LARGEST) -> list[t.Any]:
 def _loader() -> t.Any:
     """Return the loader of YAML: as safe as that of yaml.safe_load, in C where there is that, and with numbers of a bounded length."""
     base: t.Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    loader = type("BoundedLoader", (base,), {})
+    loader: t.Any = type("BoundedLoader", (base,), {})
 
     def bounded(construct: t.Callable[[t.Any, t.Any], t.Any]) -> t.Callable[[t.Any, t.Any], t.Any]:
         def read(made: t.Any, node: t.Any) -> t.Any:
@@ -154,7 +154,7 @@ def _yaml_depth(text: str, loader: t.Any) -> int:
             if any(event.anchor == anchor for anchor, _size in opened):
                 raise Unreadable("a collection in it holds itself")
             aliases += 1
-            size = sizes.get(event.anchor, 1)
+            size = sizes.get(str(event.anchor), 1)
             aliased += size
             if aliases > _MOST_ALIASES or aliased > _MOST_ALIASED:
                 raise Unreadable(f"it has more than {_MOST_ALIASES} aliases, or they stand for more than {_MOST_ALIASED} nodes")

@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 import datetime
+import typing as t
 
-from .._common.documents import parse_json
+from .._common.documents import DEEPEST, depth, parse_json
 from .._common.names import KAI_NAMESPACE
 from .._common.parties import attempt, required
 from .._common.run import Result, Run
@@ -59,5 +60,11 @@ def reconcile(run: Run, today: datetime.date | None = None) -> Result:
         "end_of_support": release.end_of_support,
         "supported": status.is_supported(release, today),
         "kubernetes_tested": status.is_kubernetes_tested(release, run.kube.version()),
-        "last_probe": attempt("", lambda: legible(parse_json(report)))[0] if report else None,
+        "last_probe": attempt("", lambda: _last_probe(report))[0] if report else None,
     }
+
+
+def _last_probe(report: str) -> t.Any:
+    """Return the record of a probe as it may be shown; None where it is nested deeper than any record."""
+    found = parse_json(report)
+    return None if depth(found) > DEEPEST else legible(found)
