@@ -179,6 +179,11 @@ cluster:
         - What a change of KAI Scheduler needs, as role P(kubegpu.tenancy.kai_scheduler#role) takes it. Empty where it needs no verdict.
       type: dict
       sample: {verdicts: rehearsals, max_age: 30, accept_holds: []}
+    backup:
+      description:
+        - Folder on the controller for backups of tenants, how many backups it keeps of each tenant, and whether they are encrypted.
+      type: dict
+      sample: {folder: ~/kubegpu-backups, keep: 7, encrypt: false}
     accepted_hazards:
       description:
         - Hazards that touch what is asked of KAI Schedulers and were accepted, by tenant. Those of the shared one are by

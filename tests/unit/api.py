@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.pods import Ended
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import CILIUM
 
@@ -122,6 +123,7 @@ class InMemoryApi:
     :ivar writes: (verb, kind, name) of every write, in order; ``reads`` alike.
     :ivar denied: what it allows no user: pairs of verb and resource.
     :ivar pod_logs: by the name of the pod; a pod without an entry has written nothing yet.
+    :ivar commands: is called with the pod, a command, what takes its output, and its input, and returns how it ended; None where none can run.
     :ivar pod_metrics: alike; a pod without an entry does not answer. ``pod_files``: of each pod one file; without one, it has no such file.
     """
 
@@ -143,6 +145,7 @@ class InMemoryApi:
         self.pod_logs: dict[str, str] = {}
         self.pod_metrics: dict[str, str] = {}
         self.pod_files: dict[str, str] = {}
+        self.commands: Callable[[str, list[str], Callable[[str], object], Iterable[str]], Ended] | None = None
         self.tokens: list[str] = []
         self._version = version
         self.denied: set[tuple[str, str]] = set()
@@ -358,7 +361,7 @@ class InMemoryApi:
             self._applied[key] = leaves
         return self._wrote("apply", stored)
 
-    def patch(self, api_version: str, kind: str, name: str, body: Object, namespace: str | None = None) -> Object:
+    def patch(self, api_version: str, kind: str, name: str, body: Object, namespace: str | None = None, part: str = "") -> Object:
         with self._lock:
             self._enter("patch", kind)
             existing = self._require("Changing", api_version, kind, name, namespace)
@@ -430,6 +433,21 @@ class InMemoryApi:
         if pod not in self.pod_files:
             raise ApiError(f"Reading {path} in Pod {pod} failed: command terminated with exit code 1", status=None)
         return self.pod_files[pod]
+
+    def execute(
+        self,
+        what: str,
+        pod: str,
+        namespace: str,
+        container: str,
+        command: list[str],
+        seconds: float,
+        write: Callable[[str], object] | None = None,
+        stdin: Iterable[str] = (),
+    ) -> Ended:
+        self._enter("execute", "Pod")
+        self._require(f"{what} in", "v1", "Pod", pod, namespace)
+        return self.commands(pod, command, write or (lambda piece: None), stdin)
 
 
 def _now() -> str:

@@ -155,12 +155,15 @@ class Kube:
             force_conflicts=True,
         )
 
-    def patch(self, api_version: str, kind: str, name: str, body: JsonObject, namespace: str | None = None) -> JsonObject:
+    def patch(
+        self, api_version: str, kind: str, name: str, body: JsonObject, namespace: str | None = None, part: str = ""
+    ) -> JsonObject:
         """Merge a patch into an object, and return it; None as a value removes its key, and a list replaces a list.
 
         :arg body: with ``metadata.resourceVersion``, the object is changed only if it still is of that version. A caller
             that replaces a list to which others write as well (a node's taints) reads the object, patches it so, and begins
             anew on a conflict.
+        :arg part: ``status`` for that alone, which a patch of the whole leaves as it is.
         :raises TenancyError: with ``status`` 409 where the object was changed since it was of that version.
         """
         resource = self.client.require(api_version, kind)
@@ -168,7 +171,7 @@ class Kube:
             f"Changing {kind} {name}",
             api_version,
             kind,
-            resource.patch,
+            (resource.subresources[part] if part else resource).patch,
             body,
             # Done twice, it would meet the version that it made itself.
             repeatable="resourceVersion" not in (body.get("metadata") or {}),

@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
+import itertools
 import re
 import typing as t
 
 from .._common.documents import parse_json
 from .._common.errors import ApiError
+from .._common.quantity import whole
 from .._common.values import JsonObject
 from .._common.wait import Deadline
 from .answers import Oversized, within
@@ -33,6 +35,8 @@ except ImportError:
 LARGEST_LOG = 8 * 2**20
 # Characters of a file in a container.
 LARGEST_FILE = 8 * 2**20
+# Characters that are kept of what a command writes to its standard error: the last ones.
+MOST_STDERR = 4_000
 
 # With status 400, a container has written nothing yet (validateContainerLogStatus in k8s.io/kubernetes, pkg/kubelet/kubelet_pods.go).
 _NO_LOG_YET = re.compile(r"is waiting to start|is not available|is terminated|previous terminated container .* not found")
@@ -86,43 +90,122 @@ class Pods:
 
         :raises TenancyError: also where the container has no such file, or no ``cat``, or prints without end. It is not repeated.
         """
-        what = f"Reading {path} in Pod {pod}"
-        given = self._client.api.client
-        # The library redirects a client's requests while it opens a stream, so that this one is not shared with other threads.
-        client = ApiClient(given.configuration)
-        client.default_headers = dict(given.default_headers)
-        execute = functools.partial(stream, CoreV1Api(client).connect_get_namespaced_pod_exec, pod, namespace)
-        seconds = self._client.seconds(REQUEST_TIMEOUT[1])
+        pieces: list[str] = []
+        size = 0
 
-        def read() -> tuple[str, t.Any]:
-            session = execute(container=container, command=["cat", path], stdout=True, stderr=False, _preload_content=False)
+        def collect(piece: str) -> None:
+            nonlocal size
+            pieces.append(piece)
+            size += len(piece)
+            if size > LARGEST_FILE:
+                raise Oversized(f"it has more than {LARGEST_FILE} characters, which are read at most")
+
+        what, seconds = f"Reading {path} in Pod {pod}", self._client.seconds(REQUEST_TIMEOUT[1])
+        ended = self.execute(what, pod, namespace, container, ["cat", path], seconds, collect)
+        if ended.rc:
+            raise Failure(ended.message).error(what)
+        return "".join(pieces)
+
+    def execute(
+        self,
+        what: str,
+        pod: str,
+        namespace: str,
+        container: str,
+        command: t.Sequence[str],
+        seconds: float,
+        write: t.Callable[[str], object] | None = None,
+        stdin: t.Iterable[str] = (),
+    ) -> Ended:
+        """Run a command in a container until it ends. It is not repeated.
+
+        :arg what: for an error, such as "Reading /etc/hosts in Pod x".
+        :arg seconds: for the command.
+        :arg write: takes what the command writes to its standard output, piece by piece, and may raise ValueError; None drops that.
+        :arg stdin: what the command reads, in pieces. The protocol has no end of it: the command has to know how much to read.
+        :raises ApiError: where the command cannot be run, or did not end in time.
+        """
+        pieces = iter(stdin)
+        # Without a piece of it, nothing is opened to be read from.
+        first = next(pieces, None)
+        sent = () if first is None else itertools.chain((first,), pieces)
+
+        def run() -> tuple[t.Any, str]:
+            session = self._session(pod, namespace, container, command, first is not None)
             try:
-                return _printed(session, seconds), parse_json(session.read_channel(ERROR_CHANNEL) or "{}")
+                return _exchange(session, sent, seconds, write or (lambda piece: None))
             finally:
                 session.close()
 
         try:
             # The library connects without a timeout.
-            text, status = within(seconds + REQUEST_TIMEOUT[0], read)
+            status, stderr = within(seconds + REQUEST_TIMEOUT[0], run)
         except (ApiException, WebSocketException, OSError, ValueError) as exc:
             raise classify(exc).error(what) from exc
-        ended = status if isinstance(status, dict) else {}
-        if ended.get("status") != "Success":
-            raise Failure(str(ended.get("message") or "it did not end in time")).error(what)
-        return text
+        ended = Ended.of(status, stderr)
+        if ended is None:
+            raise Failure("it did not end in time").error(what)
+        return ended
+
+    def _session(self, pod: str, namespace: str, container: str, command: t.Sequence[str], reads: bool) -> t.Any:
+        """Start a command, and return the library's WSClient.
+
+        :arg reads: whether the command is to read from its standard input.
+        """
+        given = self._client.api.client
+        # The library redirects a client's requests while it opens a stream, so that this one is not shared with other threads.
+        client = ApiClient(given.configuration)
+        client.default_headers = dict(given.default_headers)
+        options = {"container": container, "command": list(command), "stdout": True, "stderr": True} | (
+            {"stdin": True} if reads else {}
+        )
+        return stream(CoreV1Api(client).connect_get_namespaced_pod_exec, pod, namespace, _preload_content=False, **options)
 
 
-def _printed(session: t.Any, seconds: float) -> str:
-    """Return what a command prints to its standard output until it ends, or the time is up.
+class Ended(t.NamedTuple):
+    """How a command in a container ended.
 
-    :arg session: a WSClient of the client's, which by itself keeps everything that arrives.
-    :raises Oversized: where it prints more than LARGEST_FILE.
+    :ivar rc: its exit status; -1 where it did not begin.
+    :ivar message: what the server says of that; ``stderr``, the end of what the command wrote there.
     """
-    deadline, pieces, size = Deadline(seconds), [], 0
+
+    rc: int
+    message: str
+    stderr: str
+
+    @classmethod
+    def of(cls, status: t.Any, stderr: str) -> Ended | None:
+        """Return how a command ended, by the Status that the server sends at its end; None where it sent none.
+
+        The exit status is a cause of the reason ExitCode (k8s.io/apimachinery, pkg/util/remotecommand).
+        """
+        if not isinstance(status, dict) or status.get("status") not in ("Success", "Failure"):
+            return None
+        if status["status"] == "Success":
+            return cls(0, "", stderr)
+        details = status.get("details")
+        causes = details.get("causes") if isinstance(details, dict) else None
+        codes = [cause.get("message") for cause in causes or () if isinstance(cause, dict) and cause.get("reason") == "ExitCode"]
+        try:
+            rc = whole(codes[0]) if codes else -1
+        except ValueError:
+            rc = -1
+        return cls(rc or -1, str(status.get("message") or "it failed"), stderr)
+
+
+def _exchange(session: t.Any, stdin: t.Iterable[str], seconds: float, write: t.Callable[[str], object]) -> tuple[t.Any, str]:
+    """Hand a command what it reads, and hand on what it prints to its standard output until it ends, or the time is up.
+
+    :arg session: a WSClient of the library's, which by itself keeps everything that arrives.
+    :returns: the Status that the server sends at its end, and the end of its standard error.
+    """
+    # A command that ends without reading all of it says why by its status.
+    with contextlib.suppress(WebSocketException, OSError):
+        for piece in stdin:
+            session.write_stdin(piece)
+    deadline, stderr = Deadline(seconds), ""
     while session.is_open() and deadline.left(0):
-        piece = session.read_stdout(timeout=deadline.left(0))
-        pieces.append(piece)
-        size += len(piece)
-        if size > LARGEST_FILE:
-            raise Oversized(f"it has more than {LARGEST_FILE} characters, which are read at most")
-    return "".join(pieces)
+        if piece := session.read_stdout(timeout=deadline.left(0)):
+            write(piece)
+        stderr = (stderr + session.read_stderr(timeout=0))[-MOST_STDERR:]
+    return parse_json(session.read_channel(ERROR_CHANNEL) or "{}"), stderr

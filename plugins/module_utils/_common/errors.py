@@ -35,6 +35,12 @@ class Problem:
         """Return it as plain data, as modules return it."""
         return {"code": self.code, "text": self.text}
 
+    @classmethod
+    def of(cls, data: t.Mapping[str, str]) -> Problem:
+        """Return the problem that was made plain data."""
+        code, text = data["code"], data["text"]
+        return cls(code, text)
+
 
 class TenancyError(Exception):
     """Something the user can act on: what is wrong, where, and what to do.

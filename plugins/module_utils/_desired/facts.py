@@ -252,6 +252,21 @@ CLUSTER: Fields = {
     "kubegpu_rehearsal_verdicts": Field(str, "Folder on the controller with the files verdict-*.json of rehearsals.", ""),
     "kubegpu_rehearsal_max_age": Field(int, "Days for which a verdict is valid.", 30),
     "kubegpu_accept_holds": Field(list, "Names of changes to make although their verdict is hold.", []),
+    "kubegpu_backup_folder": Field(
+        str, "Folder on the controller for backups of tenants, see docs/how-to/backup.md.", "~/kubegpu-backups"
+    ),
+    "kubegpu_backup_keep": Field(int, "How many backups of each tenant are kept. Older ones are deleted.", 7),
+    "kubegpu_backup_encrypt": Field(bool, "Whether backups are encrypted by the vault password that the run is given.", False),
+    "kubegpu_restore": Field(
+        str,
+        "Which backup the playbook restore takes: latest, or the time of one. It belongs on the command line.",
+        "latest",
+    ),
+    "kubegpu_restore_from": Field(
+        str,
+        "Whose backup the playbook restore takes, as TENANT or INVENTORY_HOST/TENANT. Empty: the tenant's own. It belongs on the command line.",
+        "",
+    ),
     "kubegpu_evidence": Field(
         str,
         "Folder on the controller for the evidence of a run, see docs/reference/evidence.md. Empty: none is written.",

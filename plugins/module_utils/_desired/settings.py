@@ -24,6 +24,8 @@ from .._vcluster.validation import check_proxy
 from . import facts
 from .names import NAME
 
+# Both name folders.
+_SOURCE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)?[a-z0-9][a-z0-9-]*")
 _PLACE = re.compile(r"[^-\s][^\x00-\x1f\x7f]*")
 
 
@@ -82,7 +84,8 @@ def as_given(settings: Settings) -> JsonObject:
     same = {key: given[f"{PREFIX}{key}"] for key in ("kubeconfig_proxy", "charts", "unlisted", *accept)}
     # Its problems are among those of the settings.
     metrics = reader(given[METRICS], METRICS, Problems())
-    return same | {"provider": given["kubegpu_cluster_provider"], "metrics": metrics, "rehearsal": _rehearsal(given)}
+    built = {"metrics": metrics, "rehearsal": _rehearsal(given), "backup": _backup(given)}
+    return same | {"provider": given["kubegpu_cluster_provider"]} | built
 
 
 def places(settings: Settings, problems: Problems) -> JsonObject:
@@ -101,6 +104,11 @@ def _rehearsal(given: JsonObject) -> JsonObject:
     keys = ("verdicts", "max_age")
     needs = {key: given[f"kubegpu_rehearsal_{key}"] for key in keys} | {"accept_holds": given["kubegpu_accept_holds"]}
     return needs if given["kubegpu_rehearsal"] == facts.REQUIRED else {}
+
+
+def _backup(given: JsonObject) -> JsonObject:
+    """Return where backups are kept, how many, and whether they are encrypted."""
+    return {key: given[f"kubegpu_backup_{key}"] for key in ("folder", "keep", "encrypt")}
 
 
 def _cluster_name(name: t.Any, problems: Problems) -> str:
@@ -161,3 +169,7 @@ def _check_rehearsal(given: JsonObject, problems: Problems) -> None:
         problems.add("missing", "kubegpu_rehearsal_verdicts", "is missing: say in which folder the verdicts of rehearsals are.")
     if (most := given["kubegpu_rehearsal_max_age"]) < 1:
         problems.add("out-of-range", "kubegpu_rehearsal_max_age", f"is {most}; it is one day at least.")
+    if (keep := given["kubegpu_backup_keep"]) < 1:
+        problems.add("out-of-range", "kubegpu_backup_keep", f"is {keep}; one backup of each tenant is kept at least.")
+    if (source := given["kubegpu_restore_from"]) and not _SOURCE.fullmatch(source):
+        problems.add("not-a-name", "kubegpu_restore_from", f"{quoted(source)} is neither TENANT nor INVENTORY_HOST/TENANT.")

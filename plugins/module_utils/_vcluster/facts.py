@@ -85,6 +85,8 @@ OLD_TENANT_FIX = {35: 3, 36: 1}
 
 # Annotations that `vcluster pause` writes to the workload, too (pkg/lifecycle, constants): either resumes what the other paused.
 PAUSED, PAUSED_REPLICAS, PAUSED_DATE = "loft.sh/paused", "loft.sh/paused-replicas", "loft.sh/paused-date"
+# Annotation of a workload whose database is being replaced by a backup, with the digest of that. A restore that was cut off leaves it.
+RESTORING = "kubegpu.tenancy/restoring"
 
 # Keys of values that were removed: the first version without them, and what to write instead (diffs of values.schema.json).
 MOVED: tuple[tuple[str, tuple[int, int], str], ...] = (

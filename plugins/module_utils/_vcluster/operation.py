@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.ownership import last_write
+from .._common.errors import refusal
+from .._common.ownership import annotations_of, last_write
 from .._common.pods import delete_pods
 from .._common.values import JsonObject, utc_now
 from .._common.wait import wait_for
 from .control_plane import SETTLING, Ask, ControlPlane, Readiness
+from .facts import RESTORING
 from .status import is_paused, is_terminating, judge
 from .values import Wanted, has_dns, pause_patch, resume_patch
 
@@ -42,7 +44,17 @@ class Operation:
         return any(started)
 
     def _resume(self) -> bool:
+        """Start what is paused.
+
+        :raises TenancyError: where a restore was cut off.
+        """
         workload = self.plane.workload()
+        if workload is not None and RESTORING in annotations_of(workload):
+            raise refusal(
+                "restore-unfinished",
+                f"A restore of tenant {self.plane.name} was cut off, and its database may be half of two. Restore it again: "
+                f"ansible-playbook kubegpu.tenancy.restore -e kubegpu_only={self.plane.name}.",
+            )
         if workload is None or not is_paused(workload):
             return False
         self.run.change("state", "paused", "running", last_write(workload, ("spec", "replicas")))

@@ -106,6 +106,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             data = bytes([channel]) + text.encode()
             self.wfile.write(b"\x82\x7e" + len(data).to_bytes(2, "big") + data)
         self.wfile.write(b"\x88\x00")
+        # What the client sent is read, as an API server reads it; closing before would reset the connection.
+        self.connection.settimeout(2)
+        with contextlib.suppress(OSError):
+            while self.connection.recv(65_536):
+                pass
         self.close_connection = True
 
     do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815

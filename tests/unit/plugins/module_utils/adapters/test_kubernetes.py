@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import datetime
 import itertools
+import json
 import socket
 import socketserver
 import tempfile
@@ -352,7 +353,7 @@ def test_a_file_in_a_container(kube, script):
     script.on(f"GET {EXEC}", (101, [(1, "one, "), (2, "a warning"), (1, "two"), (3, ENDED)], {}))
     assert kube.pods.read_file("x", "ns", "c", "/a/file") == "one, two"
     (call,) = script.calls
-    assert call.partition("?")[2] == "command=cat&command=%2Fa%2Ffile&container=c&stderr=False&stdout=True"
+    assert call.partition("?")[2] == "command=cat&command=%2Fa%2Ffile&container=c&stderr=True&stdout=True"
     assert script.headers[-1]["authorization"] == "Bearer x"
     # Requests of the same client go their own way again.
     script.on(f"GET {LOG}", (200, "a log", {}))
@@ -387,6 +388,29 @@ def test_a_file_without_an_end_is_an_error(kube, script, monkeypatch):
 def test_a_command_that_ends_in_an_odd_way_has_failed(kube, script, answer):
     script.on(f"GET {EXEC}", (101, [(1, "text"), (3, answer[:60_000])], {}))
     failure(kube.pods.read_file, "x", "ns", "c", "/a/file")
+
+
+EXIT_STATUS = json.dumps(
+    {
+        "status": "Failure",
+        "message": "command terminated with non-zero exit code",
+        "details": {"causes": [{"reason": "ExitCode", "message": "3"}]},
+    }
+)
+
+
+def test_a_command_in_a_container_reads_and_writes(kube, script):
+    script.on(f"GET {EXEC}", (101, [(1, "one, "), (2, "a warning"), (1, "two"), (3, EXIT_STATUS)], {}))
+    written = []
+    ended = kube.pods.execute("Trying it", "x", "ns", "c", ["sh"], 5, written.append, ["given ", "text"])
+    assert ended == (3, "command terminated with non-zero exit code", "a warning")
+    assert "".join(written) == "one, two"
+    assert "stdin=True" in script.calls[0]
+
+
+def test_a_command_that_did_not_begin_has_no_exit_status(kube, script):
+    script.on(f"GET {EXEC}", (101, [(3, '{"status": "Failure", "message": "no such program"}')], {}))
+    assert kube.pods.execute("Trying it", "x", "ns", "c", ["sh"], 5) == (-1, "no such program", "")
 
 
 # --- servers that do not want to be read --------------------------------------------------------------------------------

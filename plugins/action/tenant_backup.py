@@ -1,0 +1,64 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Takes backups of tenants by the module of the same name, and keeps them in a folder of the controller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import typing as t
+
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ..module_utils._common.errors import Problem, TenancyError, explained
+from ..module_utils._common.quantity import whole
+from ..plugin_utils._backups import Store, listing
+from ..plugin_utils._transfer import FileTransfer, Vault, vault_of
+
+Data = dict[str, t.Any]
+
+
+class ActionModule(FileTransfer):
+    """See the module's documentation."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: Data | None = None) -> Data:
+        args = self._task.args
+        try:
+            vault = vault_of(self._loader) if boolean(args.get("encrypt", False), strict=False) else None
+            with contextlib.nullcontext("") if self._task.check_mode else self._host_folder() as path:
+                args["path"] = path
+                return self._taken(tmp, task_vars or {}, vault)
+        except TenancyError as exc:
+            return {"failed": True, "msg": exc.message, "problems": [problem.data() for problem in exc.problems]}
+
+    def _taken(self, tmp: str | None, task_vars: Data, vault: Vault | None) -> Data:
+        """Run the module, and keep what it leaves in its folder."""
+        args = self._task.args
+        cluster = str(args.get("cluster") or task_vars.get("inventory_hostname", "localhost"))
+        result = super().run(tmp, task_vars)
+        stores = {name: Store(args["folder"], cluster, name) for name in args["tenants"]}
+        problems = [Problem.of(problem) for problem in result.get("problems", [])]
+        if not self._task.check_mode:
+            result["backups"] = list(self._kept(result, stores, vault, problems))
+        # In check mode, what there is, is listed.
+        result["listing"] = listing({name: store.all() for name, store in stores.items()})
+        if problems:
+            text = "\n".join(problem.text for problem in problems)
+            return result | {"failed": True, "msg": text, "problems": [problem.data() for problem in problems]}
+        return result
+
+    def _kept(self, result: Data, stores: dict[str, Store], vault: Vault | None, problems: list[Problem]) -> t.Iterator[Data]:
+        """Keep the backups that the module made, and yield the record of each; add to ``problems`` why one was not kept."""
+        for record in result.get("backups", []):
+            store = stores[record["tenant"]]
+            try:
+                path = os.path.join(self._task.args["path"], f"{record['tenant']}.tar.gz")
+                kept = store.keep(record, self._fetched(path, record["size"]), vault.encrypt if vault else None)
+                store.prune(whole(self._task.args.get("keep", 7)))
+            except Exception as exc:
+                problems.append(Problem("not-kept", f"{record['tenant']}: {explained(exc)}"))
+            else:
+                yield kept.record | {"path": kept.path}

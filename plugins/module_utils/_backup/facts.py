@@ -1,0 +1,43 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What is known of vCluster's own snapshots, from which backups of tenants are made."""
+
+from __future__ import annotations
+
+from .._common.names import KAI_NAMESPACE
+
+# Of the record that stands beside an archive; another one is refused.
+FORMAT = 1
+
+# The container of the control plane, and the program in it whose subcommands take and restore snapshots (cmd/vcluster/cmd/snapshot).
+CONTAINER, PROGRAM = "syncer", "/vcluster"
+# The environment variable by which the program is told where the archive stands: base64 of JSON (pkg/constants, pkg/snapshot/options.go).
+OPTIONS = "VCLUSTER_STORAGE_OPTIONS"
+# The request that the program creates for the control plane: a ConfigMap with JSON under this key, and a Secret of the same name
+# (loft-sh/api, pkg/snapshot/constants.go).
+REQUEST_KEY = "snapshotRequest"
+# How a request ended (loft-sh/api, pkg/snapshot/request.go); every other phase is on its way there.
+COMPLETED, UNSUCCESSFUL = "Completed", ("Failed", "PartiallyFailed", "Canceled")
+
+# Where the archive stands on the volume of the control plane, until it was brought away or restored.
+ARCHIVE = "/data/kubegpu-backup.tar.gz"
+# What a restore keeps of the former database beside the new one (pkg/snapshot/restoreclient.go, backupFile).
+FORMER_DATABASE = "/data/state.db*.backup"
+
+# The pod that restores an archive in place of the control plane, and the most seconds that it lives.
+RESTORE_POD, POD_SECONDS = "kubegpu-restore", 3600
+
+# What KAI Scheduler's binder has bound: one for a pod that was bound before keeps the pod from being bound again (seen with v0.13.1).
+BIND_REQUEST = ("scheduling.run.ai/v1alpha2", "BindRequest")
+
+# Namespaces in a virtual cluster of what it needs itself.
+SERVICES = (KAI_NAMESPACE, "kube-system")
+
+# Seconds for one command in a container that moves no archive.
+COMMAND_SECONDS = 60
+# Minor versions of Kubernetes that a tenant's API server may be newer than the objects in a backup: it still reads what the minor version
+# before it stored (kubernetes.io, version skew policy).
+NEWER_KUBERNETES = 1

@@ -1,0 +1,333 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""Take a backup of one virtual cluster by a snapshot of vCluster's own, and restore one in its place."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._common.errors import ApiError, Superseded, TenancyError, refusal
+from .._common.pods import is_ended, is_ready, pod_state
+from .._common.quantity import whole
+from .._common.text import shown
+from .._common.values import JsonObject, utc_now
+from .._common.wait import wait_for
+from .._kubeconfig import values as kubeconfig
+from .._vcluster.control_plane import SETTLING, Readiness
+from .._vcluster.facts import RESTORING
+from .._vcluster.operation import Operation
+from .._vcluster.status import describe, is_paused
+from .._vcluster.values import pause_patch, resume_patch
+from .facts import ARCHIVE, BIND_REQUEST, COMMAND_SECONDS, CONTAINER, FORMAT, FORMER_DATABASE, RESTORE_POD, SERVICES
+from .status import counted, finished, left_out, request_name, unscheduled_again
+from .validation import check_versions
+from .values import claim_of, restore_pod, shell, snapshot_command
+
+if t.TYPE_CHECKING:
+    from .._adapters.kubernetes import Kube
+    from .._adapters.snapshot_file import SnapshotFile
+    from .._common.run import Run
+    from .._vcluster.control_plane import Ask, ControlPlane
+
+
+class Container:
+    """A container of the control plane, or of the pod that restores one."""
+
+    def __init__(self, run: Run, pod: str, namespace: str) -> None:
+        self._run = run
+        self._pod = pod
+        self._namespace = namespace
+
+    def execute(self, what: str, command: list[str], seconds: float = COMMAND_SECONDS, **streams: t.Any) -> None:
+        """Run a command to its end.
+
+        :arg what: for an error, such as "Deleting the archive".
+        :arg streams: ``write`` and ``stdin`` of ``Pods.execute``.
+        :raises TenancyError: where the command fails, with the end of what it wrote to its standard error.
+        """
+        ended = self._run.kube.pods.execute(what, self._pod, self._namespace, CONTAINER, command, seconds, **streams)
+        if ended.rc:
+            raise TenancyError(f"{what} failed in Pod {self._pod}: {ended.message}. {shown(ended.stderr[-500:])}".rstrip())
+
+    def output(self, what: str, command: list[str]) -> str:
+        """Return what a command prints; errors as of ``execute``."""
+        pieces: list[str] = []
+        self.execute(what, command, write=pieces.append)
+        return "".join(pieces)
+
+    def checksum(self) -> tuple[int, str]:
+        """Return the size of the archive in bytes, and its SHA-256.
+
+        :raises TenancyError: where there is none.
+        """
+        script = f"wc -c < {ARCHIVE}; sha256sum < {ARCHIVE}"
+        size, digest, *_rest = (*self.output("Reading the checksum of the archive", shell(script)).split(), "", "")
+        return (whole(size) if size.isdecimal() else 0), digest
+
+
+class Backup:
+    """Takes backups of one virtual cluster."""
+
+    def __init__(self, run: Run, plane: ControlPlane) -> None:
+        self.run = run
+        self.plane = plane
+
+    def save(self, file: SnapshotFile) -> JsonObject:
+        """Have the control plane make a snapshot, and bring that into a file.
+
+        :returns: the record of the backup, see ``docs/reference``; without checksum and contents in check mode.
+        :raises TenancyError: where the virtual cluster does not run, or any step fails. The file is then worth nothing.
+        """
+        record = self._described()
+        self.run.change("backup", None, record["at"])
+        steps = (
+            ("make a snapshot", "a backup is taken", self._snapshot),
+            ("bring the archive", "the volume of the control plane goes with its tenant", lambda: self._bring(file)),
+        )
+        try:
+            for what, why, action in steps:
+                self.run.perform(what, why, action)
+        finally:
+            if not self.run.check_mode:
+                self._clear()
+        if self.run.check_mode:
+            return record
+        size, digest = file.checksum()
+        return record | {"size": size, "sha256": digest, "objects": counted(file.names())}
+
+    def _described(self) -> JsonObject:
+        """Return what is known of the virtual cluster before its snapshot is made."""
+        workload = self.plane.workload()
+        if workload is None:
+            raise refusal("no-tenant", f"There is no virtual cluster {self.plane.name} in namespace {self.plane.namespace}.")
+        if is_paused(workload):
+            raise refusal(
+                "paused-tenant",
+                f"Virtual cluster {self.plane.name} is paused, and only one that runs makes a snapshot. Its newest backup still holds what it "
+                "had when it was paused; otherwise resume it, with state present and site.",
+            )
+        found = describe(workload, None, {}, self.plane.pods(), [])
+        if found["state"] != "running":
+            raise refusal("tenant-not-ready", f"The control plane of {self.plane.name} is not ready: {found['reason']}.")
+        claims = self.plane.kube.list("v1", "PersistentVolumeClaim", self.plane.namespace)
+        return {
+            "format": FORMAT,
+            "tenant": self.plane.name,
+            "at": utc_now().isoformat(timespec="seconds"),
+            "version": found["version"],
+            "kubernetes_version": found["kubernetes_version"],
+            "volumes_left_out": left_out(claims),
+        }
+
+    def _container(self) -> Container:
+        ready = [pod for pod in self.plane.pods() if is_ready(pod)]
+        if not ready:
+            raise TenancyError(f"No pod of the control plane of {self.plane.name} is ready any more.")
+        return Container(self.run, ready[0]["metadata"]["name"], self.plane.namespace)
+
+    def _snapshot(self) -> None:
+        printed = self._container().output("Asking for a snapshot", snapshot_command("snapshot", "create"))
+        name = request_name(printed)
+        try:
+            wait_for(
+                f"the snapshot of virtual cluster {self.plane.name}",
+                lambda: finished(self.run.kube.get("v1", "ConfigMap", name, self.plane.namespace)),
+                self.run.deadline,
+            )
+        finally:
+            self._drop_request(name)
+
+    def _drop_request(self, name: str) -> None:
+        """Delete a request; a snapshot that is under way ends with it. vCluster deletes one that stays within a day."""
+        try:
+            for kind in ("ConfigMap", "Secret"):
+                self.run.kube.delete("v1", kind, name, self.plane.namespace)
+        except TenancyError as exc:
+            self.run.warn(exc.message)
+
+    def _bring(self, file: SnapshotFile) -> None:
+        container = self._container()
+        there = container.checksum()
+        take = file.receive()
+        container.execute("Reading the archive", ["base64", ARCHIVE], self.run.deadline.left(), write=take)
+        take("")
+        if file.checksum() != there:
+            raise TenancyError(f"The archive arrived with another checksum: {file.checksum()} in place of {there}.")
+
+    def _clear(self) -> None:
+        """Delete the archive from the control plane's volume; one that stays is overwritten by the next backup."""
+        try:
+            self._container().execute("Deleting the archive", ["rm", "-f", ARCHIVE])
+        except TenancyError as exc:
+            self.run.warn(f"{exc.message} The archive still takes room on the volume of {self.plane.name}.")
+
+
+class Restoration:
+    """Restores one virtual cluster in its place: what it had is replaced.
+
+    While that is under way, the workload carries the annotation RESTORING, and nothing else starts the control plane: a run that was cut off
+    is repeated as a whole.
+
+    :arg ask: one request of the virtual cluster's API server; ``connect``, an adapter to that server. Both by a kubeconfig.
+    """
+
+    def __init__(self, run: Run, plane: ControlPlane, ask: Ask, connect: t.Callable[[JsonObject], Kube]) -> None:
+        self.run = run
+        self.plane = plane
+        self.connect = connect
+        self.operation = Operation(run, plane, ask)
+        # Whether a command that replaces the database was begun, and did not say how it ended.
+        self._uncertain = False
+
+    def restore(self, file: SnapshotFile, record: JsonObject) -> JsonObject:
+        """End the control plane, replace its database, start the control plane again, and wait until clients can use it.
+
+        :arg record: of the backup.
+        :returns: ``server`` and ``kubernetes_version``, as ``Readiness.probe``; nothing in check mode.
+        :raises TenancyError: where it cannot be restored; where vCluster's program failed, the former database is back, and runs.
+        """
+        workload = self._checked(record)
+        self.run.change("content", "as it is", f"as of {record['at']}")
+        self.run.perform("end the control plane", "its database is replaced", lambda: self._end(workload, record["sha256"]))
+        try:
+            self._replace_with(workload, file, record)
+        except Superseded:
+            # The controller has gone; a new run begins anew.
+            raise
+        except TenancyError as exc:
+            if self._uncertain:
+                again = f"Whether it was restored is not known. Tenant {self.plane.name} stays down until it is restored again."
+                raise exc.saying(f"{exc.message} {again}") from exc
+            self._remove_pod()
+            self._resume()
+            raise exc.saying(f"{exc.message} Nothing was restored: tenant {self.plane.name} runs as before.") from exc
+        self.run.perform("start the control plane", "its database is restored", self._resume)
+        if self.run.check_mode:
+            return {}
+        ready = self._wait()
+        self._schedule_again(ready.get("server"))
+        return ready
+
+    def _replace_with(self, workload: JsonObject, file: SnapshotFile, record: JsonObject) -> None:
+        container = Container(self.run, RESTORE_POD, self.plane.namespace)
+        self.run.perform(
+            "start the pod that restores", "it needs the volume of the control plane", lambda: self._start_pod(workload)
+        )
+        self.run.perform("send the archive", "the backup is restored", lambda: self._send(container, file, record))
+        self.run.perform("restore the database", "the backup is restored", lambda: self._replace(container))
+        self.run.perform("remove the pod that restored", "the control plane needs its volume", self._remove_pod)
+
+    def _checked(self, record: JsonObject) -> JsonObject:
+        workload = self.plane.workload()
+        if workload is None or workload["kind"] != "StatefulSet":
+            raise refusal(
+                "no-tenant",
+                f"There is no virtual cluster {self.plane.name} with a volume in namespace {self.plane.namespace}. Make it with site before, "
+                "with the versions of the backup.",
+            )
+        found = describe(workload, None, {}, [], [])
+        check_versions(record, found["version"], found["kubernetes_version"])
+        return workload
+
+    def _end(self, workload: JsonObject, digest: str) -> None:
+        # For others it is paused; after a restore that was cut off, it is already.
+        patch: JsonObject = {"metadata": {}} if is_paused(workload) else pause_patch(workload, utc_now())
+        patch["metadata"].setdefault("annotations", {})[RESTORING] = digest
+        self.run.kube.patch("apps/v1", workload["kind"], self.plane.name, patch, self.plane.namespace)
+        self.operation.wait_for_rest()
+
+    def _start_pod(self, workload: JsonObject) -> None:
+        self._remove_pod()
+        claim = claim_of(workload)
+        if claim and self.run.kube.get("v1", "PersistentVolumeClaim", claim["metadata"]["name"], self.plane.namespace) is None:
+            # The StatefulSet makes it again only with a pod of its own.
+            self.run.kube.create(claim)
+        self.run.kube.create(restore_pod(workload, claim["metadata"]["name"] if claim else None))
+
+        def ready() -> tuple[bool | None, str]:
+            pod = self.run.kube.get("v1", "Pod", RESTORE_POD, self.plane.namespace)
+            return (True, "") if is_ready(pod) else (None, pod_state(pod) if pod else "it does not exist any more")
+
+        wait_for(f"pod {RESTORE_POD} of tenant {self.plane.name}", ready, self.run.deadline)
+
+    def _send(self, container: Container, file: SnapshotFile, record: JsonObject) -> None:
+        size = sum(map(len, file.pieces()))
+        # The protocol has no end of what a command reads.
+        script = f"rm -f {ARCHIVE}; head -c {size} | base64 -d > {ARCHIVE}"
+        container.execute("Sending the archive", shell(script), self.run.deadline.left(), stdin=file.pieces())
+        arrived = container.checksum()
+        if arrived != (record["size"], record["sha256"]):
+            raise TenancyError(f"The archive arrived with another checksum: {arrived}.")
+
+    def _replace(self, container: Container) -> None:
+        self._uncertain = True
+        try:
+            container.execute("Restoring the database", snapshot_command("restore"), self.run.deadline.left())
+        except ApiError:
+            raise
+        except TenancyError:
+            # vCluster put the former database back (pkg/snapshot/restoreclient.go).
+            self._uncertain = False
+            raise
+        container.execute("Deleting the archive", shell(f"rm -f {ARCHIVE} {FORMER_DATABASE}"))
+
+    def _remove_pod(self) -> None:
+        self.run.kube.delete("v1", "Pod", RESTORE_POD, self.plane.namespace, grace_seconds=1)
+
+        def gone() -> tuple[bool | None, str]:
+            pod = self.run.kube.get("v1", "Pod", RESTORE_POD, self.plane.namespace)
+            return (None, pod_state(pod)) if pod else (True, "")
+
+        wait_for(f"the end of pod {RESTORE_POD} of tenant {self.plane.name}", gone, self.run.deadline)
+
+    def _resume(self) -> None:
+        workload = self.plane.workload()
+        if workload is None:
+            raise TenancyError(f"Virtual cluster {self.plane.name} is not there any more.")
+        patch = resume_patch(workload)
+        patch["metadata"]["annotations"][RESTORING] = None
+        self.run.kube.patch("apps/v1", workload["kind"], self.plane.name, patch, self.plane.namespace)
+
+    def _schedule_again(self, server: str | None) -> None:
+        """Have the restored pods placed as new ones are."""
+        if server is None:
+            self.run.warn(
+                f"Nothing here reaches the API server of {self.plane.name}. Delete its pods without a phase, so that new ones are placed."
+            )
+            return
+        config = kubeconfig.kubeconfig(self.plane.secret() or {}, self.plane.name, server, self.run.kube.proxy_url)
+        kube = self.connect(config)
+        pods = unscheduled_again(kube.list("v1", "Pod"))
+        if not pods:
+            return
+
+        def release() -> None:
+            names = {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods}
+            for request in kube.list(*BIND_REQUEST):
+                namespace = request["metadata"]["namespace"]
+                if (namespace, (request.get("spec") or {}).get("podName")) in names:
+                    kube.delete(*BIND_REQUEST, request["metadata"]["name"], namespace)
+            for namespace, name in sorted(names):
+                kube.patch("v1", "Pod", name, {"status": {"phase": "Pending"}}, namespace, "status")
+
+        self.run.perform(f"have {len(pods)} pods placed again", "the backup holds them without a node", release)
+        self.run.perform(
+            "wait for its own services", "its scheduler and webhooks start anew", lambda: self._wait_for_services(kube)
+        )
+
+    def _wait_for_services(self, kube: Kube) -> None:
+        """Wait until KAI Scheduler and the cluster's DNS run again; without them, nothing in the virtual cluster can be judged."""
+
+        def ready() -> tuple[bool | None, str]:
+            pods = [pod for namespace in SERVICES for pod in kube.list("v1", "Pod", namespace)]
+            waiting = [pod_state(pod) for pod in pods if not is_ready(pod) and not is_ended(pod)]
+            return (None, "; ".join(waiting)) if waiting else (True, "")
+
+        wait_for(f"KAI Scheduler and DNS of tenant {self.plane.name}", ready, self.run.deadline)
+
+    def _wait(self) -> JsonObject:
+        readiness = Readiness(self.plane, self.operation.ask, self.run.deadline, False, self.run.kube.proxy_url, SETTLING)
+        return wait_for(f"virtual cluster {self.plane.name}", readiness.probe, self.run.deadline)

@@ -1,0 +1,79 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What a request for a snapshot has come to, and what a backup holds and leaves out."""
+
+from __future__ import annotations
+
+import collections
+import typing as t
+
+from .._common.documents import parse_json
+from .._common.errors import TenancyError
+from .._common.ownership import is_synced
+from .._common.text import shown
+from .._common.values import JsonObject, value_at
+from .facts import COMPLETED, REQUEST_KEY, UNSUCCESSFUL
+
+# How names of keys in an archive begin: /registry/<resource>/… or /registry/<group>/<resource>/… (k8s.io/apiserver, storage keys).
+_KEYS = "/registry/"
+
+
+def request_name(printed: str) -> str:
+    """Return the name of the request that vCluster's program created, from what the program printed.
+
+    :raises TenancyError: where the program printed something else.
+    """
+    try:
+        name = value_at(parse_json(printed), "metadata.name")
+    except ValueError:
+        name = None
+    if not isinstance(name, str) or not name:
+        raise TenancyError(f"vCluster's program did not name its request for a snapshot. It printed: {shown(printed)}")
+    return name
+
+
+def finished(request: JsonObject | None) -> tuple[bool | None, str]:
+    """Tell whether a snapshot is made, for ``wait_for``.
+
+    :arg request: the ConfigMap; None where it does not exist.
+    :returns: True or None, and the phase.
+    :raises TenancyError: where the control plane could not make the snapshot.
+    """
+    try:
+        state = parse_json((request or {}).get("data", {}).get(REQUEST_KEY) or "{}")
+    except ValueError:
+        state = {}
+    phase = shown(value_at(state, "status.phase") or "not begun")
+    if phase in UNSUCCESSFUL:
+        why = shown(value_at(state, "status.error.message") or "vCluster does not say why")
+        raise TenancyError(f"vCluster could not make the snapshot ({phase}): {why}")
+    return (True, "") if phase == COMPLETED else (None, f"its phase is: {phase}")
+
+
+def counted(keys: t.Iterable[str]) -> dict[str, int]:
+    """Return how many objects of each resource an archive holds, by ``secrets`` or ``queues.scheduling.run.ai``."""
+    found = (key.removeprefix(_KEYS).split("/") for key in keys if key.startswith(_KEYS))
+    resources = (f"{parts[1]}.{parts[0]}" if "." in parts[0] and len(parts) > 1 else parts[0] for parts in found)
+    return dict(sorted(collections.Counter(resources).items()))
+
+
+def unscheduled_again(pods: t.Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the pods that a restore left without a node and without a phase (pkg/snapshot/restoreclient.go, transformPod).
+
+    Kubernetes gives a pod its phase when it is created, and KAI Scheduler places only pods with the phase Pending (seen with v0.13.1).
+    """
+    return [
+        pod
+        for pod in pods
+        if not (pod.get("spec") or {}).get("nodeName")
+        and not (pod.get("status") or {}).get("phase")
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+def left_out(claims: t.Iterable[JsonObject]) -> list[str]:
+    """Return the tenant's own PersistentVolumeClaims on the host cluster, whose data no backup holds, sorted."""
+    return sorted(claim["metadata"]["name"] for claim in claims if is_synced(claim))

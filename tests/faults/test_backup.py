@@ -1,0 +1,238 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Backups of tenants that are lost in several ways and come back, and runs that are killed while they back up and restore."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts import RESTORE_POD
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import GPU_RESOURCE, QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._backups import Kept, Store
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
+
+Data = dict[str, Any]
+KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
+ML = {
+    "name": "team-ml",
+    "trust": "high",
+    "gpu_nodes": {"count": 1},
+    "vcluster": {"kubernetes_version": "v1.35.4"},
+    "scheduler": KAI,
+    "queues": [{"name": "ml", "gpu": {"quota": 2, "limit": 2}}],
+}
+WEB = {"name": "web", "trust": "partial", "vcluster": {"kubernetes_version": "v1.35.4"}}
+LAYOUT = {
+    "lab_gpus": 2,
+    "lab_network_policies": True,
+    "lab_kai_versions": [KAI["version"]],
+    "nvkind_workers": [{"gpus": [0, 1]}],
+    "kubegpu_tenants": [ML, WEB],
+}
+PASSWORD = "correct horse"
+# What a team has made: kinds, and what of each object has to come back.
+KINDS = (("v1", "Secret"), ("v1", "ConfigMap"), ("v1", "Service"), ("apps/v1", "Deployment"))
+
+
+class BackupLab(Lab):
+    """A lab with two tenants, whose backups are kept in a folder of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        variables = LAYOUT | {"kubegpu_backup_folder": str(folder), "kubegpu_backup_keep": 3}
+        super().__init__("kubegpu-faults-backup", f"--extra-vars={json.dumps(variables)}")
+        self.folder = folder
+
+    def store(self, tenant: str) -> Store:
+        return Store(str(self.folder), "lab", tenant)
+
+    def kept(self, tenant: str) -> list[Kept]:
+        return self.store(tenant).all()
+
+    def tenant(self, name: str) -> Kube:
+        return Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{self.name}/tenants/{name}.yml").expanduser()))
+
+    def back_up(self, *args: str) -> str:
+        said = self.play("backup", *args)
+        assert self.code == 0, said[-6000:]
+        return said
+
+    def bring_back(self, tenant: str, *args: str) -> str:
+        said = self.play("restore", f"--extra-vars=kubegpu_only={tenant}", *args)
+        assert self.code == 0, said[-6000:]
+        return said
+
+
+def digests(kube: Kube, namespace: str) -> dict[str, str]:
+    """Return a digest of what each object is, by kind and name.
+
+    Without the certificate authority of the virtual cluster, which is another one once that was made anew.
+    """
+    found = {}
+    for api_version, kind in KINDS:
+        for item in kube.list(api_version, kind, namespace):
+            if item["metadata"]["name"] == "kube-root-ca.crt":
+                continue
+            told = {key: item.get(key) for key in ("data", "spec", "type")} | {"uid": item["metadata"]["uid"]}
+            if kind == "Service":
+                # The host cluster gives it another address, with which vCluster makes it anew.
+                told = {key: value for key, value in item["spec"].items() if not key.startswith("clusterIP")}
+            text = json.dumps(told, sort_keys=True)
+            found[f"{kind}/{item['metadata']['name']}"] = hashlib.sha256(text.encode()).hexdigest()
+    return found
+
+
+def wait_for_pods(kube: Kube, namespace: str, count: int) -> None:
+    def ready() -> tuple[bool | None, str]:
+        pods = kube.list("v1", "Pod", namespace)
+        return (True if sum(map(is_ready, pods)) == count else None), f"{len(pods)} pods"
+
+    wait_for(f"{count} pods in {namespace}", ready, 180)
+
+
+@pytest.fixture(scope="module", name="lab")
+def _lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackupLab]:
+    with BackupLab(tmp_path_factory.mktemp("backups")) as lab:
+        lab.site()
+        make_objects(lab)
+        make_work(lab)
+        yield lab
+
+
+def make_work(lab: BackupLab) -> None:
+    """Have team-ml hold a GPU by a Deployment that its KAI Scheduler places."""
+    labels = {"app": "train", QUEUE_LABEL: "ml"}
+    limits = {"resources": {"limits": {GPU_RESOURCE: "1"}}}
+    container = {"name": "train", "image": "docker.io/library/busybox:1.37.0", "command": ["sleep", "infinity"]} | limits
+    template = {"metadata": {"labels": labels}, "spec": {"schedulerName": "kai-scheduler", "containers": [container]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "train"}}, "template": template}
+    metadata = {"name": "train", "namespace": "default", "labels": labels}
+    kube = lab.tenant("team-ml")
+    kube.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+    wait_for_pods(kube, "default", 1)
+
+
+def make_objects(lab: BackupLab) -> None:
+    """Make what team web has, with its own kubeconfig."""
+    kube = lab.tenant("web")
+    labels = {"app": "shop"}
+    container = {"name": "shop", "image": "docker.io/library/busybox:1.37.0", "command": ["sleep", "infinity"]}
+    metadata = {"namespace": "shop"}
+    kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    kube.create(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata | {"name": "token"}, "stringData": {"a": "very-secret"}}
+    )
+    kube.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata | {"name": "settings"}, "data": {"colour": "blue"}}
+    )
+    spec = {"selector": labels, "ports": [{"port": 80}]}
+    kube.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata | {"name": "shop"}, "spec": spec})
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    kube.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata | {"name": "shop"}, "spec": spec})
+    wait_for_pods(kube, "shop", 2)
+
+
+@pytest.fixture(scope="module", name="before")
+def _before(lab: BackupLab) -> dict[str, str]:
+    return digests(lab.tenant("web"), "shop")
+
+
+def test_a_backup_of_each_tenant_is_kept_and_listed(lab: BackupLab, before: dict[str, str]) -> None:
+    assert len(before) >= 4
+    said = lab.back_up()
+    for tenant in ("team-ml", "web"):
+        (kept,) = lab.kept(tenant)
+        assert kept.record["objects"]["secrets"] > 0
+        assert kept.record["version"] == "0.36.1"
+        assert f"{tenant}: 1 backup" in said
+    assert lab.kept("team-ml")[0].record["objects"]["queues.scheduling.run.ai"] == 1
+    # Nothing of it stays on the cluster or the host.
+    assert "tar.gz" not in lab.run("bash", "-c", "ls /tmp /root/.ansible/tmp 2>/dev/null || true")
+    said = lab.back_up("--check")
+    assert len(lab.kept("web")) == 1
+    assert "web: 1 backup" in said
+
+
+def test_what_a_team_deleted_comes_back(lab: BackupLab, before: dict[str, str]) -> None:
+    web = lab.tenant("web")
+    web.delete("v1", "Namespace", "shop")
+    wait_for("the end of namespace shop", lambda: (web.get("v1", "Namespace", "shop") is None or None, "there"), 120)
+    said = lab.bring_back("web")
+    web = lab.tenant("web")
+    assert digests(web, "shop") == before
+    wait_for_pods(web, "shop", 2)
+    # It is verified as by site.
+    assert "web" in said.rpartition("TASK [Print the summary]")[2]
+    # What there was before the restore is kept as well.
+    assert len(lab.kept("web")) == 2
+
+
+def test_a_namespace_that_is_lost_comes_back(lab: BackupLab, before: dict[str, str]) -> None:
+    oldest = lab.kept("web")[-1]
+    host = Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()))
+    host.delete("v1", "Namespace", "tenant-web")
+    wait_for("the end of namespace tenant-web", lambda: (host.get("v1", "Namespace", "tenant-web") is None or None, "there"), 180)
+    said = lab.play("restore", "--extra-vars=kubegpu_only=web")
+    assert lab.code != 0
+    assert "Make it with site before" in said
+    lab.site("--extra-vars=kubegpu_only=web")
+    lab.bring_back("web", f"--extra-vars=kubegpu_restore={oldest.at}")
+    web = lab.tenant("web")
+    assert digests(web, "shop") == before
+    wait_for_pods(web, "shop", 2)
+
+
+def test_a_team_with_kai_scheduler_comes_back_with_its_queues_and_schedules(lab: BackupLab) -> None:
+    ml = lab.tenant("team-ml")
+    queues = [item["metadata"]["uid"] for item in ml.list("scheduling.run.ai/v2", "Queue")]
+    said = lab.bring_back("team-ml")
+    ml = lab.tenant("team-ml")
+    assert [item["metadata"]["uid"] for item in ml.list("scheduling.run.ai/v2", "Queue")] == queues
+    # Its pod was placed again.
+    wait_for_pods(ml, "default", 1)
+    row = next(line for line in said.splitlines() if line.strip().startswith("team-ml ") and " of " in line)
+    passed, _of, checks = row.partition(" of ")
+    assert passed.split()[-1] == checks.split()[0], row
+
+
+def test_backups_are_encrypted_by_the_runs_password(lab: BackupLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = lab.play("backup", "--extra-vars=kubegpu_only=web", "--extra-vars=kubegpu_backup_encrypt=true")
+    assert lab.code != 0
+    assert "There is no vault password" in said
+    password = tmp_path / "password"
+    password.write_text(PASSWORD)
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(password))
+    lab.back_up("--extra-vars=kubegpu_only=web", "--extra-vars=kubegpu_backup_encrypt=true")
+    newest = lab.kept("web")[0]
+    assert Path(newest.path).read_bytes().startswith(b"$ANSIBLE_VAULT")
+    lab.bring_back("web", f"--extra-vars=kubegpu_restore={newest.at}")
+    # Three are kept, and the one that the restore made first.
+    assert len(lab.kept("web")) <= 4
+
+
+@pytest.mark.parametrize("step", ["make a snapshot", "bring the archive"])
+def test_a_backup_that_is_killed_leaves_the_former_ones_whole(lab: BackupLab, step: str) -> None:
+    newest = lab.kept("web")[0]
+    lab.kill_at("backup", "Back up each tenant", {"make a snapshot": 1.5, "bring the archive": 3.0}[step])
+    assert lab.kept("web")[0].at == newest.at
+    lab.back_up("--extra-vars=kubegpu_only=web")
+    assert lab.kept("web")[0].at != newest.at
+
+
+@pytest.mark.parametrize("seconds", [3.0, 12.0, 25.0])
+def test_a_restore_that_is_killed_is_repeated(lab: BackupLab, before: dict[str, str], seconds: float) -> None:
+    lab.kill_at("restore", "Restore the tenant", seconds)
+    lab.bring_back("web")
+    web = lab.tenant("web")
+    assert digests(web, "shop") == before
+    host = Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()))
+    assert host.get("v1", "Pod", RESTORE_POD, "tenant-web") is None

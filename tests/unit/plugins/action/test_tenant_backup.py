@@ -1,0 +1,154 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Both actions with backups, over a shell here as the host, and a module that reads and writes files there."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.action.normal import ActionModule as NormalAction
+from ansible_collections.kubegpu.tenancy.plugins.action import tenant_backup, tenant_restore
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _transfer
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._backups import Store
+
+HOST = {"inventory_hostname": "gpu1"}
+
+
+def record(tenant, content=b"content", hour=2):
+    return {
+        "format": 1,
+        "tenant": tenant,
+        "at": f"2026-11-27T{hour:02}:00:00+00:00",
+        "version": "0.36.1",
+        "kubernetes_version": "v1.35.4",
+        "size": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "volumes_left_out": ["models"],
+    }
+
+
+class Host:
+    """A host with a folder for the task, and what the module does there."""
+
+    def __init__(self, tmp_path, monkeypatch):
+        self.folder = tmp_path / "the host's $(folder)"
+        self.folder.mkdir()
+        self.own = tmp_path / "tmp"
+        self.own.mkdir()
+        monkeypatch.setenv("TMPDIR", str(self.own))
+        self.backups = str(tmp_path / "backups")
+        self.made = {"web": b"content", "ml": b"more" * 100}
+        self.broken = []
+        self.restored = None
+        self.loader = DataLoader()
+        monkeypatch.setattr(NormalAction, "run", lambda action, *_rest: self.module(action._task))
+
+    def module(self, task):
+        args = task.args
+        if "record" in args:
+            self.restored = None if task.check_mode else Path(args["path"]).read_bytes()
+            return {"changed": True}
+        made = {name: self.made[name] for name in args["tenants"] if name in self.made}
+        if not task.check_mode:
+            for name, content in made.items():
+                Path(args["path"], f"{name}.tar.gz").write_bytes(b"half" if name in self.broken else content)
+        result = {"changed": True, "backups": [record(name, content) for name, content in made.items()]}
+        if missing := [name for name in args["tenants"] if name not in self.made]:
+            problems = [{"code": "no-tenant", "text": f"{name}: there is none."} for name in missing]
+            return result | {"failed": True, "msg": "…", "problems": problems}
+        return result
+
+    def action(self, kind, check_mode=False, **args):
+        shell = SimpleNamespace(tmpdir=str(self.folder), join_path=lambda *parts: "/".join(parts))
+        connection = Mock(_play_context=SimpleNamespace(no_log=False), _shell=shell)
+        task = Mock(check_mode=check_mode, async_val=0, args={"folder": self.backups} | args)
+        action = kind.ActionModule(task, connection, Mock(), self.loader, None, None)
+        action._low_level_execute_command = self.execute
+        action._transfer_file = shutil.copy
+        action._fixup_perms2 = lambda paths: None
+        return action.run(None, HOST)
+
+    @staticmethod
+    def execute(command, **_options):
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        return {"rc": done.returncode, "stdout": f"Welcome!\n{done.stdout}", "stderr": done.stderr}
+
+    def left(self):
+        """What the task left on the host."""
+        return [*self.folder.iterdir(), *self.own.iterdir()]
+
+    def store(self, tenant):
+        return Store(self.backups, "gpu1", tenant)
+
+
+@pytest.fixture(name="host")
+def _host(tmp_path, monkeypatch):
+    return Host(tmp_path, monkeypatch)
+
+
+def test_archives_come_to_the_controller_and_are_listed(host, monkeypatch):
+    monkeypatch.setattr(_transfer, "PIECE", 60)
+    result = host.action(tenant_backup, tenants=["web", "ml"])
+    assert not result.get("failed")
+    assert [Path(one["path"]).read_bytes() for one in result["backups"]] == [b"content", b"more" * 100]
+    assert host.left() == []
+    assert result["listing"] == [
+        "web: 1 backup",
+        "  2026-11-27T02:00:00+00:00, 0.0 MB, vCluster 0.36.1, Kubernetes v1.35.4, without the data of 1 volume",
+        "ml: 1 backup",
+        "  2026-11-27T02:00:00+00:00, 0.0 MB, vCluster 0.36.1, Kubernetes v1.35.4, without the data of 1 volume",
+    ]
+
+
+def test_check_mode_lists_what_there_is(host):
+    host.store("web").keep(record("web", hour=1), b"content", None)
+    result = host.action(tenant_backup, check_mode=True, tenants=["web", "ml"])
+    assert (result["listing"][0], result["listing"][-1]) == ("web: 1 backup", "ml: no backup")
+    assert len(host.store("web").all()) == 1
+
+
+def test_one_that_fails_does_not_keep_the_others_from_theirs(host):
+    host.broken = ["ml"]
+    result = host.action(tenant_backup, tenants=["web", "gone", "ml"])
+    assert result["failed"]
+    assert [problem["code"] for problem in result["problems"]] == ["no-tenant", "not-kept"]
+    assert [one["tenant"] for one in result["backups"]] == ["web"]
+    assert result["msg"].startswith("gone: there is none.\nml: The archive of ml arrived with another checksum")
+
+
+def test_older_ones_go_once_the_new_one_is_kept(host):
+    for hour in range(2):
+        host.store("web").keep(record("web", hour=hour), b"content", None)
+    host.action(tenant_backup, tenants=["web"], keep=2)
+    assert [kept.at[11:13] for kept in host.store("web").all()] == ["02", "01"]
+
+
+def test_without_a_vault_password_nothing_is_begun(host):
+    result = host.action(tenant_backup, tenants=["web"], encrypt="true")
+    assert (result["failed"], result["problems"][0]["code"]) == (True, "no-vault-password")
+    assert host.left() == []
+
+
+def test_the_chosen_backup_is_sent_to_the_module(host):
+    host.store("web").keep(record("web", hour=1), b"content", None)
+    result = host.action(tenant_restore, name="copy", tenant="web")
+    assert (host.restored, result["backup"]["at"]) == (b"content", "2026-11-27T01:00:00+00:00")
+
+
+def test_check_mode_sends_nothing(host):
+    host.store("web").keep(record("web"), b"content", None)
+    assert host.action(tenant_restore, check_mode=True, name="web")["backup"]["tenant"] == "web"
+    assert host.left() == []
+
+
+def test_what_is_not_there_is_not_restored(host):
+    result = host.action(tenant_restore, name="web", backup="2026-01-01T00:00:00+00:00")
+    assert (result["failed"], result["problems"][0]["code"]) == (True, "no-backup")

@@ -1,0 +1,440 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.pods import Ended
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.snapshot_file import SnapshotFile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.facts import ARCHIVE, BIND_REQUEST, RESTORE_POD
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.lifecycle import Backup, Restoration
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, Superseded, TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import LISTENER, Deadline
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import ControlPlane
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import PAUSED, RESTORING
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.operation import Operation
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
+
+NAMESPACE = "tenant-web"
+
+
+def archive(**keys):
+    """Return the bytes of an archive with these keys, as vCluster writes it."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as file:
+        for key, content in keys.items():
+            entry = tarfile.TarInfo(key)
+            entry.size = len(content)
+            file.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+CONTENT = archive(**{"/registry/secrets/default/a": b"secret", "/registry/scheduling.run.ai/queues/ml": b"queue"})
+RECORD = {
+    "format": 1,
+    "tenant": "web",
+    "at": "2026-11-27T10:00:00+00:00",
+    "version": "0.36.1",
+    "kubernetes_version": "v1.35.4",
+    "size": len(CONTENT),
+    "sha256": hashlib.sha256(CONTENT).hexdigest(),
+}
+
+
+def item(api_version, kind, name, labels=None, **more):
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": labels or {}} | more.pop("metadata", {})
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata} | more
+
+
+def ready(name, labels=None):
+    conditions = [{"type": "Ready", "status": "True"}]
+    containers = [{"name": "syncer", "state": {"running": {}}, "restartCount": 0, "ready": True}]
+    status = {"phase": "Running", "hostIP": "10.0.0.3", "conditions": conditions, "containerStatuses": containers}
+    return item("v1", "Pod", name, labels, status=status)
+
+
+CONTROL_PLANE = ready("web-0", {"app": "vcluster", "release": "web"})
+WORKLOAD = item(
+    "apps/v1",
+    "StatefulSet",
+    "web",
+    {"app": "vcluster", "chart": "vcluster-0.36.1"},
+    metadata={"generation": 1},
+    status={"observedGeneration": 1, "readyReplicas": 1, "updatedReplicas": 1},
+    spec={
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "vcluster", "release": "web"}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "5Gi"}}}}],
+        "template": {
+            "spec": {
+                "serviceAccountName": "vc-web",
+                "restartPolicy": "Always",
+                "initContainers": [{"name": "kubernetes", "image": "ghcr.io/loft-sh/kubernetes:v1.35.4"}],
+                "containers": [
+                    {
+                        "name": "syncer",
+                        "image": "ghcr.io/loft-sh/vcluster-oss:0.36.1",
+                        "livenessProbe": {},
+                        "env": [{"name": "VCLUSTER_NAME", "value": "web"}, {"name": "POD_NAME", "valueFrom": {}}],
+                        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                    }
+                ],
+                "volumes": [{"name": "vcluster-config"}],
+            }
+        },
+    },
+)
+CLAIM = item("v1", "PersistentVolumeClaim", "data-web-0")
+OWN_CLAIM = item("v1", "PersistentVolumeClaim", "models-x-default-x-web", {"vcluster.loft.sh/managed-by": "web"})
+REST = [
+    item(
+        "v1", "Secret", "vc-web", data={"certificate-authority": "Q0E=", "client-certificate": "Q0VSVA==", "client-key": "S0VZ"}
+    ),
+    item("v1", "Service", "web", spec={"type": "NodePort", "ports": [{"port": 443, "nodePort": 30002}]}),
+]
+
+
+class World:
+    """A host cluster with one virtual cluster, and what its containers do.
+
+    :ivar volume: content of the archive on the control plane's volume; None where there is none.
+    :ivar restored: contents of the archives that were restored.
+    :ivar tenant: the virtual cluster's own API.
+    :ivar fails: by what a command does, how it ends. ``status``, of pods that are created.
+    """
+
+    def __init__(self, *objects):
+        self.api = InMemoryApi([WORKLOAD, CONTROL_PLANE, CLAIM, OWN_CLAIM, *REST, *objects])
+        self.api.commands = self.execute
+        self.api.react("patch", "StatefulSet", self.scaled)
+        self.api.react("create", "Pod", lambda pod: self.api.put(pod | {"status": self.status}))
+        self.clock = Clock()
+        self.volume, self.restored, self.fails = None, [], {}
+        self.phase, self.message = "Completed", ""
+        self.content = CONTENT
+        self.tenant = InMemoryApi()
+        self.status = ready("x")["status"]
+
+    def scaled(self, workload):
+        workload["status"]["observedGeneration"] = workload["metadata"]["generation"]
+        self.api.put(workload)
+        if workload["spec"]["replicas"] == 0:
+            self.api.drop("v1", "Pod", "web-0", NAMESPACE)
+        else:
+            self.api.put(CONTROL_PLANE)
+
+    def execute(self, pod, command, write, stdin):
+        text = " ".join(command)
+        sent = "".join(stdin)
+        for part, ended in self.fails.items():
+            if part in text:
+                if isinstance(ended, Exception):
+                    raise ended
+                return ended
+        if "snapshot create" in text:
+            self.volume = self.content
+            request = {"metadata": {"name": "web-snapshot-request-x"}}
+            status = {"phase": self.phase, "error": {"message": self.message}}
+            data = {"snapshotRequest": json.dumps(request | {"status": status})}
+            self.api.put(item("v1", "ConfigMap", "web-snapshot-request-x", data=data))
+            self.api.put(item("v1", "Secret", "web-snapshot-request-x"))
+            write(json.dumps(request))
+        elif command[0] == "base64":
+            encoded = base64.encodebytes(self.volume).decode()
+            for begin in range(0, len(encoded), 50):
+                write(encoded[begin : begin + 50])
+        elif "sha256sum" in text:
+            write(f"{len(self.volume)}\n{hashlib.sha256(self.volume).hexdigest()}  -\n")
+        elif "head -c" in text:
+            assert f"head -c {len(sent)} " in text
+            self.volume = base64.b64decode(sent)
+        elif command[-1] == "restore":
+            assert pod == RESTORE_POD
+            self.restored.append(self.volume)
+        elif "rm -f" in text:
+            self.volume = None
+        return Ended(0, "", "")
+
+    def run(self, check_mode=False, timeout=60):
+        return Run({"timeout": timeout}, check_mode, self.api, None, Deadline(timeout, self.clock, self.clock.sleep))
+
+    def backup(self, path, **kwargs):
+        run = self.run(**kwargs)
+        return Backup(run, ControlPlane(run.kube, "web", NAMESPACE)).save(SnapshotFile(str(path))), run
+
+    def restore(self, path, record=None, **kwargs):
+        run = self.run(**kwargs)
+        plane = ControlPlane(run.kube, "web", NAMESPACE)
+        restoration = Restoration(run, plane, lambda _config, _path: {"gitVersion": "v1.35.4"}, lambda _config: self.tenant)
+        return restoration.restore(SnapshotFile(str(path)), RECORD | (record or {})), run
+
+    @property
+    def workload(self):
+        return self.api.get("apps/v1", "StatefulSet", "web", NAMESPACE)
+
+
+@pytest.fixture(name="world")
+def _world():
+    return World()
+
+
+@pytest.fixture(name="file")
+def _file(tmp_path):
+    path = tmp_path / "web.tar.gz"
+    path.write_bytes(CONTENT)
+    return path
+
+
+# --- backups -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_is_the_archive_and_its_record(world, tmp_path):
+    record, run = world.backup(tmp_path / "made")
+    assert (tmp_path / "made").read_bytes() == CONTENT
+    assert record == RECORD | {
+        "at": record["at"],
+        "objects": {"queues.scheduling.run.ai": 1, "secrets": 1},
+        "volumes_left_out": ["models-x-default-x-web"],
+    }
+    assert [step["step"] for step in run.steps] == ["make a snapshot", "bring the archive"]
+    # Neither the archive nor the request stays.
+    assert world.volume is None
+    assert world.api.get("v1", "ConfigMap", "web-snapshot-request-x", NAMESPACE) is None
+    assert world.api.get("v1", "Secret", "web-snapshot-request-x", NAMESPACE) is None
+
+
+def test_check_mode_makes_no_snapshot(world, tmp_path):
+    record, run = world.backup(tmp_path / "made", check_mode=True)
+    assert record["volumes_left_out"] == ["models-x-default-x-web"]
+    assert run.result()["changed"]
+    assert (world.api.writes, world.volume) == ([], None)
+    assert not (tmp_path / "made").exists()
+
+
+def test_why_there_is_no_snapshot_is_what_vcluster_says(world, tmp_path):
+    world.phase, world.message = "Failed", "write /data/x: no space left on device"
+    with pytest.raises(TenancyError, match=r"make the snapshot \(Failed\): write /data/x: no space left on device"):
+        world.backup(tmp_path / "made")
+    assert world.volume is None
+
+
+def test_a_snapshot_that_does_not_end_is_waited_for_so_long(world, tmp_path):
+    world.phase = "CreatingEtcdBackup"
+    with pytest.raises(TenancyError, match="its phase is: CreatingEtcdBackup"):
+        world.backup(tmp_path / "made")
+    # With its request, it ends.
+    assert world.api.get("v1", "ConfigMap", "web-snapshot-request-x", NAMESPACE) is None
+
+
+@pytest.mark.parametrize("content", [CONTENT[:-20], b"", b"no archive", gzip.compress(b"no archive")])
+def test_an_archive_that_is_not_whole_is_no_backup(world, tmp_path, content):
+    world.content = content
+    with pytest.raises(TenancyError, match="is damaged"):
+        world.backup(tmp_path / "made")
+
+
+def test_another_checksum_on_the_way_is_named(world, tmp_path):
+    run_ = world.api.commands
+
+    def changing(pod, command, write, stdin):
+        if command[0] == "base64":
+            world.volume = CONTENT[:-1] + b"x"
+        return run_(pod, command, write, stdin)
+
+    world.api.commands = changing
+    with pytest.raises(TenancyError, match="arrived with another checksum"):
+        world.backup(tmp_path / "made")
+
+
+def test_only_what_runs_has_a_backup(world, tmp_path):
+    world.api.patch(
+        "apps/v1", "StatefulSet", "web", {"metadata": {"annotations": {PAUSED: "true"}}, "spec": {"replicas": 0}}, NAMESPACE
+    )
+    with refuses("paused-tenant"):
+        world.backup(tmp_path / "made")
+    world.api.drop("apps/v1", "StatefulSet", "web", NAMESPACE)
+    with refuses("no-tenant"):
+        world.backup(tmp_path / "made")
+
+
+def test_a_control_plane_that_is_not_ready_has_no_backup(world, tmp_path):
+    world.api.put(WORKLOAD | {"status": {"observedGeneration": 1}})
+    with refuses("tenant-not-ready"):
+        world.backup(tmp_path / "made")
+
+
+def test_an_archive_that_cannot_be_deleted_is_a_warning(world, tmp_path):
+    world.fails["rm -f"] = Ended(1, "command terminated", "read-only file system")
+    _record, run = world.backup(tmp_path / "made")
+    assert run.warnings == [
+        "Deleting the archive failed in Pod web-0: command terminated. read-only file system The archive still takes room on the volume of web."
+    ]
+
+
+# --- restores ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_restore_replaces_the_database_and_starts_the_control_plane(world, file):
+    result, run = world.restore(file)
+    assert world.restored == [CONTENT]
+    assert result == {"server": "https://10.0.0.3:30002", "kubernetes_version": "v1.35.4"}
+    assert [step["step"] for step in run.steps] == [
+        "end the control plane",
+        "start the pod that restores",
+        "send the archive",
+        "restore the database",
+        "remove the pod that restored",
+        "start the control plane",
+    ]
+    assert world.workload["spec"]["replicas"] == 1
+    assert RESTORING not in world.workload["metadata"].get("annotations", {})
+    assert world.api.get("v1", "Pod", RESTORE_POD, NAMESPACE) is None
+    # Neither the archive nor the former database takes room.
+    assert world.volume is None
+
+
+def test_restored_pods_are_placed_again(world, file):
+    """As KAI Scheduler does it only with pods that are Pending, and that it has not bound before."""
+
+    def pod(name, **more):
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "team"},
+            "spec": {},
+            "status": {},
+        } | more
+
+    def bound(name):
+        metadata = {"name": f"bind-{name}", "namespace": "team"}
+        return {"apiVersion": BIND_REQUEST[0], "kind": BIND_REQUEST[1], "metadata": metadata, "spec": {"podName": name}}
+
+    ended = pod("ended", spec={"nodeName": "n1"}, status={"phase": "Succeeded"})
+    for item_ in (pod("train"), ended, bound("train"), bound("ended")):
+        world.tenant.put(item_)
+    _result, run = world.restore(file)
+    assert [step["step"] for step in run.steps[-2:]] == ["have 1 pods placed again", "wait for its own services"]
+    assert world.tenant.get("v1", "Pod", "train", "team")["status"] == {"phase": "Pending"}
+    assert world.tenant.get("v1", "Pod", "ended", "team")["status"] == {"phase": "Succeeded"}
+    assert [item_["metadata"]["name"] for item_ in world.tenant.list(*BIND_REQUEST)] == ["bind-ended"]
+
+
+def test_schedulers_that_do_not_come_back_are_named(world, file):
+    metadata = {"name": "binder", "namespace": "kai-scheduler"}
+    world.tenant.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": {}})
+    with pytest.raises(TenancyError, match=r"waiting for KAI Scheduler and DNS of tenant web.*pod binder: Pending, not ready"):
+        world.restore(file)
+
+
+def test_check_mode_ends_nothing(world, file):
+    _result, run = world.restore(file, check_mode=True)
+    assert run.result()["diff"]["after"] == {"content": f"as of {RECORD['at']}"}
+    assert (world.api.writes, world.restored) == ([], [])
+
+
+def test_a_volume_that_is_gone_is_made_again(world, file):
+    world.api.drop("v1", "PersistentVolumeClaim", "data-web-0", NAMESPACE)
+    world.restore(file)
+    made = world.api.get("v1", "PersistentVolumeClaim", "data-web-0", NAMESPACE)
+    assert made["metadata"]["labels"] == {"app": "vcluster", "release": "web"}
+    assert made["spec"] == WORKLOAD["spec"]["volumeClaimTemplates"][0]["spec"]
+
+
+@pytest.mark.parametrize(
+    ("part", "ended"),
+    [
+        ("head -c", Ended(1, "command terminated with exit code 1", "base64: write error: No space left on device")),
+        ("restore", Ended(1, "command terminated with exit code 1", "F1127 no snapshot")),
+        ("sha256sum", ApiError("Reading the checksum failed: 503", status=503)),
+    ],
+)
+def test_without_a_restored_database_the_tenant_runs_as_before(world, file, part, ended):
+    world.fails[part] = ended
+    with pytest.raises(TenancyError, match="Nothing was restored: tenant web runs as before"):
+        world.restore(file)
+    assert (world.restored, world.workload["spec"]["replicas"]) == ([], 1)
+    assert RESTORING not in world.workload["metadata"].get("annotations", {})
+    assert world.api.get("v1", "Pod", RESTORE_POD, NAMESPACE) is None
+
+
+def test_a_restore_that_did_not_say_how_it_ended_is_repeated(world, file):
+    world.fails["restore"] = ApiError("Restoring the database failed: it did not end in time")
+    with pytest.raises(TenancyError, match="Tenant web stays down until it is restored again"):
+        world.restore(file)
+    assert world.workload["spec"]["replicas"] == 0
+    # Nothing else starts it.
+    run = world.run()
+    with refuses("restore-unfinished"):
+        Operation(run, ControlPlane(run.kube, "web", NAMESPACE), None).start(None)
+    world.fails.clear()
+    world.restore(file)
+    assert (world.restored, world.workload["spec"]["replicas"]) == ([CONTENT], 1)
+
+
+def test_a_controller_that_has_gone_leaves_the_restore_to_the_next_run(world, file):
+    world.status = {"phase": "Pending"}
+
+    def gone(what, _seen):
+        if RESTORE_POD in what:
+            raise Superseded("The controller has not looked.")
+
+    token = LISTENER.set(gone)
+    try:
+        with pytest.raises(Superseded):
+            world.restore(file)
+    finally:
+        LISTENER.reset(token)
+    assert world.workload["metadata"]["annotations"][RESTORING] == RECORD["sha256"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{"version": "0.37.0"}, {"kubernetes_version": "v1.33.1"}, {"kubernetes_version": "v1.36.0"}],
+)
+def test_versions_that_do_not_fit_are_refused_before_anything_ends(world, file, record):
+    with refuses("backup-version"):
+        world.restore(file, record)
+    assert world.api.writes == []
+
+
+@pytest.mark.parametrize("record", [{"version": "0.34.0"}, {"kubernetes_version": "v1.34.9"}])
+def test_older_backups_are_restored_into_the_next_versions(world, file, record):
+    world.restore(file, record)
+    assert world.restored == [CONTENT]
+
+
+def test_a_tenant_without_a_virtual_cluster_is_not_restored(world, file):
+    world.api.drop("apps/v1", "StatefulSet", "web", NAMESPACE)
+    with refuses("no-tenant"):
+        world.restore(file)
+
+
+def test_the_pod_that_restores_has_what_the_control_plane_has(world, file):
+    made = []
+    world.api.react("create", "Pod", made.append)
+    world.restore(file)
+    spec = made[0]["spec"]
+    (container,) = spec["containers"]
+    assert container["env"] == [{"name": "VCLUSTER_NAME", "value": "web"}, {"name": "POD_NAME", "value": "web-0"}]
+    assert container["image"] == "ghcr.io/loft-sh/vcluster-oss:0.36.1"
+    assert "livenessProbe" not in container
+    assert spec["volumes"] == [
+        {"name": "vcluster-config"},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}},
+    ]
+    assert (spec["serviceAccountName"], spec["restartPolicy"]) == ("vc-web", "Never")
+    assert spec["activeDeadlineSeconds"] == 3600
+    # No Service of the control plane leads to it.
+    assert "app" not in made[0]["metadata"]["labels"]
+    assert ARCHIVE.startswith(container["volumeMounts"][0]["mountPath"])

@@ -1,0 +1,48 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._backup.validation import checked_record
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
+
+RECORD = {
+    "format": 1,
+    "tenant": "web",
+    "at": "2026-11-27T10:00:00+00:00",
+    "version": "0.36.1",
+    "kubernetes_version": "v1.35.4",
+    "size": 10,
+    "sha256": "a" * 64,
+}
+
+
+def test_a_record_of_the_form_is_taken():
+    assert checked_record(RECORD, "record") == RECORD
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("format", 2),
+        ("tenant", None),
+        ("kubernetes_version", 1.35),
+        ("at", "yesterday"),
+        ("at", "2026-11-27T10:00:00"),
+        ("size", "10"),
+        ("size", 0),
+        ("size", True),
+        ("sha256", "a" * 63),
+    ],
+)
+def test_another_form_is_refused(key, value):
+    with refuses("malformed-backup"):
+        checked_record(RECORD | {key: value}, "record")
+
+
+@pytest.mark.parametrize("record", [None, [], "text", {}])
+def test_what_is_no_record_is_refused_with_all_that_it_lacks(record):
+    with refuses(*["malformed-backup"] * 5):
+        checked_record(record, "record")
