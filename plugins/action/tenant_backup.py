@@ -11,10 +11,10 @@ import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ..module_utils._common.errors import Problem, TenancyError, explained
+from ..module_utils._common.errors import Problem, Refused, TenancyError, explained
 from ..module_utils._common.quantity import whole
 from ..plugin_utils._backups import Store, listing
-from ..plugin_utils._transfer import FileTransfer, Vault, vault_of
+from ..plugin_utils._transfer import FileTransfer, Vault, failure, vault_of
 
 Data = dict[str, t.Any]
 
@@ -30,24 +30,22 @@ class ActionModule(FileTransfer):
             vault = vault_of(self._loader) if boolean(args.get("encrypt", False), strict=False) else None
             with contextlib.nullcontext("") if self._task.check_mode else self._host_folder() as path:
                 args["path"] = path
-                return self._taken(tmp, task_vars or {}, vault)
+                return self._taken(tmp, task_vars, vault)
         except TenancyError as exc:
-            return {"failed": True, "msg": exc.message, "problems": [problem.data() for problem in exc.problems]}
+            return failure(exc)
 
-    def _taken(self, tmp: str | None, task_vars: Data, vault: Vault | None) -> Data:
+    def _taken(self, tmp: str | None, task_vars: Data | None, vault: Vault | None) -> Data:
         """Run the module, and keep what it leaves in its folder."""
         args = self._task.args
-        cluster = str(args.get("cluster") or task_vars.get("inventory_hostname", "localhost"))
         result = super().run(tmp, task_vars)
-        stores = {name: Store(args["folder"], cluster, name) for name in args["tenants"]}
+        stores = {name: Store(args["folder"], self._cluster(task_vars), name) for name in args["tenants"]}
         problems = [Problem.of(problem) for problem in result.get("problems", [])]
         if not self._task.check_mode:
             result["backups"] = list(self._kept(result, stores, vault, problems))
         # In check mode, what there is, is listed.
         result["listing"] = listing({name: store.all() for name, store in stores.items()})
         if problems:
-            text = "\n".join(problem.text for problem in problems)
-            return result | {"failed": True, "msg": text, "problems": [problem.data() for problem in problems]}
+            return result | failure(Refused("\n".join(problem.text for problem in problems), problems))
         return result
 
     def _kept(self, result: Data, stores: dict[str, Store], vault: Vault | None, problems: list[Problem]) -> t.Iterator[Data]:

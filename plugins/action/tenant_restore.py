@@ -10,7 +10,7 @@ import typing as t
 
 from ..module_utils._common.errors import TenancyError
 from ..plugin_utils._backups import Store
-from ..plugin_utils._transfer import FileTransfer, vault_of
+from ..plugin_utils._transfer import FileTransfer, failure, vault_of
 
 Data = dict[str, t.Any]
 
@@ -22,13 +22,12 @@ class ActionModule(FileTransfer):
 
     def run(self, tmp: str | None = None, task_vars: Data | None = None) -> Data:
         args = self._task.args
-        cluster = str(args.get("cluster") or (task_vars or {}).get("inventory_hostname", "localhost"))
         try:
-            store = Store(str(args.get("folder", "")), cluster, str(args.get("tenant") or args.get("name", "")))
+            store = Store(str(args.get("folder", "")), self._cluster(task_vars), str(args.get("tenant") or args.get("name", "")))
             kept = store.choose(str(args.get("backup", "latest")))
             content = store.load(kept, lambda content: vault_of(self._loader).decrypt(content))
         except TenancyError as exc:
-            return {"failed": True, "msg": exc.message, "problems": [problem.data() for problem in exc.problems]}
+            return failure(exc)
         args["path"] = args.get("path") or os.path.join(self._task_folder(), "restore.tar.gz")
         args["record"] = kept.record
         if not self._task.check_mode:

@@ -75,10 +75,10 @@ class Store:
             "encrypted": encrypt is not None,
         }
         files.make_directories(self.folder, 0o700)
-        path = os.path.join(self.folder, whole["file"])
+        path = self._path(whole["file"])
         files.write_file(path, kept, 0o600)
         text = json.dumps(whole, indent=2, sort_keys=True) + "\n"
-        files.write_file(os.path.join(self.folder, f"{name}{RECORD}"), text.encode(), 0o600)
+        files.write_file(self._path(f"{name}{RECORD}"), text.encode(), 0o600)
         return Kept(whole, path)
 
     def all(self) -> list[Kept]:
@@ -117,16 +117,19 @@ class Store:
         gone = kept[keep:]
         for one in gone:
             # Without its record first, a deletion that is cut off leaves no backup without an archive.
-            files.remove_file(os.path.join(self.folder, f"{_file_name(one.record)}{RECORD}"))
+            files.remove_file(self._path(f"{_file_name(one.record)}{RECORD}"))
             files.remove_file(one.path)
         known = {os.path.basename(one.path) for one in kept}
         for name in files.list_directory(self.folder):
             if name.endswith((PLAIN, ENCRYPTED)) and name not in known:
-                files.remove_file(os.path.join(self.folder, name))
+                files.remove_file(self._path(name))
         return gone
 
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
     def _read(self, name: str) -> Kept | None:
-        path = os.path.join(self.folder, name)
+        path = self._path(name)
         try:
             record = checked_record(parse_json(files.read_file(path) or b""), path)
             file = record["file"]
@@ -134,7 +137,8 @@ class Store:
                 return None
         except (TenancyError, ValueError, KeyError, TypeError):
             return None
-        return Kept(record, os.path.join(self.folder, file)) if os.path.exists(os.path.join(self.folder, file)) else None
+        archive = self._path(file)
+        return Kept(record, archive) if os.path.exists(archive) else None
 
 
 def listing(tenants: t.Mapping[str, t.Sequence[Kept]]) -> list[str]:

@@ -33,6 +33,10 @@ NOT_ENCRYPTING = (
 class FileTransfer(ProgressAction):
     """An action whose module reads or writes files of its own in the task's folder on the host, which goes with the task."""
 
+    def _cluster(self, task_vars: dict[str, t.Any] | None) -> str:
+        """Return the option ``cluster``, which defaults to the inventory host."""
+        return str(self._task.args.get("cluster") or (task_vars or {}).get("inventory_hostname", "localhost"))
+
     def _task_folder(self) -> str:
         """Return the task's own folder on the host, which goes when the module has ended."""
         return str(self._connection._shell.tmpdir or self._make_tmp_path())
@@ -83,6 +87,11 @@ class FileTransfer(ProgressAction):
                 self._fixup_perms2((os.path.dirname(path), path))
             except (AnsibleError, OSError) as exc:
                 raise TenancyError(f"{path} cannot be sent to the host: {exc}") from exc
+
+
+def failure(exc: TenancyError) -> dict[str, t.Any]:
+    """Return the result of a task that failed, as a module returns it."""
+    return {"failed": True, "msg": exc.message, "problems": [problem.data() for problem in exc.problems]}
 
 
 def _decoded(text: str, path: str) -> bytes:

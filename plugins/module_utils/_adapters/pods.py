@@ -7,8 +7,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import re
 import typing as t
 
@@ -115,25 +113,21 @@ class Pods:
         command: t.Sequence[str],
         seconds: float,
         write: t.Callable[[str], object] | None = None,
-        stdin: t.Iterable[str] = (),
+        stdin: t.Iterable[str] | None = None,
     ) -> Ended:
         """Run a command in a container until it ends. It is not repeated.
 
         :arg what: for an error, such as "Reading /etc/hosts in Pod x".
         :arg seconds: for the command.
         :arg write: takes what the command writes to its standard output, piece by piece, and may raise ValueError; None drops that.
-        :arg stdin: what the command reads, in pieces. The protocol has no end of it: the command has to know how much to read.
+        :arg stdin: what the command reads, in pieces; None for nothing. The protocol has no end of it: the command has to know how much to read.
         :raises ApiError: where the command cannot be run, or did not end in time.
         """
-        pieces = iter(stdin)
-        # Without a piece of it, nothing is opened to be read from.
-        first = next(pieces, None)
-        sent = () if first is None else itertools.chain((first,), pieces)
 
         def run() -> tuple[t.Any, str]:
-            session = self._session(pod, namespace, container, command, first is not None)
+            session = self._session(pod, namespace, container, command, stdin is not None)
             try:
-                return _exchange(session, sent, seconds, write or (lambda piece: None))
+                return _exchange(session, stdin or (), seconds, write or (lambda piece: None))
             finally:
                 session.close()
 
@@ -199,10 +193,12 @@ def _exchange(session: t.Any, stdin: t.Iterable[str], seconds: float, write: t.C
     :arg session: a WSClient of the library's, which by itself keeps everything that arrives.
     :returns: the Status that the server sends at its end, and the end of its standard error.
     """
-    # A command that ends without reading all of it says why by its status.
-    with contextlib.suppress(WebSocketException, OSError):
-        for piece in stdin:
+    for piece in stdin:
+        try:
             session.write_stdin(piece)
+        except (WebSocketException, OSError):
+            # A command that ends without reading all of it says why by its status.
+            break
     deadline, stderr = Deadline(seconds), ""
     while session.is_open() and deadline.left(0):
         if piece := session.read_stdout(timeout=deadline.left(0)):

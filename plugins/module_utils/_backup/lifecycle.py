@@ -154,8 +154,8 @@ class Backup:
         take = file.receive()
         container.execute("Reading the archive", ["base64", ARCHIVE], self.run.deadline.left(), write=take)
         take("")
-        if file.checksum() != there:
-            raise TenancyError(f"The archive arrived with another checksum: {file.checksum()} in place of {there}.")
+        if (here := file.checksum()) != there:
+            raise TenancyError(f"The archive arrived with another checksum: {here} in place of {there}.")
 
     def _clear(self) -> None:
         """Delete the archive from the control plane's volume; one that stays is overwritten by the next backup."""
@@ -236,7 +236,7 @@ class Restoration:
         # For others it is paused; after a restore that was cut off, it is already.
         patch: JsonObject = {"metadata": {}} if is_paused(workload) else pause_patch(workload, utc_now())
         patch["metadata"].setdefault("annotations", {})[RESTORING] = digest
-        self.run.kube.patch("apps/v1", workload["kind"], self.plane.name, patch, self.plane.namespace)
+        self.operation.scale(workload, patch)
         self.operation.wait_for_rest()
 
     def _start_pod(self, workload: JsonObject) -> None:
@@ -254,8 +254,8 @@ class Restoration:
         wait_for(f"pod {RESTORE_POD} of tenant {self.plane.name}", ready, self.run.deadline)
 
     def _send(self, container: Container, file: SnapshotFile, record: JsonObject) -> None:
-        size = sum(map(len, file.pieces()))
-        # The protocol has no end of what a command reads.
+        # The protocol has no end of what a command reads: four characters of base64 for three bytes.
+        size = -(-record["size"] // 3) * 4
         script = f"rm -f {ARCHIVE}; head -c {size} | base64 -d > {ARCHIVE}"
         container.execute("Sending the archive", shell(script), self.run.deadline.left(), stdin=file.pieces())
         arrived = container.checksum()
@@ -266,11 +266,9 @@ class Restoration:
         self._uncertain = True
         try:
             container.execute("Restoring the database", snapshot_command("restore"), self.run.deadline.left())
-        except ApiError:
-            raise
-        except TenancyError:
-            # vCluster put the former database back (pkg/snapshot/restoreclient.go).
-            self._uncertain = False
+        except TenancyError as exc:
+            # If the program fails, it puts the former database back (pkg/snapshot/restoreclient.go).
+            self._uncertain = isinstance(exc, ApiError)
             raise
         container.execute("Deleting the archive", shell(f"rm -f {ARCHIVE} {FORMER_DATABASE}"))
 
@@ -289,7 +287,7 @@ class Restoration:
             raise TenancyError(f"Virtual cluster {self.plane.name} is not there any more.")
         patch = resume_patch(workload)
         patch["metadata"]["annotations"][RESTORING] = None
-        self.run.kube.patch("apps/v1", workload["kind"], self.plane.name, patch, self.plane.namespace)
+        self.operation.scale(workload, patch)
 
     def _schedule_again(self, server: str | None) -> None:
         """Have the restored pods placed as new ones are."""

@@ -66,7 +66,8 @@ def load_documents(text: str | bytes, largest: int = LARGEST) -> list[t.Any]:
     """
     if len(text) > largest:
         raise Unreadable(f"it has {len(text)} characters, and {largest} are read at most")
-    loader = _loader()
+    # As safe as yaml.safe_load_all, whether or not PyYAML has its parser in C.
+    loader = _bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     try:
         plain = text.decode() if isinstance(text, bytes) else text
         if _may_be_deep(plain) and _yaml_depth(plain, loader) > DEEPEST:
@@ -80,9 +81,11 @@ def load_documents(text: str | bytes, largest: int = LARGEST) -> list[t.Any]:
 
 
 @functools.cache
-def _loader() -> t.Any:
-    """Return the loader of YAML: as safe as that of yaml.safe_load, in C where there is that, and with numbers of a bounded length."""
-    base: t.Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+def _bounded(base: t.Any) -> t.Any:
+    """Return a class of PyYAML's loaders whose numbers have a bounded length.
+
+    :arg base: the class that is bounded.
+    """
     loader: t.Any = type("BoundedLoader", (base,), {})
 
     def bounded(construct: t.Callable[[t.Any, t.Any], t.Any]) -> t.Callable[[t.Any, t.Any], t.Any]:

@@ -75,7 +75,8 @@ def container_statuses(pod: JsonObject) -> list[JsonObject]:
 
 def crashing_container(pod: JsonObject) -> str | None:
     """Return the container that crashes again and again; a host's restart makes one crash once or twice, before it has a network."""
-    for status in container_statuses(pod):
+    # One that is being deleted crashes no more.
+    for status in () if "deletionTimestamp" in pod["metadata"] else container_statuses(pod):
         waiting = (status.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") == "CrashLoopBackOff" and status.get("restartCount", 0) >= CRASH_LOOP_RESTARTS:
             return str(status["name"])

@@ -47,7 +47,7 @@ class Availability:
     def crashed(self) -> list[str]:
         """Return the pods that crash again and again, by name."""
         pods = self.kube.list("v1", "Pod", KAI_NAMESPACE)
-        return [pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"] and crashing_container(pod)]
+        return [pod["metadata"]["name"] for pod in pods if crashing_container(pod)]
 
     def missing_for_long(self) -> str:
         """Return which parts of a release that is as asked are missing, and do not come back by themselves.

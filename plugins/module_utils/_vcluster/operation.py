@@ -58,7 +58,7 @@ class Operation:
         if workload is None or not is_paused(workload):
             return False
         self.run.change("state", "paused", "running", last_write(workload, ("spec", "replicas")))
-        self.run.perform("start the control plane", "it is paused", lambda: self._scale(workload, resume_patch(workload)))
+        self.run.perform("start the control plane", "it is paused", lambda: self.scale(workload, resume_patch(workload)))
         return True
 
     def _renew_certificate(self, expired: str | None) -> bool:
@@ -104,7 +104,7 @@ class Operation:
         else:
             self.run.change("state", "running", "paused", last_write(workload, ("spec", "replicas")))
             patch = pause_patch(workload, utc_now())
-            self.run.perform("end the control plane", "the tenant is to pause", lambda: self._scale(workload, patch))
+            self.run.perform("end the control plane", "the tenant is to pause", lambda: self.scale(workload, patch))
         if self.run.changes:
             for_good = f", {', '.join(lost)} for good: no controller makes them anew" if lost else ""
             self.run.perform("end the tenant's pods", f"the tenant is to pause{for_good}", self.wait_for_rest)
@@ -115,14 +115,18 @@ class Operation:
         """End the control plane, with what writes to the host cluster for its tenant, and wait until it has ended."""
         workload = self.plane.workload()
         if workload is not None:
-            self._scale(workload, {"spec": {"replicas": 0}})
+            self.scale(workload, {"spec": {"replicas": 0}})
 
         def ended() -> tuple[bool | None, str]:
             return (None, "it still runs") if self.plane.pods() else (True, "")
 
         wait_for(f"the end of virtual cluster {self.plane.name}", ended, self.run.deadline.share(1 / 4))
 
-    def _scale(self, workload: JsonObject, patch: JsonObject) -> None:
+    def scale(self, workload: JsonObject, patch: JsonObject) -> None:
+        """Patch the workload, which starts or ends the control plane.
+
+        :arg patch: with ``spec.replicas``, and annotations that go with it.
+        """
         self.kube.patch("apps/v1", workload["kind"], self.plane.name, patch, self.plane.namespace)
 
     def wait_for_rest(self) -> None:

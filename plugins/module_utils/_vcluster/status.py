@@ -100,8 +100,7 @@ def judge(workload: JsonObject | None, pods: list[JsonObject]) -> Verdict:
     revision = status.get("updateRevision")
     current = [pod for pod in pods if not revision or labels_of(pod).get("controller-revision-hash") == revision]
     for pod in current:
-        # One that is being deleted crashes no more.
-        container = None if "deletionTimestamp" in pod["metadata"] else crashing_container(pod)
+        container = crashing_container(pod)
         if container:
             return Verdict(False, pod_state(pod), (pod["metadata"]["name"], container))
     if status.get("readyReplicas", 0) >= replicas and status.get("updatedReplicas", 0) >= replicas:
