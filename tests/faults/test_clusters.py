@@ -9,15 +9,19 @@ In this order, because the last shape stays.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
+import socket
+import socketserver
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -191,6 +195,55 @@ def test_a_kubeconfig_as_people_have_it(existing: Existing, tmp_path: Path) -> N
     assert [item["name"] for item in yaml.safe_load(copy.read_text())["contexts"]] == ["dc1"]
     assert Kube.connect(kubeconfig=str(copy)).list("v1", "Node")
     existing.remove()
+
+
+class Address(socketserver.ThreadingTCPServer):
+    """An address of IPv6 at which the API server answers: by a tunnel through the proxy that leads to it."""
+
+    address_family, daemon_threads = socket.AF_INET6, True
+
+    def __init__(self, server: str, proxy: str) -> None:
+        super().__init__(("::1", 0), Tunnel)
+        self.api_server, self.proxy = urlsplit(server).netloc, urlsplit(proxy)
+        self.url = f"https://[::1]:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Tunnel(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, Address)
+        with socket.create_connection((self.server.proxy.hostname, self.server.proxy.port or 80)) as there:
+            there.sendall(f"CONNECT {self.server.api_server} HTTP/1.1\r\nHost: {self.server.api_server}\r\n\r\n".encode())
+            answer = b""
+            while not answer.endswith(b"\r\n\r\n"):
+                answer += there.recv(1)
+            back = threading.Thread(target=self.pump, args=(there, self.request), daemon=True)
+            back.start()
+            self.pump(self.request, there)
+            back.join(5)
+
+    @staticmethod
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+
+def test_an_address_of_ipv6(existing: Existing, tmp_path: Path) -> None:
+    config = yaml.safe_load(existing.kubeconfig.read_text())
+    cluster = config["clusters"][0]["cluster"]
+    with Address(cluster["server"], cluster.pop("proxy-url")) as address:
+        cluster |= {"server": address.url, "tls-server-name": "kubernetes"}
+        (tmp_path / "ipv6").write_text(yaml.safe_dump(config))
+        existing.want(tmp_path / "ipv6", kubegpu_tenants=[])
+        assert "Nothing is missing." in existing.play("preflight")
+        for book in ("site", "drift", "info"):
+            said = existing.play(book)
+            assert existing.code == 0, said[-6000:]
+        copy = yaml.safe_load((FOLDER / "shapes/cluster.yml").read_text())["clusters"][0]["cluster"]
+        assert (copy["server"], copy["tls-server-name"]) == (address.url, "kubernetes")
+        address.shutdown()
 
 
 class LoadBalancers(threading.Thread):

@@ -135,10 +135,15 @@ class Scheduler(Cluster):
             time.sleep(1)
         self.work = work["metadata"]["uid"]
 
+    def rows(self, *namespaces: str) -> list[dict[str, Any]]:
+        """Return what is said of the pods that wait or run past KAI Scheduler, and of workloads without pods."""
+        params = defaults(kai_pending_info, namespaces=list(namespaces or ("default",)))
+        rows: list[dict[str, Any]] = kai_pending_info.reconcile(Run(params, kube=self.kube))["pods"]
+        return rows
+
     def waiting(self) -> dict[str, str]:
-        """Return why pods wait, or that they run past KAI Scheduler, by their names."""
-        params = defaults(kai_pending_info, namespaces=["default"])
-        return {row["name"]: row["reason"] for row in kai_pending_info.reconcile(Run(params, kube=self.kube))["pods"]}
+        """Return the reasons of these rows, by names."""
+        return {row["name"]: row["reason"] for row in self.rows()}
 
 
 def lost(seen: Observation) -> list[str]:
@@ -275,6 +280,56 @@ def read_otherwise(cores: int) -> list[dict[str, Any]]:
     ]
 
 
+# What is printed of each: why, and what to do. {kai} stands for the release of KAI Scheduler.
+READ_OTHERWISE = {
+    "llm.v2": (
+        (
+            "0 of its 1 pods exist, because {kai} names a volume of pods that share a GPU after their workload, and the name of a volume has no "
+            "dots (KAI #1729, mended in v0.12.24, v0.14.8, v0.16.5 and from v0.17.0 on). The last event of ReplicaSet llm.v2-"
+        ),
+        "Give the workload a name without dots, or change to a release of KAI Scheduler that takes them.",
+    ),
+    "required": (
+        "It names ConfigMap not-there, which does not exist in namespace default.",
+        "Create ConfigMap not-there in namespace default, or correct its name.",
+    ),
+    "optional": (
+        "{kai} waits for ConfigMap not-there, which does not exist in namespace default, although the pod marks it optional (KAI #988, ",
+        "Create an empty ConfigMap not-there in namespace default, or change to a release of KAI Scheduler that reads optional.",
+    ),
+    "odd": (
+        (
+            'Its annotation gpu-fraction is "NaN", which {kai} cannot place (KAI #1798, mended in v0.12.23, v0.14.7, v0.16.3 and from v0.17.0 on; '
+            "such a pod is refused from then on)."
+        ),
+        'Write gpu-fraction in its workload as a decimal between 0 and 1 in quotes, such as "0.5", and create the pod anew.',
+    ),
+    "pooled": (
+        "It is for node pool a100, which no SchedulingShard of KAI Scheduler serves.",
+        "Take label kai.scheduler/node-pool off its workload, or create a SchedulingShard with its partitionLabelValue.",
+    ),
+    "talk": (
+        "No release of KAI Scheduler reads its annotation kai.scheduler/gpu-fraction: it gets no part of a GPU.",
+        'Write it in its workload as annotation gpu-fraction: "0.5", with schedulerName: kai-scheduler and the label kai.scheduler/queue.',
+    ),
+    "sidecar": (
+        (
+            "{kai} does not add native sidecars (proxy) to what a pod asks for (KAI #1556, mended in v0.9.20, v0.12.22, v0.14.6, v0.15.3 and from "
+            "v0.16.0 on)."
+        ),
+        "Ask in its first container for what that and the sidecars need together, or change to a release of KAI Scheduler that adds them.",
+    ),
+}
+
+
+def assert_said(rows: Sequence[dict[str, Any]], sentences: dict[str, tuple[str, str]], version: str) -> None:
+    """Each row has its sentences: why, within its message, and what to do, at the beginning of its advice."""
+    for row in rows:
+        message, advice = (text.replace("{kai}", f"KAI Scheduler {version}") for text in sentences[row["name"]])
+        assert message in row["message"]
+        assert row["advice"].startswith(advice)
+
+
 @pytest.mark.parametrize("version", [OLD, NEW])
 def test_what_a_release_reads_in_its_own_way(idle: Scheduler, version: str) -> None:
     expected = {"llm.v2": "workload_name", "required": "config_map", "odd": "fraction", "pooled": "node_pool"}
@@ -289,9 +344,116 @@ def test_what_a_release_reads_in_its_own_way(idle: Scheduler, version: str) -> N
         while (found := idle.waiting()) != expected:
             assert time.monotonic() < deadline, found
             time.sleep(2)
+        assert_said(idle.rows(), READ_OTHERWISE, version)
     finally:
         for item in made:
             idle.kube.delete(item["apiVersion"], item["kind"], item["metadata"]["name"], "default")
+
+
+def test_nodes_of_a_pool_take_no_pod_without_one(idle: Scheduler) -> None:
+    pools = {"labels": {"kai.scheduler/node-pool": "a100"}}
+    workers = [node["metadata"]["name"] for node in idle.kube.list("v1", "Node")]
+    idle.scheduler(NEW)
+    try:
+        for name in workers:
+            idle.kube.patch("v1", "Node", name, {"metadata": pools})
+        idle.kube.create(without_gpu("plain"))
+        row = wait_for("the pod to be told of", lambda: (next(iter(idle.rows()), None), ""), 60)
+        assert row["message"] == (
+            "It is for none of the node pools, and no node is: label kai.scheduler/node-pool of the nodes says a100."
+        )
+        assert row["advice"].startswith("Take label kai.scheduler/node-pool off a node, or give its workload the label")
+    finally:
+        for name in workers:
+            idle.kube.patch("v1", "Node", name, {"metadata": {"labels": dict.fromkeys(pools["labels"])}})
+        idle.kube.delete("v1", "Pod", "plain", "default")
+
+
+def refusals() -> Iterator[dict[str, Any]]:
+    """Yield namespaces in which the API server refuses pods, what has it do so, and a Deployment in each."""
+    selector = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "REFUSAL"}}}
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
+    service = {"service": {"name": "nobody", "namespace": "of-webhook", "path": "/"}}
+    webhook = {"name": "nobody.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": rules}
+
+    def only(name: str) -> dict[str, Any]:
+        return json.loads(json.dumps(selector).replace("REFUSAL", name))
+
+    ranges = [{"type": "Container", "max": {"cpu": "100m"}, "default": {"cpu": "50m"}}]
+    validation = {"expression": "false", "message": "images need a tag"}
+    of = {"metadata": {"name": "kubegpu-refusals"}}
+    yield from (
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+        for name, labels in REFUSING.items()
+    )
+    inside: list[tuple[str, str, dict[str, Any]]] = [
+        ("of-quota", "ResourceQuota", {"hard": {"pods": "0"}}),
+        ("of-uncounted", "ResourceQuota", {"hard": {"limits.cpu": "1"}}),
+        ("of-range", "LimitRange", {"limits": ranges}),
+    ]
+    for namespace, kind, spec in inside:
+        yield {"apiVersion": "v1", "kind": kind, "metadata": {"name": "kubegpu", "namespace": namespace}, "spec": spec}
+    admission = "admissionregistration.k8s.io/v1"
+    hook = webhook | only("of-webhook") | {"clientConfig": service, "failurePolicy": "Fail"}
+    yield {"apiVersion": admission, "kind": "ValidatingWebhookConfiguration", **of, "webhooks": [hook]}
+    constraints = {"resourceRules": rules} | only("of-policy")
+    policy = {"matchConstraints": constraints, "validations": [validation]}
+    yield {"apiVersion": admission, "kind": "ValidatingAdmissionPolicy", **of, "spec": policy}
+    binding = {"policyName": "kubegpu-refusals", "validationActions": ["Deny"]}
+    yield {"apiVersion": admission, "kind": "ValidatingAdmissionPolicyBinding", **of, "spec": binding}
+    for namespace in REFUSING:
+        spec = pod("web", "training", gpus=0)["spec"]
+        spec["containers"][0]["resources"] = (
+            {"requests": {"cpu": "200m"}, "limits": {"cpu": "200m"}} if namespace == "of-range" else {}
+        )
+        if namespace == "of-account":
+            spec["serviceAccountName"] = "nobody"
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+        yield {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": namespace.replace("of-", "web-"), "namespace": namespace},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template},
+        }
+
+
+# Namespaces by why pods are refused there, with their labels.
+REFUSING: dict[str, dict[str, str]] = {
+    "of-account": {},
+    "of-policy": {},
+    "of-quota": {},
+    "of-range": {},
+    "of-standard": {"pod-security.kubernetes.io/enforce": "restricted"},
+    "of-uncounted": {},
+    "of-webhook": {},
+}
+REFUSED = {
+    "web-account": ("missing_name", "it names something that does not exist", "Create what the message names"),
+    "web-policy": ("policy", "an admission policy or webhook of the cluster refuses its pods", "Change what the message names"),
+    "web-quota": ("quota", "a ResourceQuota of its namespace is used up", "Ask for less, end other work of the namespace"),
+    "web-range": ("quota", "its containers are not within the LimitRange of its namespace", "Ask for amounts within the bounds"),
+    "web-standard": ("pod_security", "its pods are not within the pod security standard", "Set what the message names"),
+    "web-uncounted": ("quota", "a ResourceQuota counts amounts that its containers do not give", "Give each container"),
+    "web-webhook": ("webhook", "a webhook that judges pods does not answer", "Have the pod behind the webhook run"),
+}
+
+
+def test_workloads_whose_pods_the_api_server_refuses(idle: Scheduler) -> None:
+    made = list(refusals())
+    sentences = {name: (f"0 of its 1 pods exist, because {cause}", advice) for name, (_, cause, advice) in REFUSED.items()}
+    expected = {name: reason for name, (reason, *_) in REFUSED.items()}
+    idle.scheduler(NEW)
+    try:
+        for item in made:
+            idle.kube.create(item)
+        deadline = time.monotonic() + 90
+        while (found := {row["name"]: row["reason"] for row in idle.rows(*REFUSING)}) != expected:
+            assert time.monotonic() < deadline, found
+            time.sleep(2)
+        assert_said(idle.rows(*REFUSING), sentences, NEW)
+    finally:
+        for item in made:
+            idle.kube.delete(item["apiVersion"], item["kind"], item["metadata"]["name"], item["metadata"].get("namespace"))
 
 
 def test_a_lower_limit_ends_nothing_that_runs(idle: Scheduler) -> None:

@@ -88,6 +88,16 @@ def test_a_tenant_without_room_is_refused_at_once_with_the_way_out(life: Lab) ->
     assert summary.count("FAILED lab") == 1, summary
 
 
+def test_a_further_worker_is_refused_at_once_because_it_comes_only_with_another_cluster(life: Lab) -> None:
+    more = ML | {"name": "team-b"}
+    said = " ".join(life.play("site", variables(ML, WEB, more, nvkind_workers=[{"gpus": [0]}, {"gpus": [1]}])).split())
+    assert life.code != 0
+    assert "Nodes and their GPUs come only with another cluster. Pass recreate (in an inventory nvkind_recreate)" in said
+    assert "Give Docker NVIDIA's runtime" not in said, "it was refused only after work on the host"
+    # What the cluster lacks says no more than that.
+    assert "are free" not in said
+
+
 def test_a_release_without_support_is_refused_where_it_does_not_run(life: Lab) -> None:
     guest = WEB | {"name": "guest", "scheduler": {"name": "kai", "version": "v0.13.1"}}
     said = " ".join(life.play("site", variables(ML, WEB, guest)).split())

@@ -53,6 +53,11 @@ def test_what_is_not_left_out_is_done(site: Site, playbook: str, options: list[s
         ),
         ("cleanup", ["--tags=lab"], "lab: no tag of this playbook."),
         ("reset", ["--skip-tags=tenants", "--extra-vars=kubegpu_only=ml"], "Run it without --skip-tags tenants"),
+        *(
+            (playbook, ["--skip-tags=always"], "Run it without --skip-tags always.")
+            for playbook in ("site", "verify", "cleanup", "reset")
+        ),
+        ("site", ["--skip-tags=always", "--tags=tenants"], "Run it without --skip-tags always."),
         ("artifacts", ["--tags=images"], "images: no tag of this playbook. It has none"),
     ],
 )

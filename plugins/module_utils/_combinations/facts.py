@@ -71,9 +71,10 @@ ROWS: tuple[Row, ...] = (
         for row, later in zip(_KAI, (*_KAI[1:], None))
         if row.value
     ),
-    # The page is that of the newest release when it was read, and names the two minor versions that install 1.36 by default.
-    Row("vcluster-host", VCLUSTER, "0.35", "0.37", LISTED, HOST, "1.34", "1.36", _MATRIX),
-    Row("vcluster-kubernetes", VCLUSTER, "0.35", "0.37", LISTED, KUBERNETES, "1.34", "1.36", _MATRIX),
+    # The file was renewed with the documentation of 0.37.0-rc.1, on 2026-08-21, and is for the minor versions that install 1.36 by default. It
+    # does not name Kubernetes 1.37.
+    Row("vcluster-host", VCLUSTER, "0.35", "0.38", LISTED, HOST, "1.34", "1.36", _MATRIX),
+    Row("vcluster-kubernetes", VCLUSTER, "0.35", "0.38", LISTED, KUBERNETES, "1.34", "1.36", _MATRIX),
     Row("device-plugin-toolkit", DEVICE_PLUGIN, "", "", NEEDS, TOOLKIT, "1.7.0", "", _PLUGIN),
 )
 NAMES = tuple(dict.fromkeys(row.name for row in ROWS))

@@ -24,6 +24,13 @@ LONGEST_LINE = 4000
 _LARGEST = "\uffff"
 # Control, format, surrogate, private and unassigned characters, and the separators of lines and paragraphs.
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+# Characters of other categories that Unicode lists as Default_Ignorable_Code_Point, and the blank pattern of Braille: nothing is to be seen.
+_BLANK = frozenset(
+    map(
+        chr,
+        (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, *range(0xFE00, 0xFE10), 0xFFA0),
+    )
+)
 # Sequences by which terminals clear a screen, move and colour; without them their letters would stay.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 
@@ -64,4 +71,8 @@ def printable(text: str) -> str:
     """Return a text with a space for each run of characters that are not printed as one."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(" " if char > _LARGEST or unicodedata.category(char) in _HIDDEN else char for char in text)
+    return "".join(" " if _is_unseen(char) else char for char in text)
+
+
+def _is_unseen(char: str) -> bool:
+    return char > _LARGEST or char in _BLANK or unicodedata.category(char) in _HIDDEN

@@ -97,7 +97,7 @@ LINES: tuple[Line, ...] = (
     Line((0, 14, 0), (0, 14, 9), False, "SUPPORT.md: until 2027-03"),
     Line((0, 15, 0), (0, 15, 3), True, "SUPPORT.md: until 0.16"),
     Line((0, 16, 0), (0, 16, 9), False, "SUPPORT.md: until 2027-06"),
-    Line((0, 17, 0), (0, 17, 0), False, "pkg.go.dev: there are later ones, whose numbers were not read"),
+    Line((0, 17, 0), (0, 17, 1), False, "#2153 names v0.17.1; later ones, if any, were not read"),
     Line((0, 18, 0), (0, 18, 6), False, "SUPPORT.md: until 2027-10"),
 )
 # Minor versions whose tags exist, and sort above all others, but were retracted in go.mod.
@@ -500,6 +500,12 @@ UPGRADE_NOTES: tuple[UpgradeNote, ...] = (
         "a Deployment has one pod group, where each of its pods had one of its own",
         "#2109, release notes; no tag of 0.18 was read",
         regroups=True,
+    ),
+    UpgradeNote(
+        (_EVER, (0, 18, 0)),
+        ((0, 18, 0), _OPEN),
+        "the chart takes a second one, NvFractions, from an OCI registry: where nodes have no internet, mirror both",
+        "release notes; no tag of 0.18 was read",
     ),
     UpgradeNote(
         (_EVER, (0, 13, 0)),

@@ -14,7 +14,7 @@ from .._common.errors import refusal
 from .._common.names import DEFAULT_QUEUE, QUEUE_LABEL
 from .._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of, last_write
 from .._common.pods import is_ended
-from .._common.text import shown
+from .._common.text import legible, shown
 from .._common.values import JsonObject, Write
 from .values import Queue, fields, from_live, levels, manifest, path_of, spec_of
 
@@ -108,7 +108,7 @@ def _shown(live: JsonObject) -> JsonObject:
 
 def _legible(values: JsonObject) -> JsonObject:
     """Return what a queue says as others may read it: in a virtual cluster its administrator writes any text."""
-    return {key: shown(value) if isinstance(value, str) else value for key, value in values.items()}
+    return {key: shown(value) if isinstance(value, str) else legible(value) for key, value in values.items()}
 
 
 def _without_none(values: JsonObject) -> JsonObject:

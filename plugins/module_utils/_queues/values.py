@@ -16,6 +16,7 @@ import decimal
 import re
 import typing as t
 
+from .._common.forms import is_object
 from .._common.names import QUEUE_API_VERSION, QUEUE_KIND
 from .._common.ownership import OWNED_LABELS
 from .._common.parties import Unread, each
@@ -104,6 +105,7 @@ def _checked(item: JsonObject) -> JsonObject:
 
     :raises ValueError: where it has another one.
     """
+    _require(is_object(item["metadata"]["name"]), "its name is not one that Kubernetes accepts")
     spec = item.get("spec") or {}
     _require(isinstance(spec, dict), "its spec is no mapping")
     for key in ("parentQueue", *TEXTS.values()):

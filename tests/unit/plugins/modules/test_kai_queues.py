@@ -195,6 +195,13 @@ def test_a_queue_that_its_tenant_wrote_in_another_form_is_named(spec):
     assert kube.written == []
 
 
+def test_a_queue_whose_name_a_terminal_would_follow_is_named_without_it():
+    queue = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "o\x1b[2Jdd"}, "spec": {}}
+    with pytest.raises(TenancyError) as failed:
+        run(params(state="exact", remove_foreign=True), Cluster(pods=[queue]), False)
+    assert str(failed.value) == "queue o dd cannot be read: its name is not one that Kubernetes accepts"
+
+
 def test_many_writes_end_by_the_deadline():
     kube = Cluster()
     tree = [{"name": f"q{number}"} for number in range(60)]

@@ -57,7 +57,9 @@ def test_a_tenants_kubernetes_is_the_charts_own_where_none_is_given():
         ("0.36.1", "v1.35.4", "v1.33.9-gke.1", ["vcluster-host"]),
         ("0.36.1", "v1.33.1", "v1.34.0", ["vcluster-kubernetes"]),
         ("0.34.0", "v1.37.0", "v1.33.0", []),
-        ("0.37.0", "v1.37.0", "v1.37.0", []),
+        ("0.37.0", "v1.36.1", "v1.36.1", []),
+        ("0.37.0", "v1.37.0", "v1.37.0", ["vcluster-host", "vcluster-kubernetes"]),
+        ("0.38.0", "v1.37.0", "v1.37.0", []),
     ],
 )
 def test_vcluster_and_kubernetes(vcluster, kubernetes, host, found):

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
         ("v0.13.1😀", "v0.13.1"),
         ("a\u202eb\u2028c\ud800d\x00e", "a b c d e"),
         ("größe 日本", "größe 日本"),
+        ("team\u3164a\u2800b\u115fc\ufe0f", "team a b c"),
         ("x" * 401, "x" * 399 + "…"),
         ("x" * 400, "x" * 400),
     ],
