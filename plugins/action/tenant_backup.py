@@ -19,6 +19,17 @@ from ..plugin_utils._transfer import FileTransfer, Vault, failure, vault_of
 Data = dict[str, t.Any]
 
 
+def unsaved(names: list[str], result: Data) -> list[str]:
+    """Return which of these tenants exist, or may exist, and have no backup by this task."""
+    saved = {record["tenant"] for record in result["backups"]}
+    absent = {
+        one["name"]
+        for one in result.get("tenants", [])
+        if [problem["code"] for problem in one.get("problems", [])] == ["no-tenant"]
+    }
+    return [name for name in names if name not in saved | absent]
+
+
 class ActionModule(FileTransfer):
     """See the module's documentation."""
 
@@ -42,6 +53,7 @@ class ActionModule(FileTransfer):
         problems = [Problem.of(problem) for problem in result.get("problems", [])]
         if not self._task.check_mode:
             result["backups"] = list(self._kept(result, stores, vault, problems))
+            result["unsaved"] = unsaved(args["tenants"], result)
         # In check mode, what there is, is listed.
         result["listing"] = listing({name: store.all() for name, store in stores.items()})
         if problems:

@@ -151,6 +151,10 @@ tenants:
       description: Version of its control plane, as the host cluster shows it. Null where it has none.
       type: str
       returned: always
+    kubernetes_version:
+      description: Version of its own Kubernetes, by the image of its control plane. Null where it has none.
+      type: str
+      returned: always
     scheduler_version:
       description:
         - Version of the KAI Scheduler that places its pods, its own or the host cluster's, as its pods show it. Null where none runs.

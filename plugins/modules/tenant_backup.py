@@ -139,6 +139,12 @@ backups:
       kubernetes_version: v1.35.4
       objects: {deployments: 3, secrets: 14}
       volumes_left_out: []
+unsaved:
+  description: Names of the tenants that exist, or may exist, and got no backup.
+  returned: always, unless in check mode
+  type: list
+  elements: str
+  sample: [team-research]
 listing:
   description: Lines that list the backups that are kept of each tenant.
   returned: always

@@ -23,7 +23,8 @@ def work(found: t.Mapping[str, t.Any], purpose: str = "site", removes_unlisted: 
     :arg found: what module tenancy_info returned; empty where no tenants were read.
     :arg purpose: name of the playbook.
     :arg removes_unlisted: whether tenants that are not listed are to go.
-    :returns: ``removed``, names of tenants that go; ``tenants``, entries of tenants that are changed or verified; ``due``, by
+    :returns: ``removed``, names of tenants that go; ``upgraded``, names of tenants whose vCluster or Kubernetes gets another version;
+        ``tenants``, entries of tenants that are changed or verified; ``due``, by
         their names, which of "change" and "verify"; ``wanted``, by their names, the digest of what is recorded as verified; ``reasons``, a
         sentence for each tenant with something to do.
     """
@@ -34,6 +35,7 @@ def work(found: t.Mapping[str, t.Any], purpose: str = "site", removes_unlisted: 
     taken = [one for one in records if one["desired"]["state"] in stays]
     return {
         "removed": [*gone, *((found.get("unlisted") or []) if removes_unlisted else [])],
+        "upgraded": [one["name"] for one in taken if purpose == "site" and _is_upgrade(one)],
         "tenants": [one["desired"] for one in taken],
         "due": {one["name"]: list(of_all or one["due"]) for one in taken},
         # A tenant that is not as desired is verified as it is, and no digest of its desired state is recorded then.
@@ -55,7 +57,25 @@ def preview(found: t.Mapping[str, t.Any], release: str = "") -> JsonObject:
         other = bool(release) and scheduler.get("name") == KAI and not scheduler["shared"]
         if one["state"] == "running" and desired["state"] != "absent" and (other or CHANGE in one["due"]):
             tried.append(desired | ({"scheduler": scheduler | {"version": release}} if other else {}))
-    return {"removed": [], "tenants": tried, "due": {one["name"]: [CHANGE] for one in tried}, "wanted": {}, "reasons": []}
+    return {
+        "removed": [],
+        "upgraded": [],
+        "tenants": tried,
+        "due": {one["name"]: [CHANGE] for one in tried},
+        "wanted": {},
+        "reasons": [],
+    }
+
+
+def _is_upgrade(one: t.Mapping[str, t.Any]) -> bool:
+    """Tell whether a virtual cluster that runs gets another version of vCluster or of its Kubernetes."""
+    if one["state"] != "running" or one["desired"]["state"] != "present" or CHANGE not in one["due"]:
+        return False
+    wanted = one["desired"]["vcluster"]
+    return any(
+        one[f"{key}_version"] and version and one[f"{key}_version"] != version
+        for key, version in (("vcluster", wanted["version"]), ("kubernetes", wanted["kubernetes_version"]))
+    )
 
 
 def _is_idle(one: t.Mapping[str, t.Any]) -> bool:

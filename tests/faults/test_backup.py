@@ -32,7 +32,10 @@ ML = {
     "queues": [{"name": "ml", "gpu": {"quota": 2, "limit": 2}}],
 }
 WEB = {"name": "web", "trust": "partial", "vcluster": {"kubernetes_version": "v1.35.4"}}
+OLD, NEW = "0.35.2", "0.36.1"
+OLDER = {"name": "older", "trust": "high"}
 LAYOUT = {
+    "lab_vcluster_versions": [OLD, NEW],
     "lab_gpus": 2,
     "lab_network_policies": True,
     "lab_kai_versions": [KAI["version"]],
@@ -219,6 +222,44 @@ def test_backups_are_encrypted_by_the_runs_password(lab: BackupLab, tmp_path: Pa
     lab.bring_back("web", f"--extra-vars=kubegpu_restore={newest.at}")
     # Three are kept, and the one that the restore made first.
     assert len(lab.kept("web")) <= 4
+
+
+def test_an_upgrade_takes_a_backup_first_and_the_backup_is_the_way_back(lab: BackupLab) -> None:
+    required = "--extra-vars=kubegpu_backup=required"
+
+    def wanted(version: str) -> str:
+        return f"--extra-vars={json.dumps({'kubegpu_tenants': [ML, WEB, OLDER | {'vcluster': {'version': version}}]})}"
+
+    lab.site(wanted(OLD))
+    older = lab.tenant("older")
+    older.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "default"}, "data": {"a": "b"}})
+    said = lab.site(wanted(NEW), required)
+    (before,) = lab.kept("older")
+    assert before.record["version"] == OLD
+    assert said.index("Back up tenants older") < said.index("Work on tenants older")
+    # A downgrade is refused, and the way back is a reset.
+    said = lab.play("site", wanted(OLD), required)
+    assert lab.code != 0
+    assert "is not supported upstream" in said
+    said = lab.play("reset", wanted(OLD), required, "--extra-vars=kubegpu_only=older")
+    assert lab.code == 0, said[-6000:]
+    # The reset took one more.
+    assert [kept.record["version"] for kept in lab.kept("older")] == [NEW, OLD]
+    assert lab.tenant("older").get("v1", "ConfigMap", "kept", "default") is None
+    lab.bring_back("older", wanted(OLD), f"--extra-vars=kubegpu_restore={before.at}")
+    kept = lab.tenant("older").get("v1", "ConfigMap", "kept", "default")
+    assert kept is not None
+    assert kept["data"] == {"a": "b"}
+    # One that has no control plane that runs stays.
+    paused = wanted(OLD).replace('"name": "older"', '"name": "older", "state": "paused"')
+    lab.site(paused)
+    said = " ".join(lab.play("cleanup", wanted(OLD), required, "--extra-vars=kubegpu_only=older").split())
+    assert lab.code != 0
+    assert "Virtual cluster older is paused" in said
+    assert "Nothing was done to older, because kubegpu_backup is required." in said
+    lab.site(wanted(OLD))
+    said = lab.play("cleanup", wanted(OLD), required, "--extra-vars=kubegpu_only=older")
+    assert lab.code == 0, said[-6000:]
 
 
 @pytest.mark.parametrize("step", ["make a snapshot", "bring the archive"])

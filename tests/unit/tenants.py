@@ -14,6 +14,10 @@ from ansible_collections.kubegpu.tenancy.tests.unit.synced import synced
 Object = dict[str, Any]
 
 KAI_VERSION, VCLUSTER_VERSION = "v0.13.1", "0.36.1"
+CONTROL_PLANE = {
+    "initContainers": [{"name": "kubernetes", "image": "ghcr.io/loft-sh/kubernetes:v1.35.4"}],
+    "containers": [{"name": "syncer", "image": f"ghcr.io/loft-sh/vcluster-oss:{VCLUSTER_VERSION}"}],
+}
 
 
 def desired(name: str, **more: Any) -> Object:
@@ -91,7 +95,7 @@ def on_host(name: str = "ml", shared: bool = False) -> list[Object]:
             uid=f"uid-{name}",
             generation=1,
             labels={"app": "vcluster", "chart": f"vcluster-{VCLUSTER_VERSION}"},
-            spec={"replicas": 1},
+            spec={"replicas": 1, "template": {"spec": CONTROL_PLANE}},
             status={"observedGeneration": 1, "readyReplicas": 1, "updatedReplicas": 1},
         ),
         item("v1", "Service", name, namespace, labels={"app": "vcluster"}, spec={"ports": [{"port": 443, "nodePort": 31001}]}),

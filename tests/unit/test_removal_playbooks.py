@@ -56,6 +56,39 @@ def test_the_removal_of_all_tenants_is_confirmed_by_the_name_of_the_cluster(site
     assert not problem or server.changed == []
 
 
+@pytest.mark.parametrize(
+    ("options", "begins"),
+    [
+        (["--extra-vars=kubegpu_only=ml"], False),
+        (["--extra-vars=kubegpu_confirm=gpu1"], False),
+        (["--extra-vars=kubegpu_only=ml", "--extra-vars=kubegpu_backup=optional"], True),
+    ],
+)
+def test_no_tenant_goes_without_the_backup_that_is_required(site: Site, options: list[str], begins: bool) -> None:
+    """No snapshot can be made here, where nobody runs a program in a pod."""
+    with served(InMemoryApi([NODE, RUNTIME_CLASS, *on_host("ml")])) as server:
+        site.add("gpu1", server, kubegpu_tenants=[ML], kubegpu_backup="required", kubegpu_backup_folder=str(site.folder / "kept"))
+        said = " ".join(site.run(*options, playbook="cleanup").split())
+    refused = (
+        "Nothing was done to ml, because kubegpu_backup is required. To go on without a backup, add -e kubegpu_backup=optional."
+    )
+    assert (refused in said) is not begins, said
+    assert ("Remove tenants ml" in said) is begins
+    assert begins or server.changed == []
+
+
+def test_no_cluster_goes_with_tenants_that_cannot_be_read_and_need_a_backup(site: Site) -> None:
+    made = {"kubegpu_cluster_provider": "nvkind", "nvkind_workers": [{"count": 4}], "kubegpu_backup": "required"}
+    with served(InMemoryApi([])) as server:
+        site.add("gpu1", server, **made, kubegpu_tenants=[ML])
+        kubeconfig = Path(site.hosts["gpu1"]["kubegpu_kubeconfig"])
+        kubeconfig.write_text(kubeconfig.read_text().replace("127.0.0.1", "127.0.0.2"))
+        said = " ".join(site.run("--extra-vars=kubegpu_confirm=gpu1", playbook="cleanup").split())
+    assert "The tenants cannot be read, so there is no backup of them: " in said
+    assert "Remove the cluster]" not in said
+    assert kubeconfig.exists()
+
+
 def test_tenants_that_cannot_be_read_are_confirmed_too_and_what_is_not_there_is_not(site: Site) -> None:
     made = {"kubegpu_cluster_provider": "nvkind", "nvkind_workers": [{"count": 4}]}
     with served(InMemoryApi([])) as server:

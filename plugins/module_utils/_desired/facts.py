@@ -30,7 +30,7 @@ PROVIDERS = ("nvkind", "existing")
 TENANT_STATES = ("present", "paused", "absent")
 UNLISTED = ("keep", "remove")
 API_TYPES = NODE_PORT, LOAD_BALANCER, INGRESS = ("NodePort", "LoadBalancer", "Ingress")
-OPTIONAL, REQUIRED = REHEARSAL = ("optional", "required")
+OPTIONAL, REQUIRED = NEED = ("optional", "required")
 
 # Folder of everything this collection keeps about clusters on their hosts, one sub-folder a cluster.
 STATE_FOLDER = "/etc/kubegpu"
@@ -247,11 +247,17 @@ CLUSTER: Fields = {
         str,
         "required: a change of KAI Scheduler's release, values or queues needs a verdict, see docs/reference/rehearsal.md.",
         OPTIONAL,
-        choices=REHEARSAL,
+        choices=NEED,
     ),
     "kubegpu_rehearsal_verdicts": Field(str, "Folder on the controller with the files verdict-*.json of rehearsals.", ""),
     "kubegpu_rehearsal_max_age": Field(int, "Days for which a verdict is valid.", 30),
     "kubegpu_accept_holds": Field(list, "Names of changes to make although their verdict is hold.", []),
+    "kubegpu_backup": Field(
+        str,
+        "required: a tenant is backed up before its vCluster or Kubernetes gets another version, and before a reset or removal.",
+        OPTIONAL,
+        choices=NEED,
+    ),
     "kubegpu_backup_folder": Field(
         str, "Folder on the controller for backups of tenants, see docs/how-to/backup.md.", "~/kubegpu-backups"
     ),

@@ -179,7 +179,8 @@ class Cluster:
     :ivar blueprint: its name, its digest, and the paths at which the inventory differs from it; empty where none is named.
     :ivar metrics: the Prometheus that reads them, see READER of _metrics, every key filled in; empty for none.
     :ivar rehearsal: what a change of KAI Scheduler needs, as role kai_scheduler takes it; empty where it needs no verdict.
-    :ivar backup: ``folder`` on the controller with the backups of tenants, how many it may ``keep`` of each, and whether to ``encrypt`` them.
+    :ivar backup: ``folder`` on the controller with the backups of tenants, how many it may ``keep`` of each, whether to ``encrypt`` them,
+        and whether an upgrade, a reset and a removal are ``required`` to take one.
     :ivar accepted_hazards: the hazards that touch what is asked of KAI Schedulers and were accepted, by tenant, of the shared one by
         the name of its variable; ``unsupported`` alike, the end of support where it was not accepted.
     :ivar combinations: of versions that upstream does not list, a sentence each: the ``accepted`` ones, and the ``untested`` ones

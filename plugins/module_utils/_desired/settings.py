@@ -107,8 +107,9 @@ def _rehearsal(given: JsonObject) -> JsonObject:
 
 
 def _backup(given: JsonObject) -> JsonObject:
-    """Return where backups are kept, how many, and whether they are encrypted."""
-    return {key: given[f"kubegpu_backup_{key}"] for key in ("folder", "keep", "encrypt")}
+    """Return where backups are kept, how many, whether they are encrypted, and whether changes need one."""
+    kept = {key: given[f"kubegpu_backup_{key}"] for key in ("folder", "keep", "encrypt")}
+    return kept | {"required": given["kubegpu_backup"] == facts.REQUIRED}
 
 
 def _cluster_name(name: t.Any, problems: Problems) -> str:

@@ -115,7 +115,16 @@ def not_read(tenant: Tenant, digest: str, why: str) -> Result:
     :arg digest: of the tenant's desired state.
     """
     work = [CHANGE] if tenant.state != "present" else [CHANGE, VERIFY]
-    nothing = dict.fromkeys(("vcluster_version", "scheduler_version", "network_policies", "created", "queues", "verified_at"))
+    unknown = (
+        "vcluster_version",
+        "kubernetes_version",
+        "scheduler_version",
+        "network_policies",
+        "created",
+        "queues",
+        "verified_at",
+    )
+    nothing = dict.fromkeys(unknown)
     known = {"name": tenant.name, "desired": tenant.data(), "wanted": digest, "state": NOT_READ, "due": work, "reasons": [why]}
     return known | nothing | {"images": {}, "results": []}
 
@@ -153,6 +162,7 @@ def compare(
         "due": list(found.work),
         "reasons": list(found.reasons),
         "vcluster_version": live.vcluster_version,
+        "kubernetes_version": live.kubernetes_version,
         "scheduler_version": live.scheduler_version,
         "network_policies": annotations_of(live.namespace).get(vc.NETWORK_ANNOTATION),
         "created": live.created,

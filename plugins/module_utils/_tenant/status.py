@@ -28,7 +28,7 @@ from .._desired.model import Tenant
 from .._metrics.plan import shown as shown_object
 from .._nodes.status import owners
 from .._vcluster import facts as vc
-from .._vcluster.status import control_plane_pods, is_paused, judge
+from .._vcluster.status import control_plane_pods, is_paused, judge, kubernetes_version
 from .._vcluster.values import expiry
 from .facts import CHANGE, RECORD, RECORDED, VERIFY
 
@@ -136,6 +136,11 @@ class Live:
     def vcluster_version(self) -> str | None:
         """Version of the chart by which its control plane was installed last."""
         return labels_of(self.workload).get("chart", "").removeprefix(f"{vc.CHART}-") or None
+
+    @property
+    def kubernetes_version(self) -> str | None:
+        """Version of its own Kubernetes, by the image of its control plane."""
+        return kubernetes_version(self.workload) if self.workload else None
 
     @property
     def scheduler_version(self) -> str | None:

@@ -191,8 +191,7 @@ def describe(
     :arg volumes: PersistentVolumeClaims in its namespace.
     """
     metadata, name = workload["metadata"], workload["metadata"]["name"]
-    spec = workload["spec"]["template"]["spec"]
-    images = {container["name"]: container["image"] for container in [*(spec.get("initContainers") or []), *spec["containers"]]}
+    images = images_of(workload)
     verdict = judge(workload, control_plane_pods(name, pods))
     state = _state(workload, verdict)
     return {
@@ -204,7 +203,7 @@ def describe(
         "version": labels_of(workload).get("chart", "").removeprefix(f"{CHART}-"),
         "state": state,
         "reason": "" if is_paused(workload) else verdict.seen,
-        "kubernetes_version": next((tag for ref in images.values() if (tag := image_tag(ref)).startswith("v1.")), None),
+        "kubernetes_version": kubernetes_version(workload),
         "scheduler": _scheduler(config, namespace, pods, state),
         "nodes": _seen_nodes(config),
         "backing_store": backing_store(config),
@@ -216,6 +215,17 @@ def describe(
         "images": images,
         "created": metadata.get("creationTimestamp"),
     }
+
+
+def images_of(workload: JsonObject) -> dict[str, str]:
+    """Return the images of a control plane, by the names of its containers."""
+    spec = workload["spec"]["template"]["spec"]
+    return {container["name"]: container["image"] for container in [*(spec.get("initContainers") or []), *spec["containers"]]}
+
+
+def kubernetes_version(workload: JsonObject) -> str | None:
+    """Return the version of the virtual cluster's Kubernetes, such as v1.35.4; None where no image says so."""
+    return next((tag for image in images_of(workload).values() if (tag := image_tag(image)).startswith("v1.")), None)
 
 
 def _state(workload: JsonObject, verdict: Verdict) -> str:

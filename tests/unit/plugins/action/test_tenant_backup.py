@@ -47,6 +47,7 @@ class Host:
         self.backups = str(tmp_path / "backups")
         self.made = {"web": b"content", "ml": b"more" * 100}
         self.broken = []
+        self.reasons = {}
         self.restored = None
         self.loader = DataLoader()
         monkeypatch.setattr(NormalAction, "run", lambda action, *_rest: self.module(action._task))
@@ -62,8 +63,9 @@ class Host:
                 Path(args["path"], f"{name}.tar.gz").write_bytes(b"half" if name in self.broken else content)
         result = {"changed": True, "backups": [record(name, content) for name, content in made.items()]}
         if missing := [name for name in args["tenants"] if name not in self.made]:
-            problems = [{"code": "no-tenant", "text": f"{name}: there is none."} for name in missing]
-            return result | {"failed": True, "msg": "…", "problems": problems}
+            problems = [{"code": self.reasons.get(name, "no-tenant"), "text": f"{name}: there is none."} for name in missing]
+            tenants = [{"name": name, "problems": [problem]} for name, problem in zip(missing, problems)]
+            return result | {"failed": True, "msg": "…", "problems": problems, "tenants": tenants}
         return result
 
     def action(self, kind, check_mode=False, **args):
@@ -117,11 +119,15 @@ def test_check_mode_lists_what_there_is(host):
 
 def test_one_that_fails_does_not_keep_the_others_from_theirs(host):
     host.broken = ["ml"]
-    result = host.action(tenant_backup, tenants=["web", "gone", "ml"])
+    host.reasons = {"rests": "paused-tenant"}
+    result = host.action(tenant_backup, tenants=["web", "gone", "rests", "ml"])
     assert result["failed"]
-    assert [problem["code"] for problem in result["problems"]] == ["no-tenant", "not-kept"]
+    assert [problem["code"] for problem in result["problems"]] == ["no-tenant", "paused-tenant", "not-kept"]
     assert [one["tenant"] for one in result["backups"]] == ["web"]
-    assert result["msg"].startswith("gone: there is none.\nml: The archive of ml arrived with another checksum")
+    assert result["unsaved"] == ["rests", "ml"]
+    assert result["msg"].startswith(
+        "gone: there is none.\nrests: there is none.\nml: The archive of ml arrived with another checksum"
+    )
 
 
 def test_older_ones_go_once_the_new_one_is_kept(host):

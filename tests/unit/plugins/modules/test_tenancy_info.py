@@ -97,6 +97,7 @@ def test_a_tenant_that_is_as_asked(host):
         "due": [],
         "reasons": [],
         "vcluster_version": "0.36.1",
+        "kubernetes_version": "v1.35.4",
         "scheduler_version": "v0.13.1",
         "network_policies": "enforced",
         "images": {},

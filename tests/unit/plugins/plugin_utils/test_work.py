@@ -12,7 +12,8 @@ KAI = {"name": "kai", "version": "v0.13.1", "shared": False}
 
 def tenant(name, *due, wanted="present", state="running", scheduler=()):
     """Return a record as tenancy_info returns it."""
-    desired = {"name": name, "state": wanted, "scheduler": dict(scheduler)}
+    versions = {"version": "0.36.1", "kubernetes_version": None}
+    desired = {"name": name, "state": wanted, "scheduler": dict(scheduler), "vcluster": versions}
     return {
         "name": name,
         "desired": desired,
@@ -20,6 +21,8 @@ def tenant(name, *due, wanted="present", state="running", scheduler=()):
         "due": list(due),
         "reasons": ["x"] if due else [],
         "wanted": f"d-{name}",
+        "vcluster_version": "0.36.1",
+        "kubernetes_version": "v1.35.4",
     }
 
 
@@ -50,6 +53,26 @@ def test_what_differs_is_worked_on():
     assert work(FOUND, "site", True)["removed"] == ["old", "left"]
 
 
+@pytest.mark.parametrize(
+    ("running", "state", "due", "upgraded"),
+    [
+        (("0.35.3", "v1.35.4"), "running", ["change"], True),
+        (("0.36.1", "v1.34.0"), "running", ["change"], True),
+        (("0.36.1", "v1.35.4"), "running", ["change"], False),
+        (("0.35.3", "v1.35.4"), "running", ["verify"], False),
+        (("0.35.3", "v1.35.4"), "paused", ["change"], False),
+        ((None, None), "absent", ["change"], False),
+    ],
+)
+def test_which_tenants_get_another_version(running, state, due, upgraded):
+    one = tenant("ml", *due, state=state)
+    one |= dict(zip(("vcluster_version", "kubernetes_version"), running))
+    one["desired"]["vcluster"] = {"version": "0.36.1", "kubernetes_version": "v1.35.4"}
+    found = {"tenants": [one], "unlisted": []}
+    assert work(found)["upgraded"] == (["ml"] if upgraded else [])
+    assert work(found, "drift")["upgraded"] == []
+
+
 def test_drift_looks_at_all_of_them():
     todo = work(FOUND, "drift")
     assert names(todo) == ["ml", "web", "done", "rest"]
@@ -65,7 +88,7 @@ def test_verify_verifies_all_that_run_and_records_nothing_of_what_differs():
 
 @pytest.mark.parametrize("found", [{}, {"skipped": True}])
 def test_without_a_cluster_there_is_nothing_to_do(found):
-    assert work(found) == {"removed": [], "tenants": [], "due": {}, "wanted": {}, "reasons": []}
+    assert work(found) == {"removed": [], "upgraded": [], "tenants": [], "due": {}, "wanted": {}, "reasons": []}
     assert preview(found)["tenants"] == []
 
 

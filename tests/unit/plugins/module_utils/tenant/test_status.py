@@ -377,10 +377,10 @@ def test_states():
 
 def test_versions_are_those_that_run():
     ml = sort(on_host())["ml"]
-    assert (ml.vcluster_version, ml.scheduler_version) == ("0.36.1", KAI_VERSION)
+    assert (ml.vcluster_version, ml.kubernetes_version, ml.scheduler_version) == ("0.36.1", "v1.35.4", KAI_VERSION)
     shared = sort(on_host(shared=True), [one for one in host_kai("v0.14.0") if one["kind"] == "Pod"])["ml"]
     assert shared.scheduler_version == "v0.14.0"
-    assert (Live().vcluster_version, Live().scheduler_version) == (None, None)
+    assert (Live().vcluster_version, Live().kubernetes_version, Live().scheduler_version) == (None, None, None)
 
 
 def test_a_record_is_read_as_it_was_written():
