@@ -44,13 +44,15 @@ options:
   version:
     description:
       - Version of vCluster's chart and image. For a new virtual cluster it defaults to V(0.36.1).
+      - An upgrade over several minor versions goes over each of them, by the newest patch among the charts of O(chart_source), or by the newest
+        one of upstream that was known. After each, the module waits until clients can use the virtual cluster.
       - This option and O(kubernetes_version), O(own_scheduler), O(node_selector), O(host_scheduler), O(gpu_quota), O(quota),
         O(network), O(trust), O(expires) and O(values) describe the virtual cluster together. Where none of them is given, one that exists stays as it is.
         Where any of them is given, the others have the defaults that they have for a new one.
     type: str
   force_version:
     description:
-      - Whether to downgrade, or to skip a minor version, which upstream does not test.
+      - Whether to downgrade vCluster or its Kubernetes, or to skip a minor version, which upstream does not test.
     type: bool
     default: false
   keep_volumes:

@@ -32,10 +32,11 @@ ML = {
     "queues": [{"name": "ml", "gpu": {"quota": 2, "limit": 2}}],
 }
 WEB = {"name": "web", "trust": "partial", "vcluster": {"kubernetes_version": "v1.35.4"}}
-OLD, NEW = "0.35.2", "0.36.1"
+OLD, BETWEEN, NEW = "0.34.0", "0.35.2", "0.36.1"
 OLDER = {"name": "older", "trust": "high"}
+VERSIONS = {"kubernetes_version": "v1.35.4"}
 LAYOUT = {
-    "lab_vcluster_versions": [OLD, NEW],
+    "lab_vcluster_versions": [OLD, BETWEEN, NEW],
     "lab_gpus": 2,
     "lab_network_policies": True,
     "lab_kai_versions": [KAI["version"]],
@@ -228,12 +229,15 @@ def test_an_upgrade_takes_a_backup_first_and_the_backup_is_the_way_back(lab: Bac
     required = "--extra-vars=kubegpu_backup=required"
 
     def wanted(version: str) -> str:
-        return f"--extra-vars={json.dumps({'kubegpu_tenants': [ML, WEB, OLDER | {'vcluster': {'version': version}}]})}"
+        return f"--extra-vars={json.dumps({'kubegpu_tenants': [ML, WEB, OLDER | {'vcluster': VERSIONS | {'version': version}}]})}"
 
     lab.site(wanted(OLD))
     older = lab.tenant("older")
-    older.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "default"}, "data": {"a": "b"}})
-    said = lab.site(wanted(NEW), required)
+    older.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "default"}, "data": {"a": "b"}}
+    )
+    said = lab.site(wanted(NEW), required, "-v")
+    assert f"upgrade the Helm release older with vCluster {BETWEEN}" in said
     (before,) = lab.kept("older")
     assert before.record["version"] == OLD
     assert said.index("Back up tenants older") < said.index("Work on tenants older")

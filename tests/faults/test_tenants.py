@@ -30,10 +30,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-OLD, NEW = "0.34.0", "0.36.1"
+OLD, BETWEEN, NEW = "0.34.0", "0.35.2", "0.36.1"
 VARIABLES = {
     "lab_gpus": 4,
-    "lab_vcluster_versions": [OLD, NEW],
+    "lab_vcluster_versions": [OLD, BETWEEN, NEW],
     "nvkind_workers": [{"gpus": [0, 1, 2, 3]}],
     "kubegpu_tenants": [],
 }
@@ -48,9 +48,9 @@ class Tenants(Cluster):
         super().__init__(lab, cache)
         self.folder = folder
 
-    def vcluster(self, name: str, **changes: Any) -> dict[str, Any]:
+    def vcluster(self, name: str, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
         given = {"name": name, "version": NEW, "kubernetes_version": "v1.35.4", "chart_source": str(self.charts), "timeout": 150}
-        return vcluster.reconcile(Run(defaults(vcluster, **(given | changes)), kube=self.kube, helm=self.helm))
+        return vcluster.reconcile(Run(defaults(vcluster, **(given | changes)), check_mode, self.kube, self.helm))
 
     def kubeconfig_of(self, name: str, path: Path | None = None) -> Path:
         path = path or self.folder / f"{name}.yml"
@@ -105,11 +105,12 @@ def test_killed_again_and_again_while_it_is_created(tenants: Tenants) -> None:
 
 
 def test_killed_again_and_again_while_it_is_upgraded(tenants: Tenants) -> None:
-    with pytest.raises(TenancyError, match=r"skips a minor version\. Go to 0\.35 first\."):
-        tenants.vcluster("ml")
-    for seconds in (0.5, 1, 1.5, 2, 4, 8):
-        tenants.killed_after(seconds, lambda: tenants.vcluster("ml", force_version=True))
-    tenants.vcluster("ml", force_version=True)
+    """By the version between."""
+    steps = [record["step"] for record in tenants.vcluster("ml", check_mode=True)["steps"]]
+    assert steps[:2] == [f"upgrade the Helm release ml with vCluster {BETWEEN}", f"wait for vCluster {BETWEEN}"]
+    for seconds in (0.5, 1, 1.5, 2, 4, 8, 16, 24):
+        tenants.killed_after(seconds, lambda: tenants.vcluster("ml"))
+    tenants.vcluster("ml")
     assert tenants.vcluster("ml")["changed"] is False
     kept = tenants.inside("ml").get("v1", "ConfigMap", "kept", "default")
     assert kept is not None

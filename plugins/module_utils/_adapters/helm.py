@@ -120,6 +120,20 @@ def find_chart(source: str, name: str, version: str, upstream: Chart) -> Chart:
     return Chart(path)
 
 
+def chart_versions(source: str, name: str) -> list[str] | None:
+    """Return the versions of a chart in a folder of ``.tgz`` files; None where charts come from anywhere else."""
+    folder = os.path.expanduser(source)
+    if (
+        not source
+        or source.startswith("oci://")
+        or not os.path.isdir(folder)
+        or os.path.isfile(os.path.join(folder, "Chart.yaml"))
+    ):
+        return None
+    files = (file for file in os.listdir(folder) if file.startswith(f"{name}-") and file.endswith(".tgz"))
+    return [file[len(name) + 1 : -len(".tgz")] for file in files]
+
+
 def exact_chart(chart: Chart) -> Chart:
     """Return a chart whose version is exact. A v before it stays: a tag of an OCI registry may begin with one.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from .._adapters.asking import ask
-from .._adapters.helm import Chart, find_chart
+from .._adapters.helm import Chart, chart_versions, find_chart
 from .._common.run import Result, Run
 from .._common.values import value_at
 from .._probe import network_policy
@@ -18,6 +18,7 @@ from .._probe.plan import IMAGE, Settings
 from .._vcluster.control_plane import Ask
 from .._vcluster.facts import CHART, REPOSITORY
 from .._vcluster.lifecycle import VirtualCluster
+from .._vcluster.release import Charts
 from .._vcluster.values import NETWORK_ARGUMENT
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
@@ -62,5 +63,6 @@ def reconcile(run: Run, ask: Ask = ask) -> Result:
         settings = Settings(namespace, params["probe_image"] or IMAGE, tuple(tolerations))
         return network_policy.enforcement(run.kube, settings, run.deadline)
 
-    cluster = VirtualCluster(run, ask, chart, probe_network)
+    charts = Charts(chart, lambda: chart_versions(params["chart_source"], CHART))
+    cluster = VirtualCluster(run, ask, charts, probe_network)
     return {"present": cluster.present, "paused": cluster.paused, "absent": cluster.absent}[params["state"]]()

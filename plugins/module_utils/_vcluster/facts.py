@@ -74,6 +74,8 @@ BAD_VERSIONS = {
 # Minor version of Kubernetes that a minor version of the chart installs by default (chart/values.yaml of the first and the last tag of each,
 # of 0.37 of 0.37.0-rc.1), without holes from OLDEST_VERSION on; of later ones it is not known.
 DEFAULT_KUBERNETES = {26: 32, 27: 33, 28: 33, 29: 33, 30: 34, 31: 34, 32: 35, 33: 35, 34: 35, 35: 36, 36: 36, 37: 36}
+# The newest patch of each minor version (git tags), by which an upgrade over several minor versions goes.
+NEWEST_PATCH = {26: 5, 27: 3, 28: 2, 29: 3, 30: 5, 31: 3, 32: 3, 33: 4, 34: 7, 35: 3, 36: 1}
 # CoreDNS that the syncer starts, by minor version of the virtual cluster's Kubernetes (pkg/constants/coredns.go of 0.26 to 0.37.0-rc.1, none
 # of which knows Kubernetes 1.37). A version that the syncer does not know gets the image of the newest one that it knows
 # (pkg/coredns/coredns.go), which is listed by the first minor version of the chart that has it.

@@ -27,12 +27,13 @@ from .namespace import Namespace
 from .network import Network, NetworkProbe
 from .operation import Operation
 from .records import Records
-from .release import ChartRelease, FindChart
+from .release import ChartRelease, Charts
 from .removal import Removal
 from .status import Existing, is_terminating, is_zero_trust, lost_pods
 from .values import Wanted, has_network_policies, is_described, recorded, wanted, with_defaults
 
 if t.TYPE_CHECKING:
+    from .._adapters.helm import Chart
     from .._common.run import Run
 
 
@@ -42,14 +43,14 @@ class VirtualCluster:
     :arg run: its options are those of module vcluster.
     """
 
-    def __init__(self, run: Run, ask: Ask, find_chart: FindChart, probe_network: NetworkProbe) -> None:
+    def __init__(self, run: Run, ask: Ask, charts: Charts, probe_network: NetworkProbe) -> None:
         self.run = run
         self.kube = run.kube
         self.name: str = run.params["name"]
         self.namespace = namespace_of(self.name, run.params["namespace"])
         self.space = Namespace(run, self.name, self.namespace)
         self.release = HelmRelease(run.kube, run.helm, self.name, self.namespace)
-        self.chart = ChartRelease(run, self.release, find_chart)
+        self.chart = ChartRelease(run, self.release, charts)
         self.network = Network(run, self.name, self.namespace, probe_network)
         self.plane = ControlPlane(run.kube, self.name, self.namespace)
         self.operation = Operation(run, self.plane, ask)
@@ -61,24 +62,36 @@ class VirtualCluster:
         described = self._checked()
         existing = self._read()
         asked = self._asked(described, existing)
-        self.chart.refuse_history(asked, existing)
+        path = self.chart.path(asked, existing)
         changes = self.chart.changes(asked, existing)
-        chart = self.chart.previewed(asked) if changes else None
+        charts = self.chart.previewed(path) if changes else []
         network = self.network.judge(asked, existing.usable, bool(changes))
         # That was the last check; everything below writes.
         bounds = self._policies(asked)
         self._ensure_surroundings(asked, existing, network, bounds)
-        if chart:
-            self.chart.apply(chart, asked, changes, existing.host)
+        for step, chart in zip(path[:-1], charts):
+            self._go_through(step, chart, asked, existing.expired)
+        if charts:
+            self.chart.apply(charts[-1], asked, changes, existing.host)
         if has_network_policies(asked.values):
-            self.network.narrow(applied=chart is not None)
+            self.network.narrow(applied=bool(charts))
         restarts = existing.release is not None and self.operation.start(existing.expired)
         if is_zero_trust(existing.usable) and asked.trust != "zero":
             self.classes.remove_unneeded(leaving=self.namespace)
-        ready = {} if self.run.check_mode else self.operation.wait_until_ready(asked, starts=restarts or chart is not None)
+        ready = {} if self.run.check_mode else self.operation.wait_until_ready(asked, starts=restarts or bool(charts))
         if not bounds and not asked.recorded:
             remove_policies(self.run, self.name)
         return self.run.result(namespace=self.namespace, version=asked.version, network_policies=network, **ready)
+
+    def _go_through(self, step: Wanted, chart: Chart, asked: Wanted, expired: str | None) -> None:
+        """Upgrade it to a version between, and wait until clients can use that."""
+        self.chart.go_through(chart, step, asked)
+        self.operation.start(expired)
+        self.run.perform(
+            f"wait for vCluster {step.version}",
+            "the next upgrade begins from a control plane that works",
+            lambda: self.operation.wait_until_ready(step, starts=True),
+        )
 
     def _read(self) -> Existing:
         """Read what the host cluster has of it; the records of Helm only once its tenant can forge none."""

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing as t
 
 from .._common.errors import TenancyError
@@ -17,15 +18,25 @@ from .facts import CONTROL_PLANE, RENDERED_ANNOTATION
 from .inventory import configs
 from .overlaps import collisions
 from .status import Existing
-from .values import Wanted
+from .values import Wanted, kubernetes_of
 
 if t.TYPE_CHECKING:
     from .._adapters.helm import Chart
     from .._common.run import Run
     from .._helm.lifecycle import HelmRelease
 
-# Finds the chart of a version, or raises TenancyError.
-FindChart = t.Callable[[str], "Chart"]
+
+class Charts(t.NamedTuple):
+    """Where the charts of vCluster come from.
+
+    :ivar find: returns the chart of a version, or raises TenancyError.
+    :ivar versions: returns those that can be had; None where that is every release of upstream.
+    """
+
+    find: t.Callable[[str], Chart]
+    versions: t.Callable[[], list[str] | None]
+
+
 # What a difference of the host's Kubernetes is called in changes.
 _RENDERED = "host_kubernetes"
 
@@ -36,16 +47,19 @@ class ChartRelease:
     :arg release: read already.
     """
 
-    def __init__(self, run: Run, release: HelmRelease, find_chart: FindChart) -> None:
+    def __init__(self, run: Run, release: HelmRelease, charts: Charts) -> None:
         self.run = run
         self.kube = run.kube
         self.release = release
-        self.find_chart = find_chart
+        self.charts = charts
         self.name = release.name
         self.namespace = release.namespace
 
-    def refuse_history(self, asked: Wanted, existing: Existing) -> None:
-        """Refuse what does not go with what is in the namespace."""
+    def path(self, asked: Wanted, existing: Existing) -> list[Wanted]:
+        """Return the desired states by which a change goes, the last one being what is asked for.
+
+        :raises TenancyError: for what does not go with what is in the namespace.
+        """
         release = existing.release
         if existing.usable and release is None:
             for other in self.kube.list("apps/v1", "StatefulSet", self.namespace, CONTROL_PLANE):
@@ -53,10 +67,17 @@ class ChartRelease:
                     raise TenancyError(
                         f"namespace: {self.namespace} already holds the virtual cluster {other['metadata']['name']}."
                     )
-        if release and release.status != "pending-install" and not self.run.params["force_version"]:
-            validation.check_upgrade(release.chart_version, asked.version)
         if release and release.status == "deployed":
             validation.check_store(release.values, asked.values)
+        if not release or release.status == "pending-install" or self.run.params["force_version"]:
+            return [asked]
+        validation.check_kubernetes_upgrade(
+            kubernetes_of(release.chart_version, release.values), kubernetes_of(asked.version, asked.values)
+        )
+        versions = validation.upgrade_path(release.chart_version, asked.version, self.charts.versions())
+        for version in versions:
+            validation.check_skew(version, kubernetes_of(version, asked.values), existing.kubernetes)
+        return [dataclasses.replace(asked, version=version) for version in versions]
 
     def changes(self, asked: Wanted, existing: Existing) -> list[Change]:
         """List what differs of the release, and the host's Kubernetes where the chart was rendered for another or an unknown one."""
@@ -65,12 +86,21 @@ class ChartRelease:
         known = asked.recorded or existing.usable is None or not host or noted == host
         return changes if known else [*changes, (_RENDERED, noted, host)]
 
-    def previewed(self, asked: Wanted) -> Chart:
-        """Return the chart, once neither it nor another virtual cluster stands against the values."""
-        chart = self.find_chart(asked.version)
-        self._refuse_shared_gpus(asked)
-        self.release.preview(chart, asked.values)
-        return chart
+    def previewed(self, path: list[Wanted]) -> list[Chart]:
+        """Return the chart of each step, once none of them and no other virtual cluster stands against the values."""
+        charts = [self.charts.find(step.version) for step in path]
+        self._refuse_shared_gpus(path[-1])
+        for chart, step in zip(charts, path):
+            self.release.preview(chart, step.values)
+        return charts
+
+    def go_through(self, chart: Chart, step: Wanted, asked: Wanted) -> None:
+        """Upgrade the release to a version between."""
+        self.run.perform(
+            f"upgrade the Helm release {self.name} with vCluster {step.version}",
+            f"{asked.version} skips this minor version",
+            lambda: self.release.apply(chart, step.values, self.run.deadline),
+        )
 
     def _refuse_shared_gpus(self, asked: Wanted) -> None:
         """Refuse GPUs that another virtual cluster books without seeing this one."""

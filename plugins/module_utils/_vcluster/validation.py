@@ -25,6 +25,7 @@ from .facts import (
     KUBELET_FIX,
     LICENSED,
     MOVED,
+    NEWEST_PATCH,
     OLD_TENANT_FIX,
     OLDEST_VERSION,
     POD_SECURITY_LEVELS,
@@ -36,6 +37,8 @@ from .facts import (
 from .values import age, backing_store, has_own_scheduler
 
 T = t.TypeVar("T")
+
+_RELEASED = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 
 PROXY_SCHEMES = ("http", "https")
 
@@ -156,18 +159,60 @@ def check_version(version: str, kubernetes_version: str | None = None) -> None:
     refuse(problems)
 
 
-def check_upgrade(current: str, wanted: str) -> None:
-    """Refuse downgrades, and upgrades by more than one minor version: upstream tests neither."""
+def upgrade_path(current: str, wanted: str, available: t.Collection[str] | None) -> list[str]:
+    """Return the versions by which an upgrade goes, the wanted one last: upstream tests upgrades by one minor version.
+
+    :arg available: versions of the chart that can be had; None for those of upstream.
+    :raises Refused: for a downgrade, and where no version between is known or can be had.
+    """
     have, want = parse_version(current), parse_version(wanted)
     anyway = "force_version does it all the same."
     if want < have:
         raise refusal(
             "downgrade", f"version: vCluster {current} is running; a downgrade to {wanted} is not supported upstream. {anyway}"
         )
-    if want[0] != have[0] or want[1] > have[1] + 1:
+    if want[0] != have[0]:
+        raise refusal(
+            "minor-version-skipped", f"version: vCluster {current} is running; {wanted} has another major version. {anyway}"
+        )
+    between = _newest(have[0], available)
+    missing = next((minor for minor in range(have[1] + 1, want[1]) if minor not in between), None)
+    if missing is not None:
+        where = "known" if available is None else "among the charts"
         raise refusal(
             "minor-version-skipped",
-            f"version: vCluster {current} is running; {wanted} skips a minor version. Go to {have[0]}.{have[1] + 1} first. {anyway}",
+            f"version: vCluster {current} is running; an upgrade to {wanted} goes over {have[0]}.{missing}, of which no release is {where}. "
+            f"Add one, with its images, or write it as the version first. {anyway}",
+        )
+    return [*(between[minor] for minor in range(have[1] + 1, want[1])), wanted]
+
+
+def _newest(major: int, available: t.Collection[str] | None) -> dict[int, str]:
+    """Return the newest release of each minor version, by its number."""
+    if available is None:
+        return {minor: f"0.{minor}.{patch}" for minor, patch in NEWEST_PATCH.items()}
+    found = sorted(parse_version(one) for one in available if _RELEASED.fullmatch(one) and one not in BAD_VERSIONS)
+    return {one[1]: ".".join(map(str, one)) for one in found if one[0] == major}
+
+
+def check_kubernetes_upgrade(current: str | None, wanted: str | None) -> None:
+    """Refuse downgrades of a tenant's Kubernetes, and upgrades by more than one minor version: Kubernetes supports neither.
+
+    :arg current: version such as v1.34.0, None where it is not known; ``wanted`` alike.
+    """
+    found = [re.match(r"v1\.(\d{1,9})", version or "") for version in (current, wanted)]
+    if not all(found):
+        return
+    have, want = (whole(version[1]) for version in found if version)
+    anyway = "force_version does it all the same."
+    if want < have:
+        raise refusal(
+            "downgrade", f"kubernetes_version: {current} is running; a downgrade to {wanted} is not supported. {anyway}"
+        )
+    if want > have + 1:
+        raise refusal(
+            "minor-version-skipped",
+            f"kubernetes_version: {current} is running; {wanted} skips a minor version. Go to v1.{have + 1} first. {anyway}",
         )
 
 

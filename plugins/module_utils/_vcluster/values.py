@@ -20,6 +20,7 @@ from .._common.values import JsonObject, Values, deep_merge, moment, value_at
 from .._nodes.validation import Claim
 from .facts import (
     BOUNDED,
+    DEFAULT_KUBERNETES,
     DEFAULT_VERSION,
     EXPIRES_ANNOTATION,
     GPU_QUOTA,
@@ -29,6 +30,7 @@ from .facts import (
     PAUSED_REPLICAS,
     TRUST_ANNOTATION,
     TRUST_PROFILES,
+    parse_version,
 )
 
 if t.TYPE_CHECKING:
@@ -86,6 +88,16 @@ class Wanted:
     host_scheduler: str | None
     expires: str | None
     recorded: bool = False
+
+
+def kubernetes_of(version: str, values: Values) -> str | None:
+    """Return the version of the tenant's Kubernetes that a chart installs, such as v1.35.4; None where it is not known.
+
+    :arg version: of the chart.
+    """
+    given = value_at(values, "controlPlane.distro.k8s.version") or value_at(values, "controlPlane.distro.k8s.image.tag")
+    default = DEFAULT_KUBERNETES.get(parse_version(version)[1])
+    return str(given) if given else f"v1.{default}.0" if default else None
 
 
 def is_described(params: Params) -> bool:

@@ -22,6 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import SETTLING
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.lifecycle import VirtualCluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.release import Charts
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values import narrowed_egress, pod_networks, tenant_values
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
@@ -111,6 +112,7 @@ class World:
         self.helm = FakeHelm(release, self.api, made or running())
         self.clock = Clock()
         self.enforced = enforced
+        self.charts = None
         self.asked, self.probed = [], []
 
     def scaled(self, workload):
@@ -143,7 +145,7 @@ class World:
         def chart(version):
             return find_chart(options["chart_source"], "vcluster", version, Chart("vcluster", version))
 
-        cluster = VirtualCluster(self.last, self.ask, chart, self.probe)
+        cluster = VirtualCluster(self.last, self.ask, Charts(chart, lambda: self.charts), self.probe)
         return getattr(cluster, options["state"])()
 
     def live(self, api_version, kind, name, namespace="tenant-web"):
@@ -247,9 +249,9 @@ def test_an_expired_certificate_is_renewed_by_a_restart(renews, certificate):
 
 
 def test_check_mode_predicts_and_writes_nothing():
-    result = run(*deployed(), check_mode=True, kubernetes_version="v1.35.4")
+    result = run(*deployed(), check_mode=True, kubernetes_version="v1.36.2")
     assert result["changed"]
-    assert result["diff"] == {"before": {}, "after": {"values.controlPlane.distro.k8s.version": "v1.35.4"}}
+    assert result["diff"] == {"before": {}, "after": {"values.controlPlane.distro.k8s.version": "v1.36.2"}}
     assert writes() == paths() == []
 
 
@@ -282,7 +284,7 @@ def test_unfinished_releases_are_repaired(status, repair, version):
             {},
             "already holds the virtual cluster other",
         ),
-        ([own_namespace()], dataclasses.replace(RELEASE, chart_version="0.34.0"), {}, "skips a minor"),
+        ([own_namespace()], dataclasses.replace(RELEASE, chart_version="0.37.0"), {}, "is not supported upstream"),
         ([], None, {"values": {"unknown": 1}}, "'unknown' not allowed"),
         ([], None, {"values": {"privateNodes": {"enabled": True}}}, "licence"),
         (
@@ -503,11 +505,49 @@ def test_what_a_killed_removal_with_volumes_kept_left_is_a_change_and_goes():
     assert world.live("v1", "PersistentVolumeClaim", "data-web-0")
 
 
-def test_a_minor_version_is_skipped_where_that_is_asked_for():
+def test_an_upgrade_over_several_minor_versions_takes_each_and_waits_for_it():
     old = dataclasses.replace(RELEASE, chart_version="0.34.0")
+    world = World([own_namespace(), *running()], old)
+    predicted = world.run(check_mode=True)
+    assert (predicted["diff"]["before"], world.api.writes) == ({"version": "0.34.0"}, [])
+    result = world.run()
+    assert [chart.version for chart, _values in world.helm.installed] == ["0.35.3", "0.36.1"]
+    steps = [record["step"] for record in result["steps"]]
+    assert steps == [record["step"] for record in predicted["steps"]]
+    assert steps[:3] == [
+        "upgrade the Helm release web with vCluster 0.35.3",
+        "wait for vCluster 0.35.3",
+        "upgrade the Helm release web with vCluster 0.36.1",
+    ]
+    # It was asked whether it works after each.
+    assert len(world.asked) > 2
+
+
+def test_without_a_release_between_nothing_is_upgraded_unless_that_is_asked_for():
+    old = dataclasses.replace(RELEASE, chart_version="0.34.0")
+    world = World([own_namespace(), *running()], old)
+    world.charts = ["0.34.0", "0.36.1"]
     with refuses("minor-version-skipped"):
-        run([own_namespace(), *running()], old)
-    assert run([own_namespace(), *running()], old, force_version=True)["diff"]["before"] == {"version": "0.34.0"}
+        world.run()
+    assert world.api.writes == []
+    assert world.run(force_version=True)["diff"]["before"] == {"version": "0.34.0"}
+    assert [chart.version for chart, _values in world.helm.installed] == ["0.36.1"]
+
+
+def test_a_version_between_that_refuses_the_values_is_refused_before_the_first_write():
+    old = dataclasses.replace(RELEASE, chart_version="0.34.0")
+    world = World([own_namespace(), *running()], old)
+    asked = world.helm.template
+
+    def template(name, namespace, chart, values):
+        if chart.version == "0.35.3":
+            raise TenancyError("helm template failed: additional properties 'new' not allowed")
+        return asked(name, namespace, chart, values)
+
+    world.helm.template = template
+    with pytest.raises(TenancyError, match="additional properties 'new'"):
+        world.run()
+    assert world.api.writes == []
 
 
 # --- without options that describe it ---

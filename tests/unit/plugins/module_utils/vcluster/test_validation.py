@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
@@ -49,22 +51,52 @@ def test_bad_versions(version, kubernetes_version, expected):
     assert placed(caught.value.problems) == [expected]
 
 
-@pytest.mark.parametrize(("current", "wanted"), [("0.36.1", "0.36.1"), ("0.35.3", "0.36.1"), ("0.36.1", "0.36.2")])
-def test_upgrades(current, wanted):
-    validation.check_upgrade(current, wanted)
+@pytest.mark.parametrize(
+    ("current", "wanted", "available", "path"),
+    [
+        ("0.36.1", "0.36.1", None, ["0.36.1"]),
+        ("0.35.3", "0.36.1", None, ["0.36.1"]),
+        ("0.36.1", "0.36.2", None, ["0.36.2"]),
+        ("0.33.4", "0.36.1", None, ["0.34.7", "0.35.3", "0.36.1"]),
+        ("0.34.0", "0.36.1", ["0.34.0", "0.35.10", "0.35.2", "0.35.11-rc.1", "0.36.1", "x"], ["0.35.10", "0.36.1"]),
+    ],
+)
+def test_an_upgrade_goes_over_each_minor_version(current, wanted, available, path):
+    assert validation.upgrade_path(current, wanted, available) == path
 
 
 @pytest.mark.parametrize(
-    ("current", "wanted", "code"),
+    ("current", "wanted", "available", "code"),
     [
-        ("0.34.0", "0.36.1", "minor-version-skipped"),
-        ("0.36.1", "0.35.3", "downgrade"),
-        ("0.36.1", "1.0.0", "minor-version-skipped"),
+        ("0.34.0", "0.36.1", ["0.34.0", "0.36.1"], "minor-version-skipped"),
+        ("0.36.1", "0.40.0", None, "minor-version-skipped"),
+        ("0.36.1", "0.35.3", None, "downgrade"),
+        ("0.36.1", "1.0.0", None, "minor-version-skipped"),
     ],
 )
-def test_refused_upgrades(current, wanted, code):
+def test_refused_upgrades(current, wanted, available, code):
     with refuses(code):
-        validation.check_upgrade(current, wanted)
+        validation.upgrade_path(current, wanted, available)
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "codes"),
+    [
+        ("v1.34.2", "v1.35.0", []),
+        ("v1.35.0", "v1.35.4", []),
+        (None, "v1.36.0", []),
+        ("v1.33.1", "a-tag", []),
+        ("v1.33.1", "v1.35.0", ["minor-version-skipped"]),
+        ("v1.35.0", "v1.34.2", ["downgrade"]),
+    ],
+)
+def test_a_tenants_kubernetes_goes_up_by_one_minor_version(current, wanted, codes):
+    with refuses(*codes) if codes else contextlib.nullcontext():
+        validation.check_kubernetes_upgrade(current, wanted)
+
+
+def test_each_minor_version_has_a_newest_patch():
+    assert list(facts.NEWEST_PATCH) == list(range(facts.OLDEST_VERSION[1], facts.parse_version(facts.DEFAULT_VERSION)[1] + 1))
 
 
 def test_profiles_need_a_version_that_has_their_keys():
