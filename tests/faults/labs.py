@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -102,9 +102,10 @@ class Lab:
         """Start site.yml and kill it as kill_at does."""
         self.kill_at("site", task, seconds, alone)
 
-    def kill_at(self, book: str, task: str, seconds: float, alone: bool = False) -> None:
+    def kill_at(self, book: str, task: str, seconds: float, alone: bool = False, args: Sequence[str] = ()) -> None:
         """Start a playbook and kill it without a warning, some seconds into a task.
 
+        :arg args: of the playbook.
         :arg alone: only ansible-playbook itself, as a person's kill -9 does; its workers go on for a while.
         :raises AssertionError: where it never came to the task, or had ended by then.
         """
@@ -112,7 +113,7 @@ class Lab:
         # Otherwise Ansible names a task only once it has a result, because it may turn out to be skipped.
         environment = os.environ | {"ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true"}
         with subprocess.Popen(
-            self.command(book), cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            self.command(book, *args), cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             assert process.stdout
             for line in process.stdout:

@@ -19,7 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.pods import is_ready
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._backups import Kept, Store
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab, changed
 
 Data = dict[str, Any]
 KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
@@ -64,6 +64,11 @@ class BackupLab(Lab):
 
     def tenant(self, name: str) -> Kube:
         return Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{self.name}/tenants/{name}.yml").expanduser()))
+
+    def cluster_uid(self) -> str:
+        """Return what tells a cluster from the one before."""
+        host = Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{self.name}/cluster.yml").expanduser()))
+        return str((host.get("v1", "Namespace", "kube-system") or {})["metadata"]["uid"])
 
     def back_up(self, *args: str) -> str:
         said = self.play("backup", *args)
@@ -269,7 +274,7 @@ def test_an_upgrade_takes_a_backup_first_and_the_backup_is_the_way_back(lab: Bac
 @pytest.mark.parametrize("step", ["make a snapshot", "bring the archive"])
 def test_a_backup_that_is_killed_leaves_the_former_ones_whole(lab: BackupLab, step: str) -> None:
     newest = lab.kept("web")[0]
-    lab.kill_at("backup", "Back up each tenant", {"make a snapshot": 1.5, "bring the archive": 3.0}[step])
+    lab.kill_at("backup", "Back up tenants", {"make a snapshot": 1.5, "bring the archive": 3.0}[step])
     assert lab.kept("web")[0].at == newest.at
     lab.back_up("--extra-vars=kubegpu_only=web")
     assert lab.kept("web")[0].at != newest.at
@@ -277,9 +282,35 @@ def test_a_backup_that_is_killed_leaves_the_former_ones_whole(lab: BackupLab, st
 
 @pytest.mark.parametrize("seconds", [3.0, 12.0, 25.0])
 def test_a_restore_that_is_killed_is_repeated(lab: BackupLab, before: dict[str, str], seconds: float) -> None:
-    lab.kill_at("restore", "Restore the tenant", seconds)
+    lab.kill_at("restore", "Restore the tenant", seconds, args=["--extra-vars=kubegpu_only=web"])
     lab.bring_back("web")
     web = lab.tenant("web")
     assert digests(web, "shop") == before
     host = Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()))
     assert host.get("v1", "Pod", RESTORE_POD, "tenant-web") is None
+
+
+def test_a_cluster_is_made_anew_and_its_tenants_come_back(lab: BackupLab, before: dict[str, str]) -> None:
+    """Also after a run that was killed while it restored."""
+    layout = f"--extra-vars={json.dumps({'nvkind_workers': [{'gpus': [0, 1]}, {'gpus': []}]})}"
+    note = lab.folder / "lab" / "renewal.json"
+    said = " ".join(lab.play("renew", layout, "--check").split())
+    assert lab.code != 0
+    assert "renew deletes the cluster, because kubegpu-worker2 is missing" in said
+    made = lab.cluster_uid()
+    lab.kill_at("renew", "Restore tenant", 2.0, args=[layout])
+    assert lab.cluster_uid() != made
+    assert set(json.loads(note.read_text())["backups"]) == {"team-ml", "web"}
+    kept = {tenant: len(lab.kept(tenant)) for tenant in ("team-ml", "web")}
+    said = lab.play("renew", layout)
+    assert lab.code == 0, said[-6000:]
+    # It went on with the backups of the former cluster.
+    assert {tenant: len(lab.kept(tenant)) for tenant in kept} == kept
+    assert {tenant for tenant in kept if f"{tenant}: restored as of " in said} == set(kept)
+    assert not note.exists()
+    print([line for line in said.splitlines() if "restored as of" in line])
+    web = lab.tenant("web")
+    assert digests(web, "shop") == before
+    wait_for_pods(web, "shop", 2)
+    wait_for_pods(lab.tenant("team-ml"), "default", 1)
+    assert changed(lab.site(layout)) == 0

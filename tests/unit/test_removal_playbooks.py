@@ -89,6 +89,14 @@ def test_no_cluster_goes_with_tenants_that_cannot_be_read_and_need_a_backup(site
     assert kubeconfig.exists()
 
 
+def test_a_cluster_of_others_is_not_made_anew(site: Site) -> None:
+    with served(InMemoryApi([NODE, RUNTIME_CLASS, *on_host("ml")])) as server:
+        site.add("gpu1", server, kubegpu_tenants=[ML])
+        said = " ".join(site.run(playbook="renew").split())
+    assert "renew is for whole clusters that site made on the inventory host." in said
+    assert (site.code != 0, server.changed) == (True, [])
+
+
 def test_tenants_that_cannot_be_read_are_confirmed_too_and_what_is_not_there_is_not(site: Site) -> None:
     made = {"kubegpu_cluster_provider": "nvkind", "nvkind_workers": [{"count": 4}]}
     with served(InMemoryApi([])) as server:

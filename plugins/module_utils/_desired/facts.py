@@ -243,6 +243,9 @@ CLUSTER: Fields = {
     "kubegpu_accept_lost_pods": Field(
         bool, "Whether to pause a tenant although no controller makes some of its pods again.", False
     ),
+    "kubegpu_accept_lost_volumes": Field(
+        bool, "Whether the playbook renew may lose the data of tenants' volumes, see docs/how-to/upgrade.md.", False
+    ),
     "kubegpu_rehearsal": Field(
         str,
         "required: a change of KAI Scheduler's release, values or queues needs a verdict, see docs/reference/rehearsal.md.",

@@ -203,6 +203,7 @@ class Cluster:
     unlisted: str
     accept_unenforced_network_policies: bool
     accept_lost_pods: bool
+    accept_lost_volumes: bool
     rehearsal: JsonObject
     backup: JsonObject
     accept_combinations: list[str]

@@ -80,7 +80,7 @@ def _given(variables: JsonObject, key: str, problems: Problems) -> t.Any:
 def as_given(settings: Settings) -> JsonObject:
     """Return what Cluster has as the inventory gives it."""
     given = settings.given
-    accept = ("accept_unenforced_network_policies", "accept_lost_pods", "accept_combinations")
+    accept = ("accept_unenforced_network_policies", "accept_lost_pods", "accept_lost_volumes", "accept_combinations")
     same = {key: given[f"{PREFIX}{key}"] for key in ("kubeconfig_proxy", "charts", "unlisted", *accept)}
     # Its problems are among those of the settings.
     metrics = reader(given[METRICS], METRICS, Problems())
