@@ -201,6 +201,20 @@ def test_a_namespace_that_is_lost_comes_back(lab: BackupLab, before: dict[str, s
     wait_for_pods(web, "shop", 2)
 
 
+def test_a_volume_that_is_lost_comes_back(lab: BackupLab, before: dict[str, str]) -> None:
+    newest = lab.kept("web")[0]
+    host = Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()))
+    host.delete("v1", "PersistentVolumeClaim", "data-web-0", "tenant-web")
+    host.delete("v1", "Pod", "web-0", "tenant-web", grace_seconds=0)
+    # The control plane starts with an empty database.
+    lab.site("--extra-vars=kubegpu_only=web")
+    assert lab.tenant("web").get("v1", "Namespace", "shop") is None
+    lab.bring_back("web", f"--extra-vars=kubegpu_restore={newest.at}")
+    web = lab.tenant("web")
+    assert digests(web, "shop") == before
+    wait_for_pods(web, "shop", 2)
+
+
 def test_a_team_with_kai_scheduler_comes_back_with_its_queues_and_schedules(lab: BackupLab) -> None:
     ml = lab.tenant("team-ml")
     queues = [item["metadata"]["uid"] for item in ml.list("scheduling.run.ai/v2", "Queue")]

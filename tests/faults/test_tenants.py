@@ -22,6 +22,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.inventory import configs
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.overlaps import collisions
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster, vcluster_info, vcluster_kubeconfig
@@ -116,6 +117,28 @@ def test_killed_again_and_again_while_it_is_upgraded(tenants: Tenants) -> None:
     assert kept is not None
     with pytest.raises(TenancyError, match=r"a downgrade to 0\.34\.0 is not supported upstream"):
         tenants.vcluster("ml", version=OLD)
+
+
+def test_what_happens_to_its_pod_and_its_node_ends_by_itself(tenants: Tenants) -> None:
+    def answers() -> tuple[bool | None, str]:
+        try:
+            found = tenants.inside("ml").get("v1", "ConfigMap", "kept", "default")
+        except TenancyError as exc:
+            return None, exc.message
+        return (True if found else None), "the ConfigMap is not there"
+
+    seconds = {}
+    began = time.monotonic()
+    tenants.kube.delete("v1", "Pod", "ml-0", "tenant-ml", grace_seconds=0)
+    wait_for("the API server after its pod", answers, 180)
+    seconds["pod"] = round(time.monotonic() - began)
+    tenants.lab.run("docker", "stop", "--time=5", WORKER)
+    began = time.monotonic()
+    tenants.lab.run("docker", "start", WORKER)
+    wait_for("the API server after its node", answers, 240)
+    seconds["node"] = round(time.monotonic() - began)
+    print(f"seconds until a tenant's API server answers again: {seconds}")
+    assert tenants.vcluster("ml")["changed"] is False
 
 
 def test_a_certificate_that_has_expired_is_told_and_renewed(tenants: Tenants) -> None:
