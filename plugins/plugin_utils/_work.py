@@ -24,9 +24,8 @@ def work(found: t.Mapping[str, t.Any], purpose: str = "site", removes_unlisted: 
     :arg purpose: name of the playbook.
     :arg removes_unlisted: whether tenants that are not listed are to go.
     :returns: ``removed``, names of tenants that go; ``upgraded``, names of tenants whose vCluster or Kubernetes gets another version;
-        ``tenants``, entries of tenants that are changed or verified; ``due``, by
-        their names, which of "change" and "verify"; ``wanted``, by their names, the digest of what is recorded as verified; ``reasons``, a
-        sentence for each tenant with something to do.
+        ``tenants``, entries of tenants that are changed or verified; ``due``, by their names, which of "change" and "verify"; ``wanted``, by
+        their names, the digest of what is recorded as verified; ``reasons``, a sentence for each tenant with something to do.
     """
     of_all = _OF_ALL.get(purpose)
     records = [one for one in found.get("tenants") or [] if (of_all or one["due"]) and not _is_idle(one)]
@@ -37,7 +36,11 @@ def work(found: t.Mapping[str, t.Any], purpose: str = "site", removes_unlisted: 
         "removed": [*gone, *((found.get("unlisted") or []) if removes_unlisted else [])],
         "upgraded": [one["name"] for one in taken if purpose == "site" and _is_upgrade(one)],
         "tenants": [one["desired"] for one in taken],
-        "due": {one["name"]: list(of_all or one["due"]) for one in taken},
+        # A verification compares what charts made, too: the host cluster shows no edit of it.
+        "due": {
+            one["name"]: list(of_all or dict.fromkeys((*([CHANGE] if VERIFY in one["due"] else []), *one["due"])))
+            for one in taken
+        },
         # A tenant that is not as desired is verified as it is, and no digest of its desired state is recorded then.
         "wanted": {one["name"]: one["wanted"] for one in taken if not (of_all and CHANGE in one["due"])},
         "reasons": [f"{one['name']}: {', '.join(one['reasons'])}" for one in records if one["reasons"]],

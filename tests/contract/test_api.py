@@ -170,6 +170,14 @@ def test_patches_merge_and_none_removes(server, name):
     assert get(server, name)["data"] == patched["data"]
 
 
+def test_a_patch_that_is_only_tried_says_what_would_be_and_stores_nothing(server, name):
+    server.kube.create(config_map(server, name, {"a": "1"}))
+    before = get(server, name)
+    tried = server.kube.patch("v1", "ConfigMap", name, {"data": {"a": "2"}}, server.namespace, tried=True)
+    assert tried["data"] == {"a": "2"}
+    assert get(server, name) == before
+
+
 def test_patches_replace_lists(server, name):
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": server.namespace}}
     server.kube.create(account | {"imagePullSecrets": [{"name": "a"}, {"name": "b"}]})

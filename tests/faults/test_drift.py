@@ -19,6 +19,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernet
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import QUEUE_API_VERSION, QUEUE_KIND, TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.values import comparable, objects_of
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab, changed
 from ansible_collections.kubegpu.tenancy.tests.faults.test_kai import NEW, OLD
 
@@ -264,6 +265,77 @@ def test_everything_works(drifting: Lab, tmp_path: Path) -> None:
     assert (evidence["result"], evidence["pending"], evidence["problems"]) == ("passed", [], [])
     timed = [span["work"] for cluster in evidence["clusters"] for span in cluster["spans"]]
     assert timed == ["verify the host", "verify the cluster", "verify the shared scheduler"]
+
+
+def edited(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a patch of an object of a chart, as a person edits one; empty where there is nothing to edit."""
+    kind = item["kind"]
+    if kind in ("Deployment", "StatefulSet", "DaemonSet"):
+        first, *others = item["spec"]["template"]["spec"]["containers"]
+        first = first | {"env": [*(first.get("env") or []), {"name": "BY_HAND", "value": "1"}]}
+        return {"spec": {"template": {"spec": {"containers": [first, *others]}}}}
+    if kind in ("Role", "ClusterRole"):
+        return {"rules": item["rules"][:-1]}
+    if kind in ("RoleBinding", "ClusterRoleBinding"):
+        return {"subjects": [item["subjects"][0] | {"name": "hand"}]}
+    if kind == "ConfigMap":
+        data = item.get("data") or {}
+        return {"data": {next(iter(data)): "by hand"}} if data else {}
+    labels = item["metadata"].get("labels") or {}
+    return {"metadata": {"labels": {next(iter(labels)): "by-hand"}}} if labels else {}
+
+
+Place = tuple[str, str, str, str | None]
+
+
+def edit_objects(cluster: Cluster, release: str, namespace: str) -> dict[Place, dict[str, Any]]:
+    """Edit each object of a release; return what was edited, as it was before, by API version, kind, name and namespace."""
+    found = cluster.helm.release(release, namespace)
+    assert found
+    record = cluster.kube.get("v1", "Secret", found.record, namespace)
+    assert record
+    before: dict[Place, dict[str, Any]] = {}
+    for item in objects_of(record):
+        kind, name = (item["apiVersion"], item["kind"]), item["metadata"]["name"]
+        live = cluster.kube.get(*kind, name, namespace) or cluster.kube.get(*kind, name)
+        # The control plane reads its configuration when it starts, and what is edited here would be none.
+        if live is None or item["kind"] in ("CustomResourceDefinition", "Secret") or not (patch := edited(live)):
+            continue
+        place = live["metadata"].get("namespace")
+        cluster.kube.patch(*kind, name, patch, place)
+        before[(*kind, name, place)] = comparable(live)
+    return before
+
+
+def test_edits_of_what_charts_made_are_named_and_taken_back(drifting: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    hand = Hand(drifting)
+    own = hand.tenant("own")
+    releases = {
+        "lab/own: virtual cluster": (hand.host, "own", "tenant-own"),
+        "lab/own: KAI Scheduler": (own, "kai-scheduler", "kai-scheduler"),
+        "lab: KAI Scheduler": (hand.host, "kai-scheduler", "kai-scheduler"),
+        "lab: device plugin": (hand.host, "nvidia-device-plugin", "nvidia-device-plugin"),
+    }
+    with monkeypatch.context() as by_hand:
+        by_hand.setattr(kubernetes, "FIELD_MANAGER", "hand")
+        before = {title: edit_objects(*release) for title, release in releases.items()}
+    print({title: sorted(f"{kind} {name}" for _api, kind, name, _place in places) for title, places in before.items()})
+    assert sum(map(len, before.values())) >= 15
+    said = drift(drifting)
+    assert drifting.code == 2, said
+    missing = [
+        (title, *place) for title, places in before.items() for place in places if f"{title}, {place[1]} {place[2]}" not in said
+    ]
+    assert missing == [], said
+    assert re.search(r"Deployment kai-operator.*, by hand\)", said), said
+    assert changed(drifting.site("--extra-vars=kai_scheduler_probe_max_age=0"))
+    for title, places in before.items():
+        kube = releases[title][0].kube
+        now = {place: comparable(kube.get(*place) or {}) for place in places}
+        parts = ("spec", "rules", "subjects", "data")
+        assert [place for place in places for part in parts if now[place].get(part) != places[place].get(part)] == []
+    said = drift(drifting)
+    assert (drifting.code, "Everything is as the inventory says." in said) == (0, True), said
 
 
 @pytest.mark.parametrize(("change", "sentence", "step", "by"), CHANGES, ids=[change.__name__ for change, *_said in CHANGES])

@@ -361,12 +361,23 @@ class InMemoryApi:
             self._applied[key] = leaves
         return self._wrote("apply", stored)
 
-    def patch(self, api_version: str, kind: str, name: str, body: Object, namespace: str | None = None, part: str = "") -> Object:
+    def patch(
+        self,
+        api_version: str,
+        kind: str,
+        name: str,
+        body: Object,
+        namespace: str | None = None,
+        part: str = "",
+        tried: bool = False,
+    ) -> Object:
         with self._lock:
             self._enter("patch", kind)
             existing = self._require("Changing", api_version, kind, name, namespace)
             self._unchanged_since(body.get("metadata") or {}, existing, f"Changing {kind} {name}")
             before = copy.deepcopy(existing)
+            if tried:
+                return merged(before, self._as_stored(body | {"kind": kind}))
             stored = self._store(existing, merged(existing, self._as_stored(body | {"kind": kind})))
             # What another writer changes is no longer owned by the writer that applied it.
             owned = self._applied.get(self._key(before), set())

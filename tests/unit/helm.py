@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import gzip
 import json
 from collections.abc import Callable
 from typing import Any
@@ -18,11 +19,22 @@ from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 PENDING = frozenset({"pending-install", "pending-upgrade", "pending-rollback"})
 
 
+def packed(release: dict[str, Any]) -> str:
+    """Return a release as helm keeps it, before the API encodes it once more."""
+    return base64.b64encode(gzip.compress(json.dumps(release).encode())).decode()
+
+
+def _unpacked(text: bytes) -> Release:
+    release = json.loads(gzip.decompress(base64.b64decode(text)))
+    return Release(**{field.name: release[field.name] for field in dataclasses.fields(Release)})
+
+
 class InMemoryHelm:
     """Releases recorded as Secrets of an InMemoryApi, one for each revision, as helm's own are.
 
     :arg refusal: what every chart refuses of its values; empty for nothing.
     :ivar calls: (verb, release) of every call that changes something, in order, with "--no-hooks" where hooks do not run.
+    :ivar manifests: what the charts of releases make, as YAML by their names.
     :ivar rendered: the values and API versions that each call of ``template`` was given.
     :ivar on_change: called after an installation or upgrade with the release, after a removal with None.
     """
@@ -31,6 +43,7 @@ class InMemoryHelm:
         self.api = api
         self.refusal = refusal
         self.calls: list[tuple[str, ...]] = []
+        self.manifests: dict[str, str] = {}
         self.rendered: list[tuple[dict[str, Any], tuple[str, ...]]] = []
         self.on_change: Callable[[Release | None], object] = lambda _release: None
 
@@ -43,7 +56,7 @@ class InMemoryHelm:
             "namespace": release.namespace,
             "labels": {"owner": "helm", "name": release.name, "version": str(release.revision), "status": release.status},
         }
-        content = {"release": json.dumps(dataclasses.asdict(release))}
+        content = {"release": packed(dataclasses.asdict(release) | {"manifest": self.manifests.get(release.name, "")})}
         self.api.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": content})
         return release
 
@@ -53,7 +66,7 @@ class InMemoryHelm:
 
     def _history(self, name: str, namespace: str) -> list[Release]:
         secrets = self.api.list("v1", "Secret", namespace, f"owner=helm,name={name}")
-        found = [Release(**json.loads(base64.b64decode(secret["data"]["release"]))) for secret in secrets]
+        found = [_unpacked(base64.b64decode(secret["data"]["release"])) for secret in secrets]
         return sorted(found, key=lambda release: release.revision)
 
     # --- the adapter's verbs ---

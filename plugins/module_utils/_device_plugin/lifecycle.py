@@ -16,7 +16,7 @@ from .._common.pods import pods_gone
 from .._common.run import Result, Run
 from .._common.values import JsonObject
 from .._common.wait import wait_for
-from .._helm.lifecycle import HelmRelease
+from .._helm.lifecycle import Edits, HelmRelease
 from .._metrics.facts import DCGM
 from .._metrics.lifecycle import check_reader, ensure_objects
 from .._metrics.plan import dcgm_objects
@@ -73,6 +73,8 @@ class DevicePlugin:
         for what, item in objects.items():
             self.run.change(what, None, item["metadata"]["name"])
         self.run.change_all(upgrade, self.release.write)
+        if not upgrade:
+            Edits(self.run, self.release).take_back()
         for relabel in labels:
             self.run.change_all(relabel.changes, relabel.write)
         self._write(objects, labels, chart if upgrade else None, wanted)

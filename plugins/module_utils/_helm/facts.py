@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""What is known about Helm: the states of a release, and its hooks."""
+"""What is known about Helm: the states of a release, and how its objects are marked."""
 
 from __future__ import annotations
 
@@ -11,3 +11,5 @@ from __future__ import annotations
 UNFINISHED = frozenset({"pending-install", "pending-upgrade", "pending-rollback", "uninstalling"})
 # Of these, the ones in which nothing of the release may exist yet, or any more.
 INCOMPLETE = frozenset({"pending-install", "uninstalling"})
+# Annotations by which an object is one of a release: its name, and its namespace (pkg/action/validate.go of helm/helm).
+RELEASE_NOTES = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")

@@ -3,20 +3,30 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The life of one Helm release: inspected, compared, previewed, repaired, applied, removed."""
+"""The life of one Helm release: inspected, compared, previewed, repaired, applied, removed; and what others changed of its objects."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 import typing as t
 
-from .._common.values import Change, Values, Write, differences
+from .._common.errors import ApiError
+from .._common.ownership import last_write
+from .._common.secrets import digest
+from .._common.values import Change, JsonObject, Values, Write, differences
 from .._common.wait import Deadline
-from .facts import INCOMPLETE, UNFINISHED
+from .facts import INCOMPLETE, RELEASE_NOTES, UNFINISHED
+from .values import as_wanted, changes_between, comparable, objects_of
 
 if t.TYPE_CHECKING:
     from .._adapters.helm import Chart, Helm, Release
     from .._adapters.kubernetes import Kube
+    from .._common.run import Run
+
+# Returns an object of a chart as it is kept on the cluster, by that and by the live one.
+Adapt = t.Callable[[JsonObject, JsonObject], JsonObject]
 
 
 class HelmRelease:
@@ -116,3 +126,98 @@ class HelmRelease:
             return
         self.helm.uninstall(self.name, self.namespace, math.floor(deadline.left()), hooks=hooks)
         self._ended = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Edit:
+    """An object of a release that is not as the chart made it.
+
+    :ivar item: as it has to be; ``live``, as it is, None where it is gone.
+    :ivar body: merge patch that takes the edit back.
+    :ivar changes: each path with its value now and as it has to be.
+    """
+
+    item: JsonObject
+    live: JsonObject | None
+    body: JsonObject
+    changes: list[Change]
+
+    @property
+    def what(self) -> str:
+        return f"{self.item['kind']} {self.item['metadata']['name']}"
+
+    @property
+    def write(self) -> Write | None:
+        """The last write of what differs."""
+        return last_write(self.live, *(path.partition("[")[0].split(".") for path, _before, _after in self.changes))
+
+
+class Edits:
+    """What others changed of the objects of a release since its chart was applied. Defaults, and what a chart leaves open, are no edits.
+
+    :arg release: read already.
+    :arg adapt: for objects of which this collection keeps a part otherwise than the chart.
+    """
+
+    def __init__(self, run: Run, release: HelmRelease, adapt: Adapt = lambda item, _live: item) -> None:
+        self.run = run
+        self.kube = run.kube
+        self.release = release
+        self._adapt = adapt
+
+    def take_back(self) -> bool:
+        """Undo each edit, in check mode only say so; return whether there were any."""
+        found = self.find()
+        for edit in found:
+            before, after = ({path: one[side] for path, *one in edit.changes} for side in (0, 1))
+            self.run.change(edit.what, before if edit.live else None, after, edit.write)
+            why = "it is gone" if edit.live is None else f"it is not as its chart made it: {', '.join(before)}"
+            self.run.perform(f"take back what was changed of {edit.what}", why, functools.partial(self._write, edit))
+        return bool(found)
+
+    def find(self) -> list[Edit]:
+        """Return the edits of a release that is deployed; of one whose record is gone, none can be told."""
+        found = self.release.found
+        if found is None or found.status != "deployed":
+            return []
+        record = self.kube.get("v1", "Secret", found.record, self.release.namespace)
+        objects = objects_of(record) if record else []
+        return [edit for item in objects if item["kind"] != "CustomResourceDefinition" and (edit := self._edit(item))]
+
+    def _edit(self, item: JsonObject) -> Edit | None:
+        kind, name = (item["apiVersion"], item["kind"]), item["metadata"]["name"]
+        namespace = item["metadata"].get("namespace") or self.release.namespace
+        live = self.kube.get(*kind, name, namespace) or self.kube.get(*kind, name)
+        if live is None:
+            return Edit(self._whole(item, namespace), None, {}, [("state", "absent", "present")])
+        now = comparable(live)
+        wanted = as_wanted(comparable(self._adapt(item, live)), now)
+        body = {key: value for key, value in wanted.items() if value != now.get(key)}
+        if not body:
+            return None
+        try:
+            # The API server fills in defaults, and writes amounts in its own way.
+            tried = self.kube.patch(*kind, name, body, live["metadata"].get("namespace"), tried=True)
+        except ApiError as exc:
+            if exc.status != 422:
+                raise
+            tried = wanted
+        changes = list(changes_between(now, comparable(tried)))
+        if item["kind"] == "Secret":
+            changes = [(path, digest(before), digest(after)) for path, before, after in changes]
+        return Edit(item, live, body, changes) if changes else None
+
+    def _whole(self, item: JsonObject, namespace: str) -> JsonObject:
+        """Return an object that is gone, as helm makes it."""
+        metadata = item["metadata"]
+        notes = dict(zip(RELEASE_NOTES, (self.release.name, self.release.namespace)))
+        return item | {
+            "metadata": {"namespace": namespace} | metadata | {"annotations": (metadata.get("annotations") or {}) | notes}
+        }
+
+    def _write(self, edit: Edit) -> None:
+        if edit.live is None:
+            self.kube.create(edit.item)
+            return
+        metadata = edit.live["metadata"]
+        self.kube.patch(edit.live["apiVersion"], edit.live["kind"], metadata["name"], edit.body, metadata.get("namespace"))

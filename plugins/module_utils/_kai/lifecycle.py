@@ -17,7 +17,7 @@ from .._common.ownership import annotations_of, last_write
 from .._common.pods import pod_problems
 from .._common.run import Step
 from .._common.values import JsonObject
-from .._helm.lifecycle import HelmRelease
+from .._helm.lifecycle import Edits, HelmRelease
 from . import admission_copy, facts, images
 from .availability import Availability
 from .export import QUEUE, export_queues, is_exported, restore_queues
@@ -68,6 +68,8 @@ class Installation:
         self._restart_crashed()
         replaces = self._compare()
         differs = bool(run.changes)
+        if not differs:
+            Edits(run, self.helm_release).take_back()
         manifests = self._previewed() if differs else []
         change = self._transition(replaces, differs, manifests)
         if change.exported:

@@ -17,7 +17,7 @@ from .._common.pods import pod_problems
 from .._common.text import shown
 from .._common.values import JsonObject
 from .._common.wait import wait_for
-from .._helm.lifecycle import HelmRelease
+from .._helm.lifecycle import Edits, HelmRelease
 from .facts import LABEL, NAME, WORKLOADS, is_reserved
 from .status import judge, listed, unready
 
@@ -55,6 +55,8 @@ def ensure_scheduler(run: Run, name: str, chart: Chart, values: Values) -> Resul
         run.change_all(changes, release.write)
         why = "it differs from what is asked for" if release.found else "it is not installed"
         run.perform(f"apply {name}", why, functools.partial(release.apply, chart, values, run.deadline))
+    else:
+        Edits(run, release).take_back()
     if changes and not run.check_mode:
         wait_for(f"scheduler {name}", functools.partial(_runs, run.kube, made), run.deadline)
     return run.result(notes=[])

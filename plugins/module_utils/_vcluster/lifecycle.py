@@ -73,12 +73,13 @@ class VirtualCluster:
             self._go_through(step, chart, asked, existing.expired)
         if charts:
             self.chart.apply(charts[-1], asked, changes, existing.host)
+        edited = not charts and self.chart.take_back_edits()
         if has_network_policies(asked.values):
             self.network.narrow(applied=bool(charts))
         restarts = existing.release is not None and self.operation.start(existing.expired)
         if is_zero_trust(existing.usable) and asked.trust != "zero":
             self.classes.remove_unneeded(leaving=self.namespace)
-        ready = {} if self.run.check_mode else self.operation.wait_until_ready(asked, starts=restarts or bool(charts))
+        ready = {} if self.run.check_mode else self.operation.wait_until_ready(asked, starts=restarts or edited or bool(charts))
         if not bounds and not asked.recorded:
             remove_policies(self.run, self.name)
         return self.run.result(namespace=self.namespace, version=asked.version, network_policies=network, **ready)

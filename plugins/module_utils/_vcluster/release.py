@@ -12,12 +12,13 @@ import typing as t
 
 from .._common.errors import TenancyError
 from .._common.ownership import annotations_of
-from .._common.values import Change
+from .._common.values import Change, JsonObject
+from .._helm.lifecycle import Edits
 from . import validation
-from .facts import CONTROL_PLANE, RENDERED_ANNOTATION
+from .facts import CONTROL_PLANE, CONTROL_PLANE_POLICY, RENDERED_ANNOTATION
 from .inventory import configs
 from .overlaps import collisions
-from .status import Existing
+from .status import Existing, is_paused
 from .values import Wanted, kubernetes_of
 
 if t.TYPE_CHECKING:
@@ -126,6 +127,17 @@ class ChartRelease:
             why,
             lambda: self._rendered(chart, asked, host if any(what == _RENDERED for what, _before, _after in changes) else ""),
         )
+
+    def take_back_edits(self) -> bool:
+        """Undo what others changed of the chart's objects; return whether there was anything."""
+        return Edits(self.run, self.release, self._kept).take_back()
+
+    def _kept(self, item: JsonObject, live: JsonObject) -> JsonObject:
+        """Return an object of the chart with what this collection keeps otherwise: the narrower policy, and a pause."""
+        kept = {"NetworkPolicy": "egress"} if item["metadata"]["name"] == CONTROL_PLANE_POLICY.format(self.name) else {}
+        kept |= dict.fromkeys(("StatefulSet", "Deployment"), "replicas") if is_paused(live) else {}
+        field = kept.get(item["kind"])
+        return item | {"spec": item["spec"] | {field: live["spec"].get(field)}} if field else item
 
     def _rendered(self, chart: Chart, asked: Wanted, host: str) -> None:
         """Apply the chart, and only then note for which Kubernetes of the host, so that a run that is killed before that does it again."""

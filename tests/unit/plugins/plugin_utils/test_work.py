@@ -46,7 +46,7 @@ def names(todo):
 def test_what_differs_is_worked_on():
     todo = work(FOUND)
     assert names(todo) == ["ml", "web", "rest"]
-    assert todo["due"] == {"ml": ["change", "verify"], "web": ["verify"], "rest": ["change"]}
+    assert todo["due"] == {"ml": ["change", "verify"], "web": ["change", "verify"], "rest": ["change"]}
     assert todo["wanted"] == {"ml": "d-ml", "web": "d-web", "rest": "d-rest"}
     assert todo["removed"] == ["old"]
     assert todo["reasons"] == ["ml: x", "web: x", "rest: x", "old: x"]

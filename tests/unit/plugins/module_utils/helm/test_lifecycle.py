@@ -5,14 +5,20 @@
 
 from __future__ import annotations
 
+import base64
+import copy
+import gzip
+
 import pytest
+import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Chart, Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.facts import INCOMPLETE, UNFINISHED
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import HelmRelease
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import Edits, HelmRelease
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm, packed
 
 CHART = Chart("oci://registry.example/charts/web", "2.0.0")
 VALUES = {"replicas": 2}
@@ -178,3 +184,150 @@ def test_helm_gets_the_time_that_is_left_of_the_deadline():
     setting.release.inspect()
     setting.release.remove(deadline)
     assert given[2:] == [1]
+
+
+# --- what others changed of its objects ---
+
+MANIFEST = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: apps, labels: {app: web}}
+spec:
+  replicas: 2
+  template:
+    spec:
+      containers:
+        - {name: main, image: "web:2", args: [--fast], resources: {}, env: [{name: A, value: "1"}], ports: [{containerPort: 80}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: web}
+rules:
+  - {apiGroups: [""], resources: [pods], verbs: [get, list]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: web, namespace: apps}
+data: {password: c2VjcmV0}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: crd}
+"""
+
+
+class Edited(Setting):
+    """A release whose objects are there, with what an API server and controllers add."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.helm.manifests["web"] = MANIFEST
+        self.helm.record(Release("web", "apps", "deployed", 1, "web", "2.0.0", VALUES))
+        self.release.inspect()
+        for item in yaml.safe_load_all(MANIFEST):
+            if item["kind"] != "CustomResourceDefinition":
+                self.kube.put(item)
+        deployment = self.live("Deployment")
+        deployment["spec"] |= {"revisionHistoryLimit": 10}
+        deployment["spec"]["template"]["spec"]["containers"][0] |= {"imagePullPolicy": "IfNotPresent"}
+        deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0] |= {"protocol": "TCP"}
+        deployment["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "3"}
+        self.kube.put(deployment)
+        self.kube.writes.clear()
+
+    def live(self, kind):
+        return next(item for item in self.kube.objects.values() if item["kind"] == kind and item["metadata"]["name"] == "web")
+
+    def edit(self, kind, change):
+        item = copy.deepcopy(self.live(kind))
+        change(item)
+        self.kube.put(item)
+
+    def run(self, check_mode=False):
+        self.kube.writes.clear()
+        run = Run({}, check_mode, self.kube, self.helm, Deadline(10))
+        Edits(run, self.release).take_back()
+        return run
+
+
+def container(item):
+    return item["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_defaults_and_what_a_chart_leaves_open_are_no_edits():
+    run = Edited().run()
+    assert (run.changes, run.kube.writes) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "path", "before", "after"),
+    [
+        ("Deployment", lambda item: item["spec"].update(replicas=0), "spec.replicas", 0, 2),
+        ("Deployment", lambda item: container(item).update(image="web:3"), "image", "web:3", "web:2"),
+        ("Deployment", lambda item: container(item).update(args=["--slow"]), "args", ["--slow"], ["--fast"]),
+        ("Deployment", lambda item: container(item).pop("args"), "args", None, ["--fast"]),
+        ("Deployment", lambda item: container(item)["env"].append({"name": "B"}), "env[B]", {"name": "B"}, None),
+        ("Deployment", lambda item: container(item)["env"][0].update(value="2"), "env[A].value", "2", "1"),
+        ("Deployment", lambda item: item["metadata"].update(labels={}), "metadata.labels", None, {"app": "web"}),
+        ("ClusterRole", lambda item: item["rules"][0].update(verbs=["get"]), "rules", ["get"], ["get", "list"]),
+    ],
+)
+def test_an_edit_is_named_and_taken_back(kind, change, path, before, after):
+    setting = Edited()
+    setting.edit(kind, change)
+    predicted = setting.run(check_mode=True)
+    assert setting.kube.writes == []
+    run = setting.run()
+    assert run.changes == predicted.changes
+    ((what, was, becomes),) = run.changes
+    assert what == f"{kind} web"
+    ((where, old), (_where, new)) = (*was.items(), *becomes.items())
+    assert where.endswith(path)
+    if path != "rules":
+        assert (old, new) == (before, after)
+    assert setting.kube.writes == [("patch", kind, "web")]
+    assert setting.run().changes == []
+    # What others wrote beside it stays.
+    assert setting.live("Deployment")["spec"]["revisionHistoryLimit"] == 10
+
+
+def test_of_a_secret_no_value_is_shown():
+    setting = Edited()
+    setting.edit("Secret", lambda item: item["data"].update(password="b3RoZXI="))
+    ((_what, before, after),) = setting.run().changes
+    assert before.keys() == after.keys() == {"data.password"}
+    assert all(value.startswith("digest ") for value in (*before.values(), *after.values()))
+    assert setting.live("Secret")["data"]["password"] == "c2VjcmV0"
+
+
+def test_an_object_that_is_gone_is_made_again_as_helms():
+    setting = Edited()
+    setting.kube.drop("apps/v1", "Deployment", "web", "apps")
+    run = setting.run()
+    assert run.changes == [("Deployment web", None, {"state": "present"})]
+    notes = setting.live("Deployment")["metadata"]["annotations"]
+    assert notes == {"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "apps"}
+    assert setting.run().changes == []
+
+
+@pytest.mark.parametrize("content", ["", "x", "eA==", packed({"no": "manifest"}), packed({"manifest": "a: [" * 100})])
+def test_a_record_that_cannot_be_read_is_named(content):
+    setting = Edited()
+    setting.edit("Secret", lambda _item: None)
+    record = setting.kube.get("v1", "Secret", "sh.helm.release.v1.web.v1", "apps")
+    record["data"] = {"release": base64.b64encode(content.encode()).decode()}
+    setting.kube.put(record)
+    with pytest.raises(
+        TenancyError, match=r"Secret sh\.helm\.release\.v1\.web\.v1, in which helm keeps a release, cannot be read"
+    ):
+        setting.run()
+
+
+def test_a_record_that_unpacks_to_gigabytes_is_not_unpacked():
+    setting = Edited()
+    record = setting.kube.get("v1", "Secret", "sh.helm.release.v1.web.v1", "apps")
+    bomb = base64.b64encode(gzip.compress(b"0" * 50_000_000)).decode()
+    record["data"] = {"release": base64.b64encode(bomb.encode()).decode()}
+    setting.kube.put(record)
+    with pytest.raises(TenancyError, match="it has more than"):
+        setting.run()

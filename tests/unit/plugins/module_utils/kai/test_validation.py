@@ -88,7 +88,7 @@ def test_restart_after_upgrade(version, restart):
     assert release(version).restart_after_upgrade is restart
 
 
-@pytest.mark.parametrize("version", ["v0.19.0", "v0.21.0", "v1.0.0", "v0.14.99", "v0.12.24", "v0.17.1"])
+@pytest.mark.parametrize("version", ["v0.19.0", "v0.21.0", "v1.0.0", "v0.14.99", "v0.12.24", "v0.17.2"])
 def test_newer_ones_are_taken_for_the_newest(version):
     assert not release(version).known
 
