@@ -12,7 +12,7 @@ import functools
 import math
 import typing as t
 
-from .._common.errors import ApiError
+from .._common.errors import ApiError, WaitTimeout
 from .._common.ownership import last_write
 from .._common.secrets import digest
 from .._common.values import Change, JsonObject, Values, Write, differences
@@ -182,7 +182,15 @@ class Edits:
             return []
         record = self.kube.get("v1", "Secret", found.record, self.release.namespace)
         objects = objects_of(record) if record else []
-        return [edit for item in objects if item["kind"] != "CustomResourceDefinition" and (edit := self._edit(item))]
+        edits = []
+        for item in objects:
+            if not self.run.deadline.left(0):
+                raise WaitTimeout(
+                    f"The time was over before {item['kind']} {item['metadata']['name']} was compared.", last_seen=""
+                )
+            if item["kind"] != "CustomResourceDefinition" and (edit := self._edit(item)):
+                edits.append(edit)
+        return edits
 
     def _edit(self, item: JsonObject) -> Edit | None:
         kind, name = (item["apiVersion"], item["kind"]), item["metadata"]["name"]

@@ -8,18 +8,20 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import typing as t
 import zlib
 
 from .._common.documents import LARGEST, Unreadable, load_documents, parse_json
 from .._common.errors import TenancyError
+from .._common.text import shown
 from .._common.values import Change, JsonObject
 
 # By the first of these keys that all items of two lists have, an item of the one is that of the other: Kubernetes' own merge keys.
 _KEYS = ("name", "mountPath", "containerPort", "port", "topologyKey", "ip")
 # Parts of an object that are not compared: who and when, and what controllers say.
 _APART = ("apiVersion", "kind", "metadata", "status")
+# KAI Scheduler's largest release has 70 objects, vCluster's 20.
+_MOST_OBJECTS = 500
 _GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -37,10 +39,27 @@ def objects_of(record: JsonObject) -> list[JsonObject]:
         text = unpacker.decompress(packed, LARGEST)
         if unpacker.unconsumed_tail:
             raise Unreadable(f"it has more than {LARGEST} bytes")
-        manifest = parse_json(text)["manifest"]
-        return [item for item in load_documents(str(manifest)) if isinstance(item, dict) and item.get("kind")]
-    except (KeyError, TypeError, binascii.Error, zlib.error, Unreadable) as exc:
-        raise TenancyError(f"Secret {name}, in which helm keeps a release, cannot be read: {exc}.") from exc
+        objects = [_checked(item) for item in load_documents(str(parse_json(text)["manifest"])) if item is not None]
+        if len(objects) > _MOST_OBJECTS:
+            raise Unreadable(f"it has {len(objects)} objects, and {_MOST_OBJECTS} are read at most")
+        return objects
+    # In a virtual cluster, its administrator may have written it.
+    except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as exc:
+        raise TenancyError(f"Secret {name}, in which helm keeps a release, cannot be read: {shown(exc)}.") from exc
+
+
+def _checked(item: t.Any) -> JsonObject:
+    """Return an object of a manifest.
+
+    :raises Unreadable: where it has not the form of one.
+    """
+    metadata = item.get("metadata") or {}
+    names = (item.get("apiVersion"), item.get("kind"), metadata.get("name"))
+    maps = (metadata.get("labels") or {}, metadata.get("annotations") or {}, item.get("spec") or {})
+    right = all(isinstance(name, str) and name for name in names) and isinstance(metadata.get("namespace") or "", str)
+    if not right or not all(isinstance(one, dict) for one in maps):
+        raise Unreadable("an object in it has no kind, no name, or another form")
+    return t.cast("JsonObject", item)
 
 
 def comparable(item: JsonObject) -> JsonObject:

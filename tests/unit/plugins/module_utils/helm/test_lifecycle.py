@@ -310,7 +310,21 @@ def test_an_object_that_is_gone_is_made_again_as_helms():
     assert setting.run().changes == []
 
 
-@pytest.mark.parametrize("content", ["", "x", "eA==", packed({"no": "manifest"}), packed({"manifest": "a: [" * 100})])
+# Objects as a tenant may write them into a record of its own cluster.
+ODD = ["x", "{}", "{kind: A}", "{apiVersion: v1, kind: A, metadata: x}", "{apiVersion: v1, kind: A, metadata: {name: 1}}"]
+ODD += [
+    "{apiVersion: v1, kind: A, metadata: {name: a}, spec: x}",
+    "\n---\n".join(["{apiVersion: v1, kind: A, metadata: {name: a}}"] * 501),
+]
+
+
+def odd(manifest):
+    return packed({"manifest": manifest})
+
+
+@pytest.mark.parametrize(
+    "content", ["", "x", "eA==", packed({"no": "manifest"}), packed({"manifest": "a: [" * 100}), *map(odd, ODD)]
+)
 def test_a_record_that_cannot_be_read_is_named(content):
     setting = Edited()
     setting.edit("Secret", lambda _item: None)
