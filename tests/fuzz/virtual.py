@@ -11,10 +11,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.asking import ASKED_LIST
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import Pages, checked, parsed
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import message_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import Edits, HelmRelease
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import readable
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
@@ -26,6 +29,7 @@ from ansible_collections.kubegpu.tenancy.tests.fuzz.cases import Part, check_lin
 from ansible_collections.kubegpu.tenancy.tests.fuzz.inputs import JSON, changed, cut, encoded, rewritten
 from ansible_collections.kubegpu.tenancy.tests.unit import pending
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
 from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
 from hypothesis import strategies as st
 
@@ -283,6 +287,49 @@ _CLUSTERS = st.lists(st.one_of(changed(CUSTOM, JSON, most=2), rewritten([*CORE, 
 )
 
 
+# --- what a chart made, by Helm's record -------------------------------------------------------------------------
+
+_WORKLOAD = {
+    "replicas": 1,
+    "template": {"spec": {"containers": [{"name": "main", "image": "x:1", "env": [{"name": "A", "value": "1"}], "args": ["a"]}]}},
+}
+_CHART = [
+    item("apps/v1", "Deployment", "web", "apps", spec=_WORKLOAD, labels={"app": "web"}),
+    item("v1", "Service", "web", "apps", spec={"ports": [{"port": 80, "name": "http"}], "selector": {"app": "web"}}),
+    item("v1", "ConfigMap", "web", "apps", data={"a": "b"}),
+    item(
+        "rbac.authorization.k8s.io/v1", "ClusterRole", "web", rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    ),
+]
+
+
+def check_chart(given: Object) -> None:
+    """Say what differs from what a chart made, take it back, and find nothing then."""
+    kube = _kube(given["live"])
+    helm = InMemoryHelm(kube)
+    helm.manifests["web"] = yaml.safe_dump_all(json.loads(json.dumps(given["chart"])), allow_unicode=True)
+    helm.record(Release("web", "apps", "deployed", 1, "web", "1.0.0", {}))
+    release = HelmRelease(kube, helm, "web", "apps")
+    release.inspect()
+    kube.writes.clear()
+    predicted, done, again = (Run({}, check_mode, kube, helm) for check_mode in (True, False, False))
+    outcome(lambda: Edits(predicted, release).take_back())
+    assert kube.writes == []
+    whole = outcome(lambda: Edits(done, release).take_back() or True)
+    for run in (predicted, done):
+        finite(run.changes)
+        check_lines([what for what, _before, _after in run.changes])
+        check_lines([[step["step"], step["why"]] for step in run.steps])
+    if whole:
+        assert done.changes == predicted.changes
+        outcome(lambda: Edits(again, release).take_back())
+        assert again.changes == []
+
+
+_ODD_CHART = st.lists(changed(_CHART, JSON, most=2) | st.sampled_from(_CHART), max_size=4)
+_CHARTS = st.fixed_dictionaries({"chart": _ODD_CHART | st.just(_CHART), "live": _ODD_CHART})
+
+
 # --- namespaces of schedulers ------------------------------------------------------------------------------------
 
 
@@ -311,6 +358,7 @@ def _labelled(draw: st.DrawFn) -> Object:
 
 
 PARTS = {
+    "charts": Part(check_chart, _CHARTS, 4_000),
     "answers": Part(check_answer, cut(_ANSWERS, _MARKS).map(encoded) | st.binary(max_size=60), 10_000),
     "served queues": Part(check_served, _SERVED, 4_000),
     "virtual clusters": Part(check_cluster, _CLUSTERS, 8_000),

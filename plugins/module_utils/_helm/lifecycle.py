@@ -15,6 +15,7 @@ import typing as t
 from .._common.errors import ApiError, WaitTimeout
 from .._common.ownership import last_write
 from .._common.secrets import digest
+from .._common.text import legible, shown
 from .._common.values import Change, JsonObject, Values, Write, differences
 from .._common.wait import Deadline
 from .facts import INCOMPLETE, RELEASE_NOTES, UNFINISHED
@@ -144,7 +145,7 @@ class Edit:
 
     @property
     def what(self) -> str:
-        return f"{self.item['kind']} {self.item['metadata']['name']}"
+        return shown(f"{self.item['kind']} {self.item['metadata']['name']}")
 
     @property
     def write(self) -> Write | None:
@@ -169,9 +170,9 @@ class Edits:
         """Undo each edit, in check mode only say so; return whether there were any."""
         found = self.find()
         for edit in found:
-            before, after = ({path: one[side] for path, *one in edit.changes} for side in (0, 1))
+            before, after = ({shown(path): legible(one[side]) for path, *one in edit.changes} for side in (0, 1))
             self.run.change(edit.what, before if edit.live else None, after, edit.write)
-            why = "it is gone" if edit.live is None else f"it is not as its chart made it: {', '.join(before)}"
+            why = "it is gone" if edit.live is None else shown(f"it is not as its chart made it: {', '.join(before)}")
             self.run.perform(f"take back what was changed of {edit.what}", why, functools.partial(self._write, edit))
         return bool(found)
 
@@ -185,9 +186,8 @@ class Edits:
         edits = []
         for item in objects:
             if not self.run.deadline.left(0):
-                raise WaitTimeout(
-                    f"The time was over before {item['kind']} {item['metadata']['name']} was compared.", last_seen=""
-                )
+                what = shown(f"{item['kind']} {item['metadata']['name']}")
+                raise WaitTimeout(f"The time was over before {what} was compared.", last_seen="")
             if item["kind"] != "CustomResourceDefinition" and (edit := self._edit(item)):
                 edits.append(edit)
         return edits

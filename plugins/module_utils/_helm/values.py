@@ -39,13 +39,18 @@ def objects_of(record: JsonObject) -> list[JsonObject]:
         text = unpacker.decompress(packed, LARGEST)
         if unpacker.unconsumed_tail:
             raise Unreadable(f"it has more than {LARGEST} bytes")
-        objects = [_checked(item) for item in load_documents(str(parse_json(text)["manifest"])) if item is not None]
+        items = [_checked(item) for item in load_documents(str(parse_json(text)["manifest"])) if item is not None]
+        objects = list({(item["apiVersion"], item["kind"], _place(item)): item for item in items}.values())
         if len(objects) > _MOST_OBJECTS:
             raise Unreadable(f"it has {len(objects)} objects, and {_MOST_OBJECTS} are read at most")
         return objects
     # In a virtual cluster, its administrator may have written it.
     except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as exc:
         raise TenancyError(f"Secret {name}, in which helm keeps a release, cannot be read: {shown(exc)}.") from exc
+
+
+def _place(item: JsonObject) -> tuple[str, str]:
+    return item["metadata"].get("namespace") or "", item["metadata"]["name"]
 
 
 def _checked(item: t.Any) -> JsonObject:
