@@ -24,6 +24,7 @@ from ..module_utils._common.kubeconfig import program_of
 from ..module_utils._common.run import Run
 from ..module_utils._common.text import shown
 from ..module_utils._kubeconfig import current, plan
+from ..module_utils._kubeconfig.values import with_login
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
     "cluster": {"type": "path"},
@@ -32,6 +33,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "absent": {"type": "list", "elements": "str", "default": []},
     "dest": {"type": "path", "required": True},
     "proxy_url": {"type": "str", "default": ""},
+    "oidc": {"type": "dict", "default": {}},
 }
 
 # In front of each line that the host answers with, because logins and sudo may write lines of their own.
@@ -64,8 +66,8 @@ class ActionModule(ActionBase):
             lines = self._read(wanted) if wanted else {}
             # What there is, is brought all the same.
             problems = [problem for name, path in wanted.items() for problem in self._bring(run, name, path, lines.get(name))]
-            for name in args["absent"]:
-                self._remove(run, os.path.join(args["dest"], tenant_file(name)))
+            for file in files_to_remove(args):
+                self._remove(run, os.path.join(args["dest"], file))
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message}
         except OSError as exc:
@@ -116,6 +118,10 @@ class ActionModule(ActionBase):
                 text = self._for_here(run, text, path)
             text = None if text is None else via(text, run.params["proxy_url"], path)
             self._write(run, os.path.join(run.params["dest"], name), text)
+            if oidc := issuer_of(name, run.params):
+                self._write(
+                    run, os.path.join(run.params["dest"], login_file(name)), None if text is None else by_login(text, oidc, path)
+                )
         except TenancyError as exc:
             return [problem.text for problem in exc.problems]
         return []
@@ -168,6 +174,35 @@ class ActionModule(ActionBase):
 def tenant_file(name: str) -> str:
     """Return the path of a tenant's kubeconfig below the folder on the controller."""
     return f"tenants/{name}.yml"
+
+
+def login_file(path: str) -> str:
+    """Return the path of a tenant's kubeconfig for users of its issuer, by that of the administrator's."""
+    return path.removesuffix(".yml") + ".oidc.yml"
+
+
+def issuer_of(path: str, args: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return the issuer of the tenant of a file; empty where it has none."""
+    found = (oidc for name, oidc in args["oidc"].items() if tenant_file(name) == path)
+    return dict(next(found, None) or {})
+
+
+def files_to_remove(args: dict[str, t.Any]) -> list[str]:
+    """Return the files of tenants that are gone, and those for users of issuers that are no longer trusted."""
+    without = [name for name in args["tenants"] or [] if not args["oidc"].get(name)]
+    gone = [tenant_file(name) for name in args["absent"]]
+    return [*gone, *(login_file(tenant_file(name)) for name in (*args["absent"], *without))]
+
+
+def by_login(kubeconfig: str, oidc: dict[str, t.Any], path: str) -> str:
+    """Return the same kubeconfig for users of an issuer, who log in.
+
+    :raises TenancyError: where it is none.
+    """
+    config = plan.read(kubeconfig.encode(), path)
+    if not config or not config.get("current-context"):
+        raise TenancyError(f"{path} is no kubeconfig with a current context.")
+    return verbatim.dump(with_login(config, oidc))
 
 
 def sources(args: dict[str, t.Any]) -> dict[str, str]:

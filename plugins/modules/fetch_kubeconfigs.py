@@ -47,6 +47,13 @@ options:
       - When empty, kubeconfigs keep the proxy that they name.
     type: str
     default: ""
+  oidc:
+    description:
+      - By the names of O(tenants), the issuer that the tenant's API server trusts, as C(kubegpu_tenants[].oidc) describes it, every key filled in.
+      - For these, a second kubeconfig without a secret is written beside the first, C(TENANT.oidc.yml), by which users log in with kubectl's plugin
+        C(oidc-login). For other tenants, that file is removed.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""

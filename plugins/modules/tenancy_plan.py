@@ -138,6 +138,7 @@ cluster:
           state: present
           gpu_nodes: {}
           vcluster: {version: 0.36.1, kubernetes_version: '', values: {}}
+          oidc: {}
           quota: {}
           network: {}
           scheduler: {}
@@ -174,6 +175,9 @@ cluster:
     accept_lost_pods:
       description: As in the inventory.
       type: bool
+    accept_lost_volumes:
+      description: As in the inventory.
+      type: bool
     rehearsal:
       description:
         - What a change of KAI Scheduler needs, as role P(kubegpu.tenancy.kai_scheduler#role) takes it. Empty where it needs no verdict.
@@ -181,9 +185,10 @@ cluster:
       sample: {verdicts: rehearsals, max_age: 30, accept_holds: []}
     backup:
       description:
-        - Folder on the controller for backups of tenants, how many backups it keeps of each tenant, and whether they are encrypted.
+        - Folder on the controller for backups of tenants, how many backups it keeps of each tenant, whether they are encrypted, and whether an
+          upgrade, a reset and a removal need one.
       type: dict
-      sample: {folder: ~/kubegpu-backups, keep: 7, encrypt: false}
+      sample: {folder: ~/kubegpu-backups, keep: 7, encrypt: false, required: false}
     accepted_hazards:
       description:
         - Hazards that touch what is asked of KAI Schedulers and were accepted, by tenant. Those of the shared one are by

@@ -173,7 +173,7 @@ def test_patches_merge_and_none_removes(server, name):
 def test_a_patch_that_is_only_tried_says_what_would_be_and_stores_nothing(server, name):
     server.kube.create(config_map(server, name, {"a": "1"}))
     before = get(server, name)
-    tried = server.kube.patch("v1", "ConfigMap", name, {"data": {"a": "2"}}, server.namespace, tried=True)
+    tried = server.kube.patch("v1", "ConfigMap", name, {"data": {"a": "2"}}, server.namespace, dry_run="All")
     assert tried["data"] == {"a": "2"}
     assert get(server, name) == before
 

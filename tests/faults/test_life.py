@@ -16,7 +16,10 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.oidc import BINDING
+from ansible_collections.kubegpu.tenancy.tests.faults.issuer import Issuer
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
 
 WORKERS = [{"gpus": [0, 1]}]
@@ -212,6 +215,38 @@ def test_a_temporary_tenant_comes_stays_and_expires(life: Lab) -> None:
     said = life.play("expire", variables(ML), job("1h"))
     assert (life.code, kubeconfig.exists()) == (0, False), said[-4000:]
     assert changed(life.site(variables(ML))) == 0
+
+
+def test_users_of_an_issuer_are_let_in_by_their_groups(life: Lab) -> None:
+    folder = FOLDER / life.name / "tenants"
+    path, login = folder / "web.yml", folder / "web.oidc.yml"
+
+    def status(token: str) -> int:
+        """Return what the tenant's API server answers to a token."""
+        config = yaml.safe_load(path.read_text())
+        config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
+        try:
+            Kube.connect(kubeconfig=config).list("v1", "Secret", "kube-system")
+        except ApiError as exc:
+            return exc.status or 0
+        return 200
+
+    with Issuer(life) as issuer:
+        said = life.site(variables(ML, WEB | {"oidc": issuer.entry(admins=["leads"])}))
+        assert "2 of 2" in said
+        assert changed(life.site(variables(ML, WEB | {"oidc": issuer.entry(admins=["leads"])}))) == 0
+        assert [status(issuer.token("ann", "leads")), status(issuer.token("bob", "others"))] == [200, 403]
+        assert [status(issuer.token("ann", "leads", client="another")), status(Issuer(life).token("ann", "leads"))] == [401, 401]
+        config = yaml.safe_load(login.read_text())
+        assert config["users"][0]["user"].keys() == {"exec"}
+        assert f"--oidc-issuer-url={issuer.url}" in config["users"][0]["user"]["exec"]["args"]
+        # The administrator's stays as it is.
+        administrator = Kube.connect(kubeconfig=str(path))
+        binding = ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", BINDING)
+        assert administrator.get(*binding)
+        life.site(variables(ML, WEB))
+        assert (status(issuer.token("ann", "leads")), login.exists()) == (401, False)
+        wait_for("the end of the binding", lambda: (administrator.get(*binding) is None or None, "there"), 60)
 
 
 def test_adapters_see_what_their_doubles_show(life: Lab) -> None:

@@ -369,14 +369,14 @@ class InMemoryApi:
         body: Object,
         namespace: str | None = None,
         part: str = "",
-        tried: bool = False,
+        dry_run: str = "",
     ) -> Object:
         with self._lock:
             self._enter("patch", kind)
             existing = self._require("Changing", api_version, kind, name, namespace)
             self._unchanged_since(body.get("metadata") or {}, existing, f"Changing {kind} {name}")
             before = copy.deepcopy(existing)
-            if tried:
+            if dry_run:
                 return merged(before, self._as_stored(body | {"kind": kind}))
             stored = self._store(existing, merged(existing, self._as_stored(body | {"kind": kind})))
             # What another writer changes is no longer owned by the writer that applied it.

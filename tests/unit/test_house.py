@@ -40,7 +40,7 @@ FURTHER_FILES = {
     # By whom a kubeconfig leads into a virtual cluster.
     "_access": {"account", "administrator"},
     # The types of the desired state; then its parts: what is said of each, and what is wrong with it.
-    "_desired": {"model", "layout", "names", "platform", "releases", "schedulers", "settings", "tenants"},
+    "_desired": {"model", "layout", "names", "oidc", "platform", "releases", "schedulers", "settings", "tenants"},
     # Parts of its lifecycle.
     "_kai": {"availability", "export", "images", "removal", "replacement", "admission_copy"},
     # The two sides of a cluster.

@@ -156,14 +156,7 @@ class Kube:
         )
 
     def patch(
-        self,
-        api_version: str,
-        kind: str,
-        name: str,
-        body: JsonObject,
-        namespace: str | None = None,
-        part: str = "",
-        tried: bool = False,
+        self, api_version: str, kind: str, name: str, body: JsonObject, namespace: str | None = None, part: str = "", **how: str
     ) -> JsonObject:
         """Merge a patch into an object, and return it; None as a value removes its key, and a list replaces a list.
 
@@ -171,7 +164,7 @@ class Kube:
             that replaces a list to which others write as well (a node's taints) reads the object, patches it so, and begins
             anew on a conflict.
         :arg part: ``status`` for that alone, which a patch of the whole leaves as it is.
-        :arg tried: whether nothing is stored: what is returned is what the object would be.
+        :arg how: ``dry_run="All"`` stores nothing, and returns what the object would be.
         :raises TenancyError: with ``status`` 409 where the object was changed since it was of that version.
         """
         resource = self.client.require(api_version, kind)
@@ -187,7 +180,7 @@ class Kube:
             namespace=namespace,
             content_type="application/merge-patch+json",
             field_manager=FIELD_MANAGER,
-            **({"dry_run": "All"} if tried else {}),
+            **how,
         )
 
     def delete(

@@ -97,6 +97,17 @@ VCLUSTER: Fields = {
     "values": Field(dict, "Values for vCluster's chart, merged over those of this collection.", {}),
 }
 
+OIDC: Fields = {
+    "issuer_url": Field(str, "Address of the issuer, with https.", required=True),
+    "client_id": Field(str, "Client for which its tokens are.", required=True),
+    "username_claim": Field(str, "Claim that holds the user's name.", "sub"),
+    "groups_claim": Field(str, "Claim that holds the user's groups. Empty: groups are not read.", ""),
+    "prefix": Field(str, "Text in front of the names of users and groups in the virtual cluster.", "oidc:"),
+    "scopes": Field(list, "Further scopes that a login asks for, such as groups.", []),
+    "ca": Field(str, "PEM certificates of the authority behind the issuer's certificate. Empty: those of the system.", ""),
+    "admins": Field(list, "Groups, without the prefix, that administer the virtual cluster.", []),
+}
+
 SERVICE: Fields = {
     "name": Field(str, "Name of the service, for people, such as registry.", required=True),
     "namespace": Field(str, "Namespace of its pods on the host cluster.", required=True),
@@ -136,6 +147,7 @@ TENANT: Fields = {
     ),
     "gpu_nodes": Field(dict, "Nodes with GPUs that the tenant gets. Empty: the nodes without GPUs.", {}, fields=GPU_NODES),
     "vcluster": Field(dict, "Its virtual cluster.", {}, fields=VCLUSTER),
+    "oidc": Field(dict, "Issuer whose users the tenant's API server lets in, see docs/how-to/tenants.md.", {}, fields=OIDC),
     "quota": Field(
         dict,
         "Bounds of the tenant's namespace, in the words of a ResourceQuota, such as count/pods: 300. They replace the defaults in "

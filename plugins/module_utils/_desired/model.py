@@ -83,6 +83,7 @@ class Scheduler:
 class Tenant:
     """One tenant.
 
+    :ivar oidc: issuer that its API server trusts, see OIDC of facts, every key filled in; empty for none. Its values are among those of vcluster.
     :ivar quota: bounds of its namespace, by their names in a ResourceQuota, in place of the defaults.
     :ivar network: services that its network policies let through, by direction.
     :ivar queues: tree of queues as people write it.
@@ -95,6 +96,7 @@ class Tenant:
     state: str = "present"
     gpu_nodes: GpuNodes = GpuNodes()
     vcluster: VCluster = VCluster()
+    oidc: JsonObject = dataclasses.field(default_factory=dict)
     quota: JsonObject = dataclasses.field(default_factory=dict)
     network: JsonObject = dataclasses.field(default_factory=dict)
     scheduler: Scheduler | None = None
@@ -132,6 +134,7 @@ class Tenant:
             "state": self.state,
             "gpu_nodes": nodes,
             "vcluster": dataclasses.asdict(self.vcluster),
+            "oidc": self.oidc,
             "quota": self.quota,
             "network": self.network,
             "scheduler": dataclasses.asdict(self.scheduler) if self.scheduler else {},

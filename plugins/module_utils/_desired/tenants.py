@@ -22,6 +22,8 @@ from .._vcluster.reach import check_reach
 from . import facts
 from .model import GpuNodes, Platform, Tenant, VCluster
 from .names import NAME, check_name
+from .oidc import read as read_issuer
+from .oidc import with_issuer
 from .schedulers import own_scheduler
 from .values import platform_values, vcluster_values
 
@@ -83,13 +85,16 @@ def _tenant(given: t.Any, path: str, platform: Platform, problems: Problems) -> 
         why = "only the host cluster's KAI Scheduler gives parts of one GPU to several tenants: share it by scheduler.shared."
         problems.add("needs-shared-scheduler", f"{path}.gpu_nodes.share_gpus_with", why)
     vcluster = VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, f"{path}.vcluster"))
+    oidc = read_issuer(entry.get("oidc"), f"{path}.oidc", vcluster.values, problems)
+    values = with_issuer(deep_merge(platform_values(platform, name), vcluster.values), oidc)
     tenant = Tenant(
         name=name,
         # What else is wrong does not depend on a trust that is refused.
         trust=entry.get("trust", "high"),
         state=entry.get("state", "present"),
         gpu_nodes=nodes,
-        vcluster=dataclasses.replace(vcluster, values=deep_merge(platform_values(platform, name), vcluster.values)),
+        vcluster=dataclasses.replace(vcluster, values=values),
+        oidc=oidc,
         quota=entry.get("quota", {}),
         network=_network(entry.get("network", {}), f"{path}.network", problems),
         scheduler=own_scheduler(entry, path, platform, problems),

@@ -205,7 +205,7 @@ class Edits:
             return None
         try:
             # The API server fills in defaults, and writes amounts in its own way.
-            tried = self.kube.patch(*kind, name, body, live["metadata"].get("namespace"), tried=True)
+            tried = self.kube.patch(*kind, name, body, live["metadata"].get("namespace"), dry_run="All")
         except ApiError as exc:
             if exc.status != 422:
                 raise

@@ -26,6 +26,7 @@ except ImportError:
 
 
 RBAC = "rbac.authorization.k8s.io/v1"
+LOGIN_HINT = "The login needs kubectl's plugin oidc-login: kubectl krew install oidc-login, or github.com/int128/kubelogin."
 
 
 # --- the address -------------------------------------------------------------------------------------------------
@@ -112,6 +113,26 @@ def secret_user(secret: JsonObject) -> JsonObject:
 def with_token(config: JsonObject, token: str) -> JsonObject:
     """Return the same kubeconfig for the user of a token."""
     return config | {"users": [{"name": config["current-context"], "user": {"token": token}}]}
+
+
+def with_login(config: JsonObject, oidc: JsonObject) -> JsonObject:
+    """Return the same kubeconfig for users of an issuer: without a secret, by kubectl's plugin oidc-login, which asks for a login.
+
+    :arg oidc: of the tenant, every key filled in.
+    """
+    options = {"oidc-issuer-url": oidc["issuer_url"], "oidc-client-id": oidc["client_id"]}
+    args = [f"--{key}={value}" for key, value in options.items()]
+    args += [f"--oidc-extra-scope={scope}" for scope in oidc["scopes"]]
+    if oidc["ca"]:
+        args.append(f"--certificate-authority-data={base64.b64encode(oidc['ca'].encode()).decode()}")
+    program: JsonObject = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "kubectl",
+        "args": ["oidc-login", "get-token", *args],
+        "interactiveMode": "IfAvailable",
+        "installHint": LOGIN_HINT,
+    }
+    return config | {"users": [{"name": config["current-context"], "user": {"exec": program}}]}
 
 
 # --- until when --------------------------------------------------------------------------------------------------

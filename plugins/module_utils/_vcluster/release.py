@@ -31,7 +31,7 @@ class Charts(t.NamedTuple):
     """Where the charts of vCluster come from.
 
     :ivar find: returns the chart of a version, or raises TenancyError.
-    :ivar versions: returns those that can be had; None where that is every release of upstream.
+    :ivar versions: returns the versions that can be had; None where every release of upstream can.
     """
 
     find: t.Callable[[str], Chart]

@@ -139,6 +139,35 @@ def test_files_of_others_stay_and_absent_ones_go(host, tmp_path):
     assert fetch(host, [], tmp_path / "here", absent=["team", "never"])["changed"] is False
 
 
+ISSUER = {"issuer_url": "https://login.example", "client_id": "kubegpu", "scopes": ["groups"], "ca": "PEM"}
+
+
+def test_users_of_an_issuer_get_a_kubeconfig_without_a_secret(host, tmp_path):
+    dest = tmp_path / "here"
+    login = {"team": ISSUER}
+    predicted = fetch(host, ["team", "it's"], dest, check_mode=True, oidc=login)
+    assert str(dest / "tenants/team.oidc.yml") in predicted["diff"]["after"]
+    assert fetch(host, ["team", "it's"], dest, oidc=login)["changed"]
+    assert fetch(host, ["team", "it's"], dest, oidc=login)["changed"] is False
+    assert listing(dest) == ["cluster.yml", "tenants/it's.yml", "tenants/team.oidc.yml", "tenants/team.yml"]
+    text = (dest / "tenants/team.oidc.yml").read_text()
+    written, administrators = yaml.safe_load(text), yaml.safe_load((dest / "tenants/team.yml").read_text())
+    assert written["clusters"] == administrators["clusters"]
+    ((user,),) = [[item["user"] for item in written["users"]]]
+    assert user.keys() == {"exec"}
+    assert user["exec"]["command"] == "kubectl"
+    assert user["exec"]["args"][:2] == ["oidc-login", "get-token"]
+    assert {"--oidc-issuer-url=https://login.example", "--oidc-extra-scope=groups", "--certificate-authority-data=UEVN"} <= set(
+        user["exec"]["args"]
+    )
+    # An issuer that is trusted no more, and a tenant that is gone.
+    assert fetch(host, ["team", "it's"], dest)["changed"]
+    assert "tenants/team.oidc.yml" not in listing(dest)
+    fetch(host, ["team"], dest, oidc=login)
+    fetch(host, [], dest, absent=["team"])
+    assert listing(dest) == ["cluster.yml", "tenants/it's.yml"]
+
+
 def test_nothing_is_asked_of_the_host_where_files_only_go(host, tmp_path):
     assert fetch(host, None, tmp_path / "here", cluster=None, tenants_dir=None, absent=["team"])["changed"] is False
 

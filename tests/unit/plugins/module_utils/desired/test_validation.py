@@ -28,6 +28,7 @@ def test_every_key_is_there():
             "scheduler": {},
             "queues": [],
             "expires": "",
+            "oidc": {},
         }
     ]
 
@@ -44,6 +45,7 @@ def test_the_given_is_kept():
             "network": {},
             "scheduler": KAI | {"gpu_sharing": True, "accept_hazards": [], "values": {}} | NOT_SHARED,
             "expires": "",
+            "oidc": {},
         }
     ]
 

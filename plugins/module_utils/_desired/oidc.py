@@ -1,0 +1,143 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""An OpenID Connect issuer that a tenant's API server trusts: what is wrong with it, and the values of the virtual cluster by which it does.
+
+Flags are those of kube-apiserver (kubernetes.io, Authenticating). The authority's certificates get into the pod by its annotations, so that
+nothing beside the chart's own objects is made or left. The binding is a manifest that the virtual cluster's syncer applies, and deletes once
+it is no longer listed (pkg/controllers/deploy of loft-sh/vcluster).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+import urllib.parse
+
+from .._common.ownership import OWNED_LABELS
+from .._common.schema import Problems, quoted
+from .._common.values import JsonObject, deep_merge, value_at
+from . import facts
+
+if t.TYPE_CHECKING:
+    from .._common.values import Values
+
+BINDING = "kubegpu-tenancy-oidc-admins"
+_VOLUME, _FOLDER, _FILE, _NOTE = "kubegpu-oidc", "/etc/kubegpu-oidc", "ca.crt", "kubegpu.tenancy/oidc-ca"
+_FLAGS = "controlPlane.distro.k8s.apiServer.extraArgs"
+_VOLUMES, _MOUNTS = (f"controlPlane.statefulSet.persistence.{key}" for key in ("addVolumes", "addVolumeMounts"))
+_MANIFESTS = "experimental.deploy.vcluster.manifests"
+# What kube-apiserver takes in another place, and what would pass for one of Kubernetes' own users.
+_CLAIM, _CERTIFICATES = (
+    re.compile(r"[A-Za-z0-9_.:/-]{1,253}"),
+    re.compile(r"\s*-----BEGIN CERTIFICATE-----.+-----END CERTIFICATE-----\s*", re.DOTALL),
+)
+_TEXT = re.compile(r"[!-~]{1,253}")
+
+
+def read(given: t.Any, path: str, values: Values, problems: Problems) -> JsonObject:
+    """Return what an entry says of an issuer, every key filled in; empty for none.
+
+    :arg values: the user's, for the virtual cluster.
+    """
+    if not given:
+        return {}
+    entry = problems.mapping(given, facts.OIDC, path)
+    oidc = {key: entry.get(key, field.default) for key, field in facts.OIDC.items()}
+    before = len(problems)
+    _check(oidc, path, problems)
+    others = [flag for flag in value_at(values, _FLAGS) or [] if str(flag).startswith(("--oidc-", "--authentication-config"))]
+    if len(problems) == before and set(others) - set(_flags(oidc)):
+        problems.add(
+            "given-twice",
+            path,
+            f"the tenant's values have {quoted(others[0])} already, in {_FLAGS}. Write the issuer in one place.",
+        )
+    return oidc if len(problems) == before else {}
+
+
+def _check(oidc: JsonObject, path: str, problems: Problems) -> None:
+    url = urllib.parse.urlsplit(str(oidc["issuer_url"] or ""))
+    if (
+        "issuer_url" in oidc
+        and oidc["issuer_url"]
+        and (url.scheme != "https" or not url.hostname or url.query or url.fragment or url.username)
+    ):
+        problems.add(
+            "not-an-issuer",
+            f"{path}.issuer_url",
+            f"{quoted(oidc['issuer_url'])} is no address such as https://login.example/realms/gpu.",
+        )
+    for key, form in (("client_id", _TEXT), ("username_claim", _CLAIM), ("groups_claim", _CLAIM), ("prefix", _TEXT)):
+        if oidc[key] and not form.fullmatch(str(oidc[key])):
+            problems.add("not-a-claim", f"{path}.{key}", f"{quoted(oidc[key])} holds blanks, or is too long.")
+    if not oidc["prefix"] or str(oidc["prefix"]).startswith("system:"):
+        problems.add(
+            "prefix-of-kubernetes",
+            f"{path}.prefix",
+            "must not be empty, nor begin with system:, because users of the issuer could pass for the cluster's own.",
+        )
+    if oidc["ca"] and not _CERTIFICATES.fullmatch(str(oidc["ca"])):
+        problems.add("not-a-certificate", f"{path}.ca", "is no certificate in PEM.")
+    for index, group in enumerate(oidc["admins"]):
+        if not isinstance(group, str) or not _TEXT.fullmatch(group):
+            problems.add("not-a-group", f"{path}.admins[{index}]", f"{quoted(group)} is no name of a group.")
+    if oidc["admins"] and not oidc["groups_claim"]:
+        problems.add(
+            "missing", f"{path}.groups_claim", "is missing: say which claim holds the groups of which admins names some."
+        )
+
+
+def with_issuer(values: Values, oidc: JsonObject) -> Values:
+    """Return a tenant's values with what has its API server trust an issuer; done twice, it changes nothing more."""
+    if not oidc:
+        return values
+    result = _with_items(values, _FLAGS, _flags(oidc))
+    if oidc["ca"]:
+        items = [{"path": _FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{_NOTE}']"}}]
+        result = _with_items(result, _VOLUMES, [{"name": _VOLUME, "downwardAPI": {"items": items}}])
+        result = _with_items(result, _MOUNTS, [{"name": _VOLUME, "mountPath": _FOLDER, "readOnly": True}])
+        result = deep_merge(result, {"controlPlane": {"statefulSet": {"pods": {"annotations": {_NOTE: oidc["ca"]}}}}})
+    manifest, had = json.dumps(_binding(oidc), sort_keys=True), str(value_at(result, _MANIFESTS) or "")
+    if not oidc["admins"] or manifest in had:
+        return result
+    return _at(result, _MANIFESTS, f"{had.rstrip()}\n---\n{manifest}\n" if had.strip() else f"{manifest}\n")
+
+
+def _flags(oidc: JsonObject) -> list[str]:
+    flags = {
+        "issuer-url": oidc["issuer_url"],
+        "client-id": oidc["client_id"],
+        "username-claim": oidc["username_claim"],
+        "username-prefix": oidc["prefix"],
+        "groups-claim": oidc["groups_claim"],
+        "groups-prefix": oidc["prefix"] if oidc["groups_claim"] else "",
+        "ca-file": f"{_FOLDER}/{_FILE}" if oidc["ca"] else "",
+    }
+    return [f"--oidc-{name}={value}" for name, value in flags.items() if value]
+
+
+def _binding(oidc: JsonObject) -> JsonObject:
+    api = "rbac.authorization.k8s.io"
+    subjects = [{"kind": "Group", "name": f"{oidc['prefix']}{group}", "apiGroup": api} for group in oidc["admins"]]
+    return {
+        "apiVersion": f"{api}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": BINDING, "labels": OWNED_LABELS},
+        "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": subjects,
+    }
+
+
+def _with_items(values: Values, path: str, items: list[t.Any]) -> Values:
+    had = value_at(values, path) or []
+    return _at(values, path, [*had, *(item for item in items if item not in had)])
+
+
+def _at(values: Values, path: str, value: t.Any) -> Values:
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return deep_merge(values, value)
