@@ -23,6 +23,8 @@ from ..module_utils._common.errors import Problem, TenancyError, refuse
 from ..module_utils._common.kubeconfig import program_of
 from ..module_utils._common.run import Run
 from ..module_utils._common.text import shown
+from ..module_utils._gateway.facts import CLUSTER_NAME
+from ..module_utils._gateway.values import reached, target_of
 from ..module_utils._kubeconfig import current, plan
 from ..module_utils._kubeconfig.values import with_login
 
@@ -34,6 +36,8 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "dest": {"type": "path", "required": True},
     "proxy_url": {"type": "str", "default": ""},
     "oidc": {"type": "dict", "default": {}},
+    "gateway": {"type": "str", "default": ""},
+    "gateway_cluster": {"type": "bool", "default": False},
 }
 
 # In front of each line that the host answers with, because logins and sudo may write lines of their own.
@@ -116,7 +120,7 @@ class ActionModule(ActionBase):
                 check_credentials(text, path)
             elif text is not None:
                 text = self._for_here(run, text, path)
-            text = None if text is None else via(text, run.params["proxy_url"], path)
+            text = None if text is None else self._reached(run, text, name, path)
             self._write(run, os.path.join(run.params["dest"], name), text)
             if oidc := issuer_of(name, run.params):
                 self._write(
@@ -147,6 +151,13 @@ class ActionModule(ActionBase):
             run.warnings += program_warnings(program_of(item["user"]))
         # Without a difference, its comments stay, too.
         return text if whole == config else verbatim.dump(whole)
+
+    def _reached(self, run: Run, text: str, name: str, path: str) -> str:
+        """Return a kubeconfig that leads through the host's gateway, else through the proxy."""
+        gateway = run.params["gateway"]
+        if gateway and (name != CLUSTER or run.params["gateway_cluster"]):
+            return by_gateway(text, gateway, CLUSTER_NAME if name == CLUSTER else "", run.params["proxy_url"], path)
+        return via(text, run.params["proxy_url"], path)
 
     def _write(self, run: Run, path: str, text: str | None) -> None:
         """Have a file with this content; None for one that check mode does not know yet."""
@@ -285,10 +296,39 @@ def via(kubeconfig: str, proxy_url: str, path: str) -> str:
     """
     if not proxy_url:
         return kubeconfig
+    config = with_clusters(kubeconfig, path)
+    # Ansible's strings know where they come from, and YAML takes plain ones only.
+    proxy = {"proxy-url": str(proxy_url)}
+    return verbatim.dump(config | {"clusters": [item | {"cluster": item["cluster"] | proxy} for item in config["clusters"]]})
+
+
+def by_gateway(kubeconfig: str, host: str, server_name: str, proxy_url: str, path: str) -> str:
+    """Return the same kubeconfig, reaching every cluster by the port that it names, at the host's gateway and without a proxy.
+
+    A server without a port of its own, such as that of a load balancer, has none there and stays as it is.
+
+    :arg server_name: which the server's certificate has, where it does not name the gateway.
+    :raises TenancyError: where it is none; without a part of it, which may be a key.
+    """
+    config = with_clusters(kubeconfig, path)
+    targets = [target_of(str(item["cluster"].get("server"))) for item in config["clusters"]]
+    if not all(targets):
+        return via(kubeconfig, proxy_url, path)
+    clusters = [
+        item | {"cluster": reached(item["cluster"], str(host), target.port, server_name)}
+        for item, target in zip(config["clusters"], targets, strict=True)
+        if target
+    ]
+    return verbatim.dump(config | {"clusters": clusters})
+
+
+def with_clusters(kubeconfig: str, path: str) -> dict[str, t.Any]:
+    """Return what a kubeconfig with clusters holds.
+
+    :raises TenancyError: where it is none; without a part of it, which may be a key.
+    """
     config = plan.read(kubeconfig.encode(), path) or {}
     clusters = config.get("clusters") or []
     if not clusters or not all(item.get("cluster") for item in clusters):
         raise TenancyError(f"{path} is no kubeconfig with clusters.")
-    # Ansible's strings know where they come from, and YAML takes plain ones only.
-    proxy = {"proxy-url": str(proxy_url)}
-    return verbatim.dump(config | {"clusters": [item | {"cluster": item["cluster"] | proxy} for item in clusters]})
+    return config

@@ -54,6 +54,18 @@ options:
         C(oidc-login). For other tenants, that file is removed.
     type: dict
     default: {}
+  gateway:
+    description:
+      - Name or address of the host at which module M(kubegpu.tenancy.gateway) forwards the tenants' ports. The kubeconfigs of
+        O(tenants) then lead there, without a proxy.
+      - A server without a port of its own, such as that of a load balancer, stays as it is.
+    type: str
+    default: ""
+  gateway_cluster:
+    description:
+      - Whether O(cluster) leads to O(gateway), too. Its certificate is then checked by the name C(kubernetes).
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""

@@ -17,7 +17,7 @@ import typing as t
 from .._common.documents import LARGEST
 from .._common.errors import TenancyError
 from .._common.values import Write, stamp
-from .folders import Folder, Held, Identity, reach
+from .folders import Folder, Held, Identity, reach, temporary_of
 
 # Kernel files take a value in place; nothing can be renamed onto them.
 IN_PLACE = ("/proc/", "/sys/")
@@ -112,6 +112,12 @@ def remove_file(path: str, folder: Identity | None = None) -> None:
         opened.remove(name)
 
 
+def remove_written(path: str) -> None:
+    """Remove a file, and what a killed run left of writing it."""
+    remove_file(temporary_of(path))
+    remove_file(path)
+
+
 def missing_directories(directory: str) -> list[str]:
     """Return the directories that have to be made for this one, outermost first."""
     with reach(directory) as folder:
@@ -204,5 +210,6 @@ class Files:
     names = staticmethod(list_directory)
     make_directories = staticmethod(make_directories)
     remove = staticmethod(remove_file)
+    remove_written = staticmethod(remove_written)
     remove_empty = staticmethod(remove_empty)
     remove_tree = staticmethod(remove_tree)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from .._common.names import RUNTIME_CLASS
 from .._common.schema import Field, Fields
-from .._common.variables import BLUEPRINT, METRICS, SHARED_SCHEDULER, TEMPORARY, TENANTS
+from .._common.variables import BLUEPRINT, GATEWAY, METRICS, SHARED_SCHEDULER, TEMPORARY, TENANTS
+from .._gateway.facts import GATEWAY as GATEWAY_FIELDS
 from .._metrics.facts import READER
 from .._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
 
@@ -217,6 +218,12 @@ CLUSTER: Fields = {
     ),
     "kubegpu_storage_class": Field(str, "StorageClass for the volumes of control planes. Empty: the cluster's default.", ""),
     "kubegpu_tenant_api": Field(dict, "How the tenants' API servers are reached.", {}, fields=TENANT_API),
+    GATEWAY: Field(
+        dict,
+        "An address of the GPU host at which the tenants' API servers are reached, see docs/how-to/gpu-host.md. Empty: none.",
+        {},
+        fields=GATEWAY_FIELDS,
+    ),
     TENANTS: Field(list, "The tenants.", [], fields=TENANT),
     TEMPORARY: Field(
         dict,

@@ -151,12 +151,14 @@ class Platform:
     :ivar tolerations: of everything of tenants.
     :ivar storage_class: of the control planes' volumes; empty for the cluster's default.
     :ivar api: how tenants' API servers are reached, see TENANT_API of facts.
+    :ivar names: names and addresses of the host's gateway, which the certificates of tenants' API servers have, too.
     """
 
     runtime_class: str = RUNTIME_CLASS
     tolerations: tuple[JsonObject, ...] = ()
     storage_class: str = ""
     api: JsonObject = dataclasses.field(default_factory=dict)
+    names: tuple[str, ...] = ()
 
     @property
     def host(self) -> str:
@@ -181,6 +183,7 @@ class Cluster:
     :ivar shared_scheduler: the host cluster's KAI Scheduler; None where none is wanted.
     :ivar blueprint: its name, its digest, and the paths at which the inventory differs from it; empty where none is named.
     :ivar metrics: the Prometheus that reads them, see READER of _metrics, every key filled in; empty for none.
+    :ivar gateway: at which address of the GPU host tenants are reached, see GATEWAY of _gateway, every key filled in; empty for none.
     :ivar rehearsal: what a change of KAI Scheduler needs, as role kai_scheduler takes it; empty where it needs no verdict.
     :ivar backup: ``folder`` on the controller with the backups of tenants, how many it may ``keep`` of each, whether to ``encrypt`` them,
         and whether an upgrade, a reset and a removal are ``required`` to take one.
@@ -203,6 +206,7 @@ class Cluster:
     only: tuple[str, ...]
     shared_scheduler: Scheduler | None
     metrics: JsonObject
+    gateway: JsonObject
     unlisted: str
     accept_unenforced_network_policies: bool
     accept_lost_pods: bool

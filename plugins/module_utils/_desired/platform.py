@@ -12,6 +12,8 @@ import re
 from .._common.forms import is_key, is_label_value, is_object
 from .._common.schema import Problems, named, quoted
 from .._common.values import JsonObject
+from .._common.variables import GATEWAY
+from .._gateway.validation import gateway
 from .._nodes.validation import tolerates_others
 from . import facts
 from .model import Platform
@@ -38,7 +40,14 @@ def platform_of(given: JsonObject, problems: Problems) -> Platform:
         tuple(tolerations),
         given["kubegpu_storage_class"],
         _tenant_api(given["kubegpu_tenant_api"], "kubegpu_tenant_api", problems),
+        _names(given[GATEWAY]),
     )
+
+
+def _names(given: JsonObject) -> tuple[str, ...]:
+    """Return the names at which tenants are reached by the host's gateway; its problems are among those of the settings."""
+    found = gateway(given, GATEWAY, Problems())
+    return tuple(dict.fromkeys(found[key] for key in ("host", "address") if found.get(key)))
 
 
 def _check_toleration(toleration: JsonObject, path: str, problems: Problems) -> None:

@@ -17,7 +17,8 @@ from .._common.errors import did_you_mean
 from .._common.quantity import whole
 from .._common.schema import Problems, named, quoted
 from .._common.values import JsonObject
-from .._common.variables import METRICS, PREFIX
+from .._common.variables import GATEWAY, METRICS, PREFIX
+from .._gateway.validation import gateway
 from .._kind.validation import check_name as check_cluster_name
 from .._metrics.validation import reader
 from .._vcluster.validation import check_proxy
@@ -82,9 +83,9 @@ def as_given(settings: Settings) -> JsonObject:
     given = settings.given
     accept = ("accept_unenforced_network_policies", "accept_lost_pods", "accept_lost_volumes", "accept_combinations")
     same = {key: given[f"{PREFIX}{key}"] for key in ("kubeconfig_proxy", "charts", "unlisted", *accept)}
-    # Its problems are among those of the settings.
-    metrics = reader(given[METRICS], METRICS, Problems())
-    built = {"metrics": metrics, "rehearsal": _rehearsal(given), "backup": _backup(given)}
+    # Their problems are among those of the settings.
+    metrics, reached = reader(given[METRICS], METRICS, Problems()), gateway(given[GATEWAY], GATEWAY, Problems())
+    built = {"metrics": metrics, "gateway": reached, "rehearsal": _rehearsal(given), "backup": _backup(given)}
     return same | {"provider": given["kubegpu_cluster_provider"]} | built
 
 
@@ -161,7 +162,21 @@ def _check_access(given: JsonObject, made: bool, problems: Problems) -> None:
         problems.add(
             "missing", "kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is."
         )
+    _check_gateway(given, made, problems)
     problems.ask("", lambda: check_proxy("kubegpu_kubeconfig_proxy", given["kubegpu_kubeconfig_proxy"]))
+
+
+def _check_gateway(given: JsonObject, made: bool, problems: Problems) -> None:
+    """Refuse a gateway that cannot be, or has nothing to lead to."""
+    gateway(given[GATEWAY], GATEWAY, problems)
+    if not given[GATEWAY]:
+        return
+    if not made:
+        problems.add(
+            "not-applicable", GATEWAY, "is for a cluster that is made on a GPU host. Tenants of others have kubegpu_tenant_api."
+        )
+    if (kind := given["kubegpu_tenant_api"].get("type", facts.NODE_PORT)) != facts.NODE_PORT:
+        problems.add("not-applicable", GATEWAY, f"leads to ports of nodes, and kubegpu_tenant_api asks for {quoted(kind)}.")
 
 
 def _check_rehearsal(given: JsonObject, problems: Problems) -> None:

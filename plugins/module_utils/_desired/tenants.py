@@ -13,7 +13,7 @@ import typing as t
 from .._common.errors import check_all
 from .._common.forms import is_object, label_problems
 from .._common.schema import Problems, named, quoted
-from .._common.values import JsonObject, deep_merge
+from .._common.values import JsonObject
 from .._common.variables import TEMPORARY, TENANTS
 from .._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
 from .._vcluster import validation as vc
@@ -25,7 +25,7 @@ from .names import NAME, check_name
 from .oidc import read as read_issuer
 from .oidc import with_issuer
 from .schedulers import own_scheduler
-from .values import platform_values, vcluster_values
+from .values import own_values, vcluster_values
 
 
 def listed(given: list[t.Any], platform: Platform, problems: Problems) -> list[Tenant]:
@@ -86,7 +86,7 @@ def _tenant(given: t.Any, path: str, platform: Platform, problems: Problems) -> 
         problems.add("needs-shared-scheduler", f"{path}.gpu_nodes.share_gpus_with", why)
     vcluster = VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, f"{path}.vcluster"))
     oidc = read_issuer(entry.get("oidc"), f"{path}.oidc", vcluster.values, problems)
-    values = with_issuer(deep_merge(platform_values(platform, name), vcluster.values), oidc)
+    values = with_issuer(own_values(platform, name, vcluster.values), oidc)
     tenant = Tenant(
         name=name,
         # What else is wrong does not depend on a trust that is refused.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.values import JsonObject, deep_merge
+from .._common.values import JsonObject, deep_merge, value_at
 from .._kai.values import runtime_class_values
 from .._nodes.status import node_selector
 from .._vcluster.values import tenant_values, toleration_text
@@ -38,6 +38,20 @@ def vcluster_values(tenant: Tenant) -> Values:
     )
 
 
+def own_values(platform: Platform, tenant: str, given: Values) -> Values:
+    """Return the values of a tenant's virtual cluster: those of the user over those that the platform asks for.
+
+    Of the names in its certificate none is lost: a list of the user's is added to those of the platform.
+    """
+    asked = platform_values(platform, tenant)
+    merged = deep_merge(asked, given)
+    names, more = (value_at(values, "controlPlane.proxy.extraSANs") for values in (asked, given))
+    if not isinstance(names, list) or not isinstance(more, list):
+        return merged
+    both = [*names, *(name for name in more if name not in names)]
+    return deep_merge(merged, {"controlPlane": {"proxy": {"extraSANs": both}}})
+
+
 def platform_values(platform: Platform, tenant: str) -> Values:
     """Return the values of a tenant's virtual cluster that the platform asks for, which the user's are merged over."""
     stateful: Values = {}
@@ -48,14 +62,17 @@ def platform_values(platform: Platform, tenant: str) -> Values:
         values["sync"] = {"toHost": {"pods": {"enforceTolerations": list(map(toleration_text, platform.tolerations))}}}
     if platform.storage_class:
         stateful["persistence"] = {"volumeClaim": {"storageClass": platform.storage_class}}
-    plane = _api_values(platform.api, platform.host.replace("{tenant}", tenant))
+    plane = _api_values(platform.api, platform.host.replace("{tenant}", tenant), platform.names)
     if stateful:
         plane["statefulSet"] = stateful
     return values | ({"controlPlane": plane} if plane else {})
 
 
-def _api_values(api: JsonObject, host: str) -> Values:
-    """Return the values below controlPlane by which a tenant's API server is reached; none for a NodePort."""
+def _api_values(api: JsonObject, host: str, names: tuple[str, ...]) -> Values:
+    """Return the values below controlPlane by which a tenant's API server is reached; none for a NodePort without a gateway.
+
+    :arg names: of the host's gateway.
+    """
     kind, annotations = api.get("type", NODE_PORT), api.get("annotations", {})
     # The serving certificate names the Ingress's host (pkg/server/cert/cert.go).
     if kind == INGRESS:
@@ -65,7 +82,8 @@ def _api_values(api: JsonObject, host: str) -> Values:
     values: Values = {} if kind == NODE_PORT else {"service": {"spec": {"type": kind}}}
     if annotations:
         values = deep_merge(values, {"service": {"annotations": annotations}})
-    return values | ({"proxy": {"extraSANs": [host]}} if host else {})
+    sans = [host] if host else list(names)
+    return values | ({"proxy": {"extraSANs": sans}} if sans else {})
 
 
 def scheduler_values(platform: Platform, release: Release, on_host: bool) -> Values:

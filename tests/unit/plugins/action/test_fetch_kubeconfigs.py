@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 import yaml
 from ansible.template import trust_as_template
-from ansible_collections.kubegpu.tenancy.plugins.action.fetch_kubeconfigs import ActionModule, command, via
+from ansible_collections.kubegpu.tenancy.plugins.action.fetch_kubeconfigs import ActionModule, by_gateway, command, via
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import LARGEST
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import untimed
@@ -67,6 +67,31 @@ def test_with_a_proxy_all_else_stays_as_it_was():
     assert {"password: 12:34:56", "answer: on", "quoted: '12:34:56'", "command: login"} <= lines
     assert "&" not in changed
     assert "*" not in changed
+
+
+def test_a_kubeconfig_leads_to_the_gateway_without_a_proxy():
+    named = via(TEXT, "http://own:3128", "/f")
+    config = yaml.safe_load(by_gateway(named, trust_as_template("gpu1.example"), "", PROXY, "/f"))
+    assert config["clusters"] == [{"name": "web", "cluster": {"server": "https://gpu1.example:30002"}}]
+    config = yaml.safe_load(by_gateway(TEXT, "fd00::5", "kubernetes", "", "/f"))
+    assert config["clusters"][0]["cluster"] == {"server": "https://[fd00::5]:30002", "tls-server-name": "kubernetes"}
+
+
+def test_what_is_at_no_port_of_a_node_does_not_lead_to_the_gateway():
+    balanced = TEXT.replace("10.0.0.3:30002", "lb.example")
+    assert by_gateway(balanced, "gpu1.example", "", "", "/f") == balanced
+    assert by_gateway(balanced, "gpu1.example", "", PROXY, "/f") == via(balanced, PROXY, "/f")
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+def test_the_administrators_kubeconfig_leads_to_the_gateway_if_that_is_asked_for(host, tmp_path, cluster):
+    fetch(host, ["team"], tmp_path / "here", gateway="10.0.0.5", gateway_cluster=cluster, proxy_url=PROXY)
+    found = {name: yaml.safe_load((tmp_path / "here" / name).read_text()) for name in ("cluster.yml", "tenants/team.yml")}
+    leads = {name: config["clusters"][0]["cluster"] for name, config in found.items()}
+    assert leads["tenants/team.yml"] == {"server": "https://10.0.0.5:30002"}
+    closed = {"server": "https://10.0.0.3:30002", "proxy-url": PROXY}
+    assert leads["cluster.yml"] == ({"server": "https://10.0.0.5:30002", "tls-server-name": "kubernetes"} if cluster else closed)
+    assert not fetch(host, ["team"], tmp_path / "here", gateway="10.0.0.5", gateway_cluster=cluster, proxy_url=PROXY)["changed"]
 
 
 @pytest.fixture(name="host")

@@ -68,6 +68,19 @@ def test_how_the_tenants_api_is_reached(api, expected):
     assert values_of(kubegpu_tenant_api=api) == ({"controlPlane": expected} if expected else {})
 
 
+def test_certificates_have_the_names_of_the_gateway_beside_those_of_the_user():
+    gateway = {"address": "10.0.0.5", "allow": ["10.0.0.0/8"]}
+
+    def names(values, **more):
+        tenant = {"name": "web", "trust": "high", "vcluster": {"values": values}}
+        cluster = read([tenant], workers=[{}], kubegpu_gateway=gateway | more)
+        return cluster.tenants[0].vcluster.values["controlPlane"]["proxy"]["extraSANs"]
+
+    own = {"controlPlane": {"proxy": {"extraSANs": ["10.0.0.5", "api.example"]}}}
+    assert names({}) == ["10.0.0.5"]
+    assert names(own, host="gpu1.example") == ["gpu1.example", "10.0.0.5", "api.example"]
+
+
 def test_the_storage_class_of_control_planes():
     persistence = {"volumeClaim": {"storageClass": "premium-rwo"}}
     assert values_of(kubegpu_storage_class="premium-rwo") == {"controlPlane": {"statefulSet": {"persistence": persistence}}}

@@ -109,6 +109,19 @@ def test_a_prometheus_that_reads_metrics():
     ]
 
 
+GATEWAY = {"address": "10.0.0.5", "allow": ["10.20.0.0/16"]}
+
+
+def test_a_gateway_is_an_address_of_a_gpu_host():
+    assert desired_state({}, "dc1", TODAY).gateway == {}
+    cluster = desired_state({"kubegpu_gateway": GATEWAY}, "dc1", TODAY)
+    assert cluster.gateway == cluster.data()["gateway"] == GATEWAY | {"host": "10.0.0.5", "cluster_api": False}
+    existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": "/f", "kubegpu_gateway": GATEWAY}
+    assert placed(refused(**existing)) == ["kubegpu_gateway: not-applicable"]
+    balanced = {"kubegpu_tenant_api": {"type": "LoadBalancer"}, "kubegpu_gateway": GATEWAY | {"address": "::"}}
+    assert placed(refused(**balanced)) == ["kubegpu_gateway.address: all-interfaces", "kubegpu_gateway: not-applicable"]
+
+
 def test_a_proxy_is_one_that_clients_speak_to():
     assert placed(refused(kubegpu_kubeconfig_proxy="socks5://127.0.0.1:1080")) == ["kubegpu_kubeconfig_proxy: socks-proxy"]
 
