@@ -32,6 +32,8 @@ REGISTERED = {
     "_kubegpu_kubeconfig_copies": "kubeconfigs of former tenants on the controller",
     "_kai_scheduler_release": "KAI Scheduler",
     "_kai_scheduler_queues": "queues",
+    "_gateway_to_install": "package of HAProxy",
+    "_gateway_state": "gateway",
     "_kubegpu_kubeconfigs": "kubeconfigs on the controller",
 }
 # Characters of a value that a table shows.

@@ -21,6 +21,7 @@ Mapping = t.Mapping[str, t.Any]
 WITHOUT_STEPS = {
     "packages of NVIDIA's container toolkit": "install them",
     "folder for kubeconfigs": "make it, with mode 0700",
+    "package of HAProxy": "install it",
 }
 # How a cluster compares with its desired state. UNKNOWN where something could not be read, even if something else differs: what was not
 # read may differ, too.

@@ -39,9 +39,9 @@ def vcluster_values(tenant: Tenant) -> Values:
 
 
 def own_values(platform: Platform, tenant: str, given: Values) -> Values:
-    """Return the values of a tenant's virtual cluster: those of the user over those that the platform asks for.
+    """Return the values of a tenant's virtual cluster: the platform's, and the user's over them.
 
-    Of the names in its certificate none is lost: a list of the user's is added to those of the platform.
+    Names in its certificate are those of both.
     """
     asked = platform_values(platform, tenant)
     merged = deep_merge(asked, given)

@@ -34,4 +34,4 @@ CLUSTER_SECTION, TENANT_SECTION = "cluster", "tenant-"
 # Connections to one API server, so that the clients of one tenant cannot use up those of the others.
 MOST_CONNECTIONS = 512
 # And to all of them: HAProxy's own choice follows from the host's limit of open files, which can be so high that it takes all memory.
-MOST_CONNECTIONS_OF_ALL = 64 * MOST_CONNECTIONS
+MOST_CONNECTIONS_OF_ALL = 16 * MOST_CONNECTIONS

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""The gateway of a GPU host, from what is there to what is desired."""
+"""Bring the gateway of a GPU host to the desired state."""
 
 from __future__ import annotations
 
@@ -79,17 +79,16 @@ class Gateway:
     def absent(self) -> Result:
         """Stop it and remove its files."""
         at = self._at
-        before = described(self._read(at.configuration) or "")
         found = [path for path in (at.folder, at.unit_file) if self._files.exists(path)]
+        if not found:
+            return self._result("nothing", {})
+        before = described(self._read(at.configuration) or "")
         service = Service.of_properties(self._services.properties(at.unit))
+        self._run.change_all(changes(before, {}) if before else [("gateway", "there", None)])
         runs = service.enabled or service.state != "inactive"
-        self._run.change_all(changes(before, {}))
-        if (found or runs) and not before:
-            self._run.change("gateway", "there", None)
         if runs:
             self._run.perform(f"stop {at.unit}", "absent is desired", lambda: self._end(service))
-        if found:
-            self._run.perform(f"remove {' and '.join(found)}", "absent is desired", self._remove)
+        self._run.perform(f"remove {' and '.join(found)}", "absent is desired", self._remove)
         return self._result("stop" if runs else "nothing", {})
 
     # --- what is there ---
@@ -106,7 +105,7 @@ class Gateway:
         return found
 
     def _nodes(self) -> dict[str, str]:
-        """Return the nodes' addresses by the names of their containers; those that run."""
+        """Return the addresses of the nodes that run, by the names of their containers."""
         found = {}
         for container in self._docker.nodes(self._params["name"]):
             network = (container["NetworkSettings"].get("Networks") or {}).get(NETWORK) or {}
