@@ -535,7 +535,7 @@ def _rootfs(host_release: str) -> tuple[Rootfs, ...]:
             "host",
             ("systemd", "systemd-sysv", "dbus", *HOST_RELEASES[host_release], "iptables", "iproute2", "kmod", "ca-certificates")
             + ("procps", "sudo", "python3", "python3-kubernetes", "python3-jsonpatch", "python3-yaml")
-            + ("docker-registry", "tinyproxy-bin"),
+            + ("docker-registry", "tinyproxy-bin", "haproxy"),
             customize="host/customize.sh",
             suite=host_release,
         ),
