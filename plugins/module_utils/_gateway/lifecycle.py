@@ -150,11 +150,12 @@ class Gateway:
 
         :arg running: with which HAProxy runs; None where it does not.
         """
-        self._haproxy.validate(text)
         address, ours = described(text)["address"], bound(running or "")
-        names = {port: owner(section) for section, port in ports(text).items()}
-        held = {port: why for port in names if (address, port) not in ours and (why := self._haproxy.unbindable(address, port))}
-        refuse(port_problems(held, names, address))
+        wanted = {owner(section): port for section, port in ports(text).items()}
+        tried = {port for port in wanted.values() if (address, port) not in ours}
+        held = {port: why for port in tried if (why := self._haproxy.unbindable(address, port))}
+        refuse(port_problems(wanted, held, address))
+        self._haproxy.validate(text)
 
     # --- what is changed ---
 

@@ -102,11 +102,18 @@ def target(config: JsonObject | None, path: str) -> Target | None:
     return target_of(server)
 
 
-def port_problems(held: t.Mapping[int, str], names: t.Mapping[int, str], address: str) -> t.Iterator[Problem]:
+def port_problems(wanted: t.Mapping[str, int], held: t.Mapping[int, str], address: str) -> t.Iterator[Problem]:
     """List the ports that cannot be bound.
 
-    :arg held: why, by port.
-    :arg names: what each port is for.
+    :arg wanted: ports by what each is for.
+    :arg held: why they cannot be, by port.
     """
-    for port, why in sorted(held.items()):
-        yield Problem("port-in-use", f"address: port {port} of {address}, for {names[port]}, cannot be bound: {why}.")
+    for port in sorted(set(wanted.values())):
+        owners = [name for name, other in wanted.items() if other == port]
+        if len(owners) > 1:
+            why = "remove the kubeconfig of the one that is gone, or run site for both"
+            yield Problem(
+                "same-port", f"tenants_dir: the kubeconfigs of {' and '.join(owners)} name the same port {port}: {why}."
+            )
+        if port in held:
+            yield Problem("port-in-use", f"address: port {port} of {address}, for {owners[0]}, cannot be bound: {held[port]}.")

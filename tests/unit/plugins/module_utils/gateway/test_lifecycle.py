@@ -273,6 +273,14 @@ def test_a_port_that_cannot_be_bound_is_refused_with_what_holds_it(host: Host) -
     assert (host.listing(), host.did) == (before, [])
 
 
+def test_a_kubeconfig_that_was_left_of_a_former_cluster_is_named(host: Host) -> None:
+    host.kubeconfig("old", "https://172.18.0.77:31234")
+    with refuses("same-port") as failure:
+        host.present()
+    assert "the kubeconfigs of old and web name the same port 31234" in failure.value.message
+    assert not host.unit.exists()
+
+
 def test_own_ports_are_no_obstacle(host: Host) -> None:
     host.present()
     host.held = {31234: "haproxy listens there"}
