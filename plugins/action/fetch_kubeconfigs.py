@@ -192,7 +192,7 @@ def login_file(path: str) -> str:
     return path.removesuffix(".yml") + ".oidc.yml"
 
 
-def issuer_of(path: str, args: dict[str, t.Any]) -> dict[str, t.Any]:
+def issuer_of(path: str, args: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the issuer of the tenant of a file; empty where it has none."""
     found = (oidc for name, oidc in args["oidc"].items() if tenant_file(name) == path)
     return dict(next(found, None) or {})

@@ -24,7 +24,18 @@ PLACES = [
       for path in (ROOT / "roles" / name / "tasks").glob("*.yml")),
 ]  # fmt: skip
 # site.yml gives no host back, and check mode installs no packages and takes no backups. A shared scheduler that has to go is in the reports.
-APART = ("back_up", "verify", "former_shared_scheduler", "_remove", "_limits_absent", "_packages", "_repository", "_install")
+APART = (
+    "back_up",
+    "renewal_note",
+    "renewed",
+    "verify",
+    "former_shared_scheduler",
+    "_remove",
+    "_limits_absent",
+    "_packages",
+    "_repository",
+    "_install",
+)
 READS = ("info", "probe", "gate", "plan", "record")
 BUILTIN = ("copy", "file", "template", "lineinfile", "helm", "k8s")
 UPGRADE = {
