@@ -56,25 +56,26 @@ def _as_before(path: str, fields: Fields, before: str) -> str:
 
 
 def _section(title: str, column: str, fields: Fields) -> str:
-    rows = [f"| `{name}` | {_kind(field)} | {_default(field)} | {_text(field)} |" for name, field in fields.items()]
-    return "\n".join([f"### {title}", "", f"| {column} | Type | Default | Meaning |", "|---|---|---|---|", *rows, ""])
+    rows = [f"| `{name}` | {_kind(field)} | {_text(field)}{_default(field)} |" for name, field in fields.items()]
+    return "\n".join([f"### {title}", "", f"| {column} | Type | Meaning |", "|---|---|---|", *rows, ""])
 
 
 def _kind(field: Field) -> str:
-    """Return the type of a value, or the only values there are."""
+    """Return the type of a value, or the only values there are, and whether it has to be given."""
     if field.choices:
         *others, last = [f"`{choice}`" for choice in field.choices]
-        return f"{', '.join(others)} or {last}"
-    return f"{TYPES[field.kind]} of dictionaries" if field.fields and field.kind is list else TYPES[field.kind]
+        kind = f"{', '.join(others)} or {last}"
+    else:
+        kind = TYPES[field.kind]
+    return f"{kind}; required" if field.required else kind
 
 
 def _default(field: Field) -> str:
-    if field.required:
-        return "required"
-    if field.default is None:
-        return "none"
+    """Return the sentence about a default; none where it is empty, which needs no word."""
+    if field.default is None or not (field.default or field.kind in (bool, int)):
+        return ""
     shown = str(field.default).lower() if field.kind is bool else str(field.default)
-    return f"`{shown}`" if field.default or field.kind in (bool, int) else "empty"
+    return f" Default: `{shown}`."
 
 
 def _text(field: Field) -> str:

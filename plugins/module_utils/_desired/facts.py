@@ -47,17 +47,17 @@ INTERNAL = (*FOUND, "kubegpu_cluster", "kubegpu_observed", "kubegpu_tenant_kubec
 _NODES: Fields = {
     "count": Field(int, "Number of nodes with GPUs. No other tenant gets them."),
     "names": Field(list, "Names of nodes with GPUs."),
-    "labels": Field(dict, "Labels that the nodes with GPUs must have, all of them."),
+    "labels": Field(dict, "Labels that the nodes must have, all of them."),
 }
 GPU_NODES: Fields = _NODES | {
     "shared_gpus": Field(
         int,
-        "The most GPU devices that the tenant's pods hold on nodes that it shares with other tenants. All of them give shared_gpus. Only with names or labels.",
+        "The most GPU devices that its pods hold on shared nodes, whose tenants all give shared_gpus. Only with names or labels.",
     ),
     "share_gpus_with": Field(
         str,
-        "Only with shared_gpus and the host cluster's KAI Scheduler. own, the default: pods get whole GPUs only. any: a pod may share one "
-        "GPU with pods of other tenants that also give any.",
+        "Only with shared_gpus and the host cluster's KAI Scheduler. own, the default: whole GPUs only. any: pods may share a GPU with pods of "
+        "tenants that also give any.",
         choices=("own", "any"),
     ),
 }
@@ -71,8 +71,8 @@ TOLERATION: Fields = {
         required=True,
     ),
     "operator": Field(str, "Equal compares the value, too.", "Equal", choices=("Exists", "Equal")),
-    "value": Field(str, "Value of the taint.", ""),
-    "effect": Field(str, "Effect of the taint; without one, all.", choices=("NoSchedule", "PreferNoSchedule", "NoExecute")),
+    "value": Field(str, "Its value.", ""),
+    "effect": Field(str, "Its effect; without one, all.", choices=("NoSchedule", "PreferNoSchedule", "NoExecute")),
 }
 TENANT_API: Fields = {
     "type": Field(
@@ -84,35 +84,34 @@ TENANT_API: Fields = {
     ),
     "host": Field(
         str,
-        "Host name in a tenant's kubeconfig, with {tenant} for the tenant's name, as in {tenant}.gpu.example. Your DNS has to resolve it. "
-        "Required for Ingress, refused for NodePort.",
+        "Host name in a tenant's kubeconfig, such as {tenant}.gpu.example, which your DNS resolves. Required for Ingress, refused for NodePort.",
         "",
     ),
-    "annotations": Field(dict, "Annotations of the Service, or of the Ingress, such as for an internal load balancer.", {}),
+    "annotations": Field(dict, "Annotations of the Service or Ingress, such as for an internal load balancer.", {}),
     "ingress_class": Field(str, "IngressClass of an Ingress. Empty: the cluster's default.", ""),
 }
 
 VCLUSTER: Fields = {
     "version": Field(str, "Version of vCluster's chart and image.", DEFAULT_VERSION),
-    "kubernetes_version": Field(str, "Kubernetes version of the virtual cluster, such as v1.35.4. Empty: the chart's own.", ""),
-    "values": Field(dict, "Values for vCluster's chart, merged over those of this collection.", {}),
+    "kubernetes_version": Field(str, "Its Kubernetes version, such as v1.35.4. Empty: the chart's own.", ""),
+    "values": Field(dict, "Values for its chart, merged over this collection's.", {}),
 }
 
 OIDC: Fields = {
     "issuer_url": Field(str, "Address of the issuer, with https.", required=True),
     "client_id": Field(str, "Client for which its tokens are.", required=True),
     "username_claim": Field(str, "Claim that holds the user's name.", "sub"),
-    "groups_claim": Field(str, "Claim that holds the user's groups. Empty: groups are not read.", ""),
-    "prefix": Field(str, "Text in front of the names of users and groups in the virtual cluster.", "oidc:"),
+    "groups_claim": Field(str, "Claim that holds the user's groups. Empty: none is read.", ""),
+    "prefix": Field(str, "Text in front of names of users and groups.", "oidc:"),
     "scopes": Field(list, "Further scopes that a login asks for, such as groups.", []),
-    "ca": Field(str, "PEM certificates of the authority behind the issuer's certificate. Empty: those of the system.", ""),
+    "ca": Field(str, "PEM certificates of the issuer's authority. Empty: the system's.", ""),
     "admins": Field(list, "Groups, without the prefix, that administer the virtual cluster.", []),
 }
 
 SERVICE: Fields = {
-    "name": Field(str, "Name of the service, for people, such as registry.", required=True),
+    "name": Field(str, "A name for people, such as registry.", required=True),
     "namespace": Field(str, "Namespace of its pods on the host cluster.", required=True),
-    "labels": Field(dict, "Labels of its pods. Without labels, all pods of the namespace.", {}),
+    "labels": Field(dict, "Labels of its pods. Empty: all pods of the namespace.", {}),
     "ports": Field(
         list, "TCP ports of the pods that are reached: for egress the service's, for ingress the tenant's.", required=True
     ),
@@ -123,49 +122,46 @@ NETWORK: Fields = {
 }
 
 RELEASE: Fields = {
-    "name": Field(str, "kai, or the name of another scheduler, of its Helm release and of its namespace.", required=True),
-    "version": Field(str, "Release of KAI Scheduler. For another scheduler, version of its chart."),
+    "name": Field(str, "kai, or another scheduler's name, also of its Helm release and namespace.", required=True),
+    "version": Field(str, "Release of KAI Scheduler, or version of another scheduler's chart."),
     "gpu_sharing": Field(bool, "Whether pods may ask KAI Scheduler for fractions of a GPU.", False),
-    "accept_hazards": Field(list, "Names of hazards that are accepted, see docs/reference/kai-releases.md.", []),
-    "values": Field(dict, "Values for its chart, merged over those of this collection.", {}),
+    "accept_hazards": Field(list, "Accepted hazards (docs/reference/kai-releases.md).", []),
+    "values": Field(dict, "Values for its chart, merged over this collection's.", {}),
 }
 SCHEDULER: Fields = RELEASE | {
-    "shared": Field(
-        bool, "Whether the tenant uses the host cluster's KAI Scheduler, which kubegpu_shared_scheduler describes.", False
-    ),
-    "chart": Field(str, "Chart of a scheduler that is not kai, as helm names charts.", ""),
+    "shared": Field(bool, "Whether it uses the host cluster's KAI Scheduler, from kubegpu_shared_scheduler.", False),
+    "chart": Field(str, "Chart of another scheduler, as helm names charts.", ""),
     "repository": Field(str, "Address of the chart's repository.", ""),
 }
 
 TENANT: Fields = {
-    "name": Field(str, "Name of the tenant, of its virtual cluster, and of its kubeconfig.", required=True),
-    "trust": Field(str, "Isolation profile, see docs/explanation/isolation.md.", required=True, choices=tuple(TRUST_PROFILES)),
+    "name": Field(str, "Name of the tenant, its virtual cluster and its kubeconfig.", required=True),
+    "trust": Field(str, "Isolation profile (docs/explanation/isolation.md).", required=True, choices=tuple(TRUST_PROFILES)),
     "state": Field(
         str,
-        "present makes the tenant, or resumes it. paused ends its control plane and its pods and keeps its data. absent removes it.",
+        "present makes or resumes the tenant. paused ends its control plane and pods, and keeps its data. absent removes it.",
         "present",
         choices=TENANT_STATES,
     ),
-    "gpu_nodes": Field(dict, "Nodes with GPUs that the tenant gets. Empty: the nodes without GPUs.", {}, fields=GPU_NODES),
+    "gpu_nodes": Field(dict, "Its nodes with GPUs. Empty: the nodes without GPUs.", {}, fields=GPU_NODES),
     "vcluster": Field(dict, "Its virtual cluster.", {}, fields=VCLUSTER),
-    "oidc": Field(dict, "Issuer whose users the tenant's API server lets in, see docs/how-to/tenants.md.", {}, fields=OIDC),
+    "oidc": Field(dict, "Issuer whose users the tenant's API server lets in (docs/how-to/tenants.md).", {}, fields=OIDC),
     "quota": Field(
         dict,
-        "Bounds of the tenant's namespace, in the words of a ResourceQuota, such as count/pods: 300. They replace the defaults in "
-        "docs/explanation/isolation.md.",
+        "Bounds of its namespace, as in a ResourceQuota, such as count/pods: 300. They replace the defaults in docs/explanation/isolation.md.",
         {},
     ),
     "network": Field(
         dict,
-        "Services of the host cluster that the tenant's network policies let through.",
+        "Services of the host cluster that its network policies let through.",
         {},
         fields=NETWORK,
     ),
-    "scheduler": Field(dict, "What places the tenant's pods. Empty: the host cluster's default scheduler.", {}, fields=SCHEDULER),
-    "queues": Field(list, "Tree of queues of KAI Scheduler, as the module kai_queues takes it.", []),
+    "scheduler": Field(dict, "What places its pods. Empty: the host cluster's default scheduler.", {}, fields=SCHEDULER),
+    "queues": Field(list, "Tree of queues of KAI Scheduler.", []),
     "expires": Field(
         str,
-        f"Age after which kubegpu.tenancy.expire removes the tenant, such as 2h. Only for {TEMPORARY}, which requires it.",
+        f"Age at which the playbook expire removes it, such as 2h. Only {TEMPORARY} takes it, and requires it.",
         "",
     ),
 }
@@ -180,12 +176,12 @@ WORKER: Fields = {
 CLUSTER: Fields = {
     BLUEPRINT: Field(
         str,
-        "Name of a blueprint with its date, or path of your own file on the controller, see docs/how-to/many-clusters.md.",
+        "Name of a blueprint, or path of your own file on the controller (docs/how-to/many-clusters.md).",
         "",
     ),
     "kubegpu_cluster_provider": Field(
         str,
-        "nvkind: the collection makes the cluster on the inventory host. existing: you have the cluster, and the inventory host reaches its API.",
+        "nvkind: the collection makes the cluster. existing: you have it.",
         "nvkind",
         choices=PROVIDERS,
     ),
@@ -198,106 +194,99 @@ CLUSTER: Fields = {
     "kubegpu_kubeconfig_dir": Field(
         str, f"Folder on the controller for the kubeconfigs. Default: {CONTROLLER_FOLDER}/<inventory host>.", ""
     ),
-    "kubegpu_kubeconfig_proxy": Field(
-        str, "Address of a proxy, http or https, through which the controller reaches the clusters.", ""
-    ),
-    "kubegpu_charts": Field(
-        str, "Where Helm charts come from: a folder of .tgz files, or an oci:// prefix. Empty: upstream.", ""
-    ),
+    "kubegpu_kubeconfig_proxy": Field(str, "Proxy, http or https, by which the controller reaches the clusters.", ""),
+    "kubegpu_charts": Field(str, "Source of Helm charts: a folder of .tgz files, or an oci:// prefix. Empty: upstream.", ""),
     "kubegpu_runtime_class": Field(
         str,
-        "RuntimeClass of pods with GPUs. Empty: the cluster has none, because the nodes' default runtime or the device plugin gives GPUs to "
-        "pods.",
+        "RuntimeClass of pods with GPUs. Empty: the cluster has none (docs/how-to/existing-cluster.md).",
         RUNTIME_CLASS,
     ),
     "kubegpu_tolerations": Field(
         list,
-        "Taints, such as nvidia.com/gpu, that a tenant's control plane, pods and KAI Scheduler tolerate, and the probes' pods.",
+        "Taints, such as nvidia.com/gpu, that all pods of tenants and probes tolerate.",
         [],
         fields=TOLERATION,
     ),
-    "kubegpu_storage_class": Field(str, "StorageClass for the volumes of control planes. Empty: the cluster's default.", ""),
+    "kubegpu_storage_class": Field(str, "StorageClass of control planes. Empty: the cluster's default.", ""),
     "kubegpu_tenant_api": Field(dict, "How the tenants' API servers are reached.", {}, fields=TENANT_API),
     GATEWAY: Field(
         dict,
-        "An address of the GPU host at which the tenants' API servers are reached, see docs/how-to/gpu-host.md. Empty: none.",
+        "An address of the GPU host at which the tenants' API servers are reached (docs/how-to/gpu-host.md). Empty: none.",
         {},
         fields=GATEWAY_FIELDS,
     ),
     TENANTS: Field(list, "The tenants.", [], fields=TENANT),
     TEMPORARY: Field(
         dict,
-        f"One temporary tenant, with the keys of {TENANTS}, for the command line, see docs/how-to/tenants.md. The run acts on this tenant only.",
+        "One temporary tenant, for the command line (docs/how-to/tenants.md). The run acts on it only.",
         {},
     ),
     SHARED_SCHEDULER: Field(dict, "The host cluster's KAI Scheduler, for tenants with scheduler.shared.", {}, fields=RELEASE),
     METRICS: Field(
         dict,
-        "The Prometheus of the host cluster that reads the metrics of KAI Schedulers, see docs/how-to/monitor.md.",
+        "The host cluster's Prometheus (docs/how-to/monitor.md).",
         {},
         fields=READER,
     ),
-    "kubegpu_only": Field(list, "Names of the tenants to act on, as a list or separated by commas. Empty: all.", []),
+    "kubegpu_only": Field(list, "Tenants to act on, as a list or separated by commas. Empty: all.", []),
     "kubegpu_confirm": Field(
         str,
-        "For the command line: inventory hosts, separated by commas, whose tenants the playbook cleanup may remove all at once.",
+        "For the command line: inventory hosts, separated by commas, from which cleanup may remove all tenants.",
         "",
     ),
     "kubegpu_unlisted": Field(
         str,
-        "What happens to tenants and shared schedulers that the inventory no longer lists: keep leaves them, remove removes them.",
+        "What happens to tenants and shared schedulers that the inventory no longer lists.",
         "keep",
         choices=UNLISTED,
     ),
     "kubegpu_accept_unenforced_network_policies": Field(
         bool,
-        "Whether to make tenants of partial and zero if the cluster's network enforces no network policies.",
+        "Whether to make tenants of partial and zero although nothing enforces network policies.",
         False,
     ),
     "kubegpu_accept_combinations": Field(
         list,
-        "Names of combinations of versions to accept, see docs/how-to/many-clusters.md.",
+        "Combinations of versions to accept (docs/how-to/many-clusters.md).",
         [],
     ),
     "kubegpu_accept_lost_pods": Field(
         bool, "Whether to pause a tenant although no controller makes some of its pods again.", False
     ),
     "kubegpu_accept_lost_volumes": Field(
-        bool, "Whether the playbook renew may lose the data of tenants' volumes, see docs/how-to/upgrade.md.", False
+        bool, "Whether renew may lose the data of tenants' volumes (docs/how-to/upgrade.md).", False
     ),
     "kubegpu_rehearsal": Field(
         str,
-        "required: a change of KAI Scheduler's release, values or queues needs a verdict, see docs/reference/rehearsal.md.",
+        "required: changes of KAI Scheduler need a verdict (docs/reference/rehearsal.md).",
         OPTIONAL,
         choices=NEED,
     ),
-    "kubegpu_rehearsal_verdicts": Field(str, "Folder on the controller with the files verdict-*.json of rehearsals.", ""),
+    "kubegpu_rehearsal_verdicts": Field(str, "Folder on the controller with verdict-*.json of rehearsals.", ""),
     "kubegpu_rehearsal_max_age": Field(int, "Days for which a verdict is valid.", 30),
-    "kubegpu_accept_holds": Field(list, "Names of changes to make although their verdict is hold.", []),
+    "kubegpu_accept_holds": Field(list, "Changes to make although their verdict is hold.", []),
     "kubegpu_backup": Field(
         str,
-        "required: a tenant is backed up before its vCluster or Kubernetes gets another version, and before a reset or removal.",
+        "required: a tenant is backed up before a reset, a removal, or another version of vCluster or Kubernetes.",
         OPTIONAL,
         choices=NEED,
     ),
-    "kubegpu_backup_folder": Field(
-        str, "Folder on the controller for backups of tenants, see docs/how-to/backup.md.", "~/kubegpu-backups"
-    ),
-    "kubegpu_backup_keep": Field(int, "How many backups of each tenant are kept. Older ones are deleted.", 7),
-    "kubegpu_backup_encrypt": Field(bool, "Whether backups are encrypted by the vault password that the run is given.", False),
+    "kubegpu_backup_folder": Field(str, "Folder on the controller for backups (docs/how-to/backup.md).", "~/kubegpu-backups"),
+    "kubegpu_backup_keep": Field(int, "Backups kept of each tenant. Older ones are deleted.", 7),
+    "kubegpu_backup_encrypt": Field(bool, "Whether backups are encrypted by the run's vault password.", False),
     "kubegpu_restore": Field(
         str,
-        "Which backup the playbook restore takes: latest, or the time of one. It belongs on the command line.",
+        "For the command line: the backup that restore takes, latest or its time.",
         "latest",
     ),
     "kubegpu_restore_from": Field(
         str,
-        "Whose backup the playbook restore takes, as TENANT or INVENTORY_HOST/TENANT. Empty: the tenant's own. It belongs on the command line.",
+        "For the command line: whose backup restore takes, TENANT or INVENTORY_HOST/TENANT. Empty: the tenant's own.",
         "",
     ),
     "kubegpu_evidence": Field(
         str,
-        "Folder on the controller for the evidence of a run, see docs/reference/evidence.md. Empty: none is written.",
+        "Folder on the controller for evidence (docs/reference/evidence.md). Empty: none.",
         "",
     ),
 }

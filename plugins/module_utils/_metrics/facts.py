@@ -41,10 +41,10 @@ SAMPLE_LIMIT = 50_000
 READER: Fields = {
     "provider": Field(
         str,
-        "How it finds them. annotations: by annotations of Services. service_monitor: by objects of the Prometheus operator.",
+        "How it finds metrics. annotations: of Services. service_monitor: objects of the Prometheus operator.",
         required=True,
         choices=PROVIDERS,
     ),
-    "namespace": Field(str, "Its namespace on the host cluster, from which alone they are read.", required=True),
-    "labels": Field(dict, "Labels of the ServiceMonitors, by which it chooses them, such as release: kube-prometheus-stack.", {}),
+    "namespace": Field(str, "Its namespace, from which alone metrics are read.", required=True),
+    "labels": Field(dict, "Labels by which it chooses ServiceMonitors, such as release: kube-prometheus-stack.", {}),
 }
