@@ -166,6 +166,10 @@ cluster:
       description: The Prometheus of the host cluster that reads metrics, as C(kubegpu_metrics) describes it. Empty for none.
       type: dict
       sample: {provider: service_monitor, namespace: monitoring, labels: {release: kube-prometheus-stack}}
+    gateway:
+      description: The address of the GPU host at which tenants are reached, as C(kubegpu_gateway) describes it. Empty for none.
+      type: dict
+      sample: {address: 10.0.0.5, allow: [10.20.0.0/16], host: gpu1.example, cluster_api: false}
     unlisted:
       description: What happens to what is not listed any more, V(keep) or V(remove).
       type: str

@@ -267,6 +267,17 @@ CORPUS: dict[str, list[Any]] = {
             for resource in ("cpu", "memory")
         ),
     ],
+    "charts": [
+        # The same object twice, the second time in another form.
+        {
+            "chart": [
+                item("v1", "ConfigMap", "web", "apps", data={"a": "b"}),
+                item("v1", "ConfigMap", "web", "apps", data=[{"a": "b"}]),
+            ],
+            "live": [item("v1", "ConfigMap", "web", "apps", data={"a": "b"})],
+        },
+        {"chart": [item("v1", "ConfigMap", SCREEN, "apps", data={SCREEN: SCREEN})], "live": []},
+    ],
     "schedulers": [
         {"kube-system": "kube-system", "default": "default", "kai-scheduler": "kai-scheduler", "x": "volcano"},
         {f"n{number}": f"n{number}" for number in range(1000)},
