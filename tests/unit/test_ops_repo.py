@@ -209,12 +209,15 @@ def test_an_alert_says_what_drift_found(
             assert ("gpu1" in text) == ("gpu1" in "".join(expected))
 
 
-@pytest.mark.parametrize(("expire", "drift", "ended"), [(0, 0, 0), (0, 2, 2), (0, 4, 1), (2, 0, 1), (2, 2, 1)])
+@pytest.mark.parametrize(
+    ("expire", "backup", "drift", "ended"), [(0, 0, 0, 0), (0, 0, 2, 2), (0, 0, 4, 1), (2, 0, 0, 1), (2, 0, 2, 1), (0, 2, 0, 1)]
+)
 def test_a_night_ends_as_drift_does_and_goes_on_after_a_failure(
-    copies: tuple[Path, Path], tmp_path: Path, expire: int, drift: int, ended: int
+    copies: tuple[Path, Path], tmp_path: Path, expire: int, backup: int, drift: int, ended: int
 ) -> None:
     base, _proposed = copies
-    stub(tmp_path, "ansible-playbook", f'echo "$1"; case $1 in *expire) exit {expire} ;; *) exit {drift} ;; esac')
+    ends = f"case $1 in *expire) exit {expire} ;; *backup) exit {backup} ;; *) exit {drift} ;; esac"
+    stub(tmp_path, "ansible-playbook", f'echo "$1"; {ends}')
     given = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ALERT_WEBHOOK": ""}
     done = subprocess.run(["ci/nightly"], cwd=base, env=given, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.split()) == (ended, ["kubegpu.tenancy.expire", "drift.yml"])
+    assert (done.returncode, done.stdout.split()) == (ended, ["kubegpu.tenancy.expire", "kubegpu.tenancy.backup", "drift.yml"])
