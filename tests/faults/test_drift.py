@@ -268,16 +268,19 @@ def test_everything_works(drifting: Lab, tmp_path: Path) -> None:
 
 
 def edited(item: dict[str, Any]) -> dict[str, Any]:
-    """Return a patch of an object of a chart, as a person edits one; empty where there is nothing to edit."""
+    """Return a patch of an object of a chart, as a person edits one; empty where there is nothing to edit.
+
+    Nothing breaks by it.
+    """
     kind = item["kind"]
     if kind in ("Deployment", "StatefulSet", "DaemonSet"):
         first, *others = item["spec"]["template"]["spec"]["containers"]
         first = first | {"env": [*(first.get("env") or []), {"name": "BY_HAND", "value": "1"}]}
         return {"spec": {"template": {"spec": {"containers": [first, *others]}}}}
     if kind in ("Role", "ClusterRole"):
-        return {"rules": item["rules"][:-1]}
+        return {"rules": [*item["rules"], {"apiGroups": ["hand.example"], "resources": ["all"], "verbs": ["get"]}]}
     if kind in ("RoleBinding", "ClusterRoleBinding"):
-        return {"subjects": [item["subjects"][0] | {"name": "hand"}]}
+        return {"subjects": [*item["subjects"], item["subjects"][0] | {"name": "hand"}]}
     if kind == "ConfigMap":
         data = item.get("data") or {}
         return {"data": {next(iter(data)): "by hand"}} if data else {}
