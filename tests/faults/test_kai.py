@@ -440,8 +440,8 @@ REFUSED = {
 
 def test_workloads_whose_pods_the_api_server_refuses(idle: Scheduler) -> None:
     made = list(refusals())
-    sentences = {name: (f"0 of its 1 pods exist, because {cause}", advice) for name, (_, cause, advice) in REFUSED.items()}
-    expected = {name: reason for name, (reason, *_) in REFUSED.items()}
+    sentences = {name: (f"0 of its 1 pods exist, because {cause}", advice) for name, (_reason, cause, advice) in REFUSED.items()}
+    expected = {name: reason for name, (reason, _cause, _advice) in REFUSED.items()}
     idle.scheduler(NEW)
     try:
         for item in made:

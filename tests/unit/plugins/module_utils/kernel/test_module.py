@@ -21,6 +21,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.text impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import Write
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.host_module import run_host_module
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kernel.module import run_module
+from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal, rehearsal_record
 
 SPEC = {"name": {"type": "str", "required": True}, "timeout": {"type": "int", "default": 7}, "speed": {"type": "float"}}
 TOKEN = "eyJhbGciOiJSUzI1NiJ9"
@@ -378,3 +379,23 @@ def test_helm_of_a_part_reads_the_kubeconfig_of_that_part(outcome, monkeypatch):
         0,
         [options, {"kubeconfig": "/k/ml.yml", "context": None, "helm_binary": "/h"}],
     ), result
+
+
+SCHEDULERS = {side: {"version": "v0.16.8"} for side in ("baseline", "candidate")}
+
+
+@pytest.mark.parametrize(
+    ("module", "given", "said"),
+    [
+        (rehearsal, SCHEDULERS | {"rounds": 0}, "rounds: must be at least 1, not 0."),
+        (rehearsal, SCHEDULERS | {"speed": 0}, "speed: must be at least 0.001, not 0.0."),
+        (rehearsal, SCHEDULERS | {"span": 0}, "span: must be at least 1, not 0.0."),
+        (rehearsal_record, {"interval": 0}, "interval: must be at least 1, not 0."),
+        (rehearsal_record, {"seconds": -1}, "seconds: must be at least 0, not -1."),
+    ],
+)
+def test_what_would_end_never_or_with_a_traceback_is_refused(module, given, said, capsys):
+    with patch_module_args(given), pytest.raises(SystemExit):
+        module.main()
+    result = json.loads(capsys.readouterr().out)
+    assert (result["failed"], result["msg"]) == (True, said)
