@@ -270,10 +270,12 @@ def test_everything_works(drifting: Lab, tmp_path: Path) -> None:
     assert timed == ["verify the host", "verify the cluster", "verify the shared scheduler"]
 
 
-def edited(item: dict[str, Any]) -> dict[str, Any]:
+def edited(item: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
     """Return a patch of an object of a chart, as a person edits one; empty where there is nothing to edit.
 
     Nothing breaks by it.
+
+    :arg made: the object as the chart made it.
     """
     kind = item["kind"]
     if kind in ("Deployment", "StatefulSet", "DaemonSet"):
@@ -287,7 +289,7 @@ def edited(item: dict[str, Any]) -> dict[str, Any]:
     if kind == "ConfigMap":
         data = item.get("data") or {}
         return {"data": {next(iter(data)): "by hand"}} if data else {}
-    labels = item["metadata"].get("labels") or {}
+    labels = made["metadata"].get("labels") or {}
     return {"metadata": {"labels": {next(iter(labels)): "by-hand"}}} if labels else {}
 
 
@@ -305,7 +307,7 @@ def edit_objects(cluster: Cluster, release: str, namespace: str) -> dict[Place, 
         kind, name = (item["apiVersion"], item["kind"]), item["metadata"]["name"]
         live = cluster.kube.get(*kind, name, namespace) or cluster.kube.get(*kind, name)
         # The control plane reads its configuration when it starts, and what is edited here would be none.
-        if live is None or item["kind"] in ("CustomResourceDefinition", "Secret") or not (patch := edited(live)):
+        if live is None or item["kind"] in ("CustomResourceDefinition", "Secret") or not (patch := edited(live, item)):
             continue
         place = live["metadata"].get("namespace")
         cluster.kube.patch(*kind, name, patch, place)
