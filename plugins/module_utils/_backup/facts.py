@@ -41,3 +41,5 @@ COMMAND_SECONDS = 60
 # Minor versions of Kubernetes that a tenant's API server may be newer than the objects in a backup: it still reads what the minor version
 # before it stored (kubernetes.io, version skew policy).
 NEWER_KUBERNETES = 1
+# ConfigMap in each namespace with the certificate authority of the API server (k8s.io/kubernetes, pkg/controller/certificates/rootcacertpublisher).
+AUTHORITY_MAP = "kube-root-ca.crt"

@@ -7,13 +7,15 @@
 
 from __future__ import annotations
 
+import base64
 import typing as t
 
 from .._common.errors import ApiError, Superseded, TenancyError, refusal
-from .._common.pods import is_ended, is_ready, pod_state
+from .._common.ownership import last_write
+from .._common.pods import has_controller, is_ended, is_ready, pod_state
 from .._common.quantity import whole
 from .._common.text import shown
-from .._common.values import JsonObject, utc_now
+from .._common.values import JsonObject, stamp, utc_now
 from .._common.wait import wait_for
 from .._kubeconfig import values as kubeconfig
 from .._vcluster.control_plane import SETTLING, Readiness
@@ -21,7 +23,17 @@ from .._vcluster.facts import RESTORING
 from .._vcluster.operation import Operation
 from .._vcluster.status import describe, is_paused
 from .._vcluster.values import pause_patch, resume_patch
-from .facts import ARCHIVE, BIND_REQUEST, COMMAND_SECONDS, CONTAINER, FORMAT, FORMER_DATABASE, RESTORE_POD, SERVICES
+from .facts import (
+    ARCHIVE,
+    AUTHORITY_MAP,
+    BIND_REQUEST,
+    COMMAND_SECONDS,
+    CONTAINER,
+    FORMAT,
+    FORMER_DATABASE,
+    RESTORE_POD,
+    SERVICES,
+)
 from .status import counted, finished, left_out, request_name, unscheduled_again
 from .validation import check_versions
 from .values import claim_of, restore_pod, shell, snapshot_command
@@ -189,7 +201,7 @@ class Restoration:
         :returns: ``server`` and ``kubernetes_version``, as ``Readiness.probe``; nothing in check mode.
         :raises TenancyError: where it cannot be restored; where vCluster's program failed, the former database is back, and runs.
         """
-        workload = self._checked(record)
+        workload, began = self._checked(record), stamp(utc_now())
         self.run.change("content", "as it is", f"as of {record['at']}")
         self.run.perform("end the control plane", "its database is replaced", lambda: self._end(workload, record["sha256"]))
         try:
@@ -208,7 +220,7 @@ class Restoration:
         if self.run.check_mode:
             return {}
         ready = self._wait()
-        self._schedule_again(ready.get("server"))
+        self._schedule_again(ready.get("server"), began)
         return ready
 
     def _replace_with(self, workload: JsonObject, file: SnapshotFile, record: JsonObject) -> None:
@@ -289,8 +301,11 @@ class Restoration:
         patch["metadata"]["annotations"][RESTORING] = None
         self.operation.scale(workload, patch)
 
-    def _schedule_again(self, server: str | None) -> None:
-        """Have the restored pods placed as new ones are."""
+    def _schedule_again(self, server: str | None, began: str) -> None:
+        """Have the restored pods placed as new ones are.
+
+        :arg began: when the restore began, as the API writes times.
+        """
         if server is None:
             self.run.warn(
                 f"Nothing here reaches the API server of {self.plane.name}. Delete its pods without a phase, so that new ones are placed."
@@ -298,6 +313,7 @@ class Restoration:
             return
         config = kubeconfig.kubeconfig(self.plane.secret() or {}, self.plane.name, server, self.run.kube.proxy_url)
         kube = self.connect(config)
+        self._replace_pods_of_another_authority(kube, config, began)
         pods = unscheduled_again(kube.list("v1", "Pod"))
         if not pods:
             return
@@ -315,6 +331,35 @@ class Restoration:
         self.run.perform(
             "wait for its own services", "its scheduler and webhooks start anew", lambda: self._wait_for_services(kube)
         )
+
+    def _replace_pods_of_another_authority(self, kube: Kube, config: JsonObject, began: str) -> None:
+        """Have controllers make their pods anew where the virtual cluster has another certificate authority than the backup.
+
+        The API server's controllers write the authority into each namespace, but a pod that started before goes on with the former one.
+        """
+        data = config["clusters"][0]["cluster"]["certificate-authority-data"]
+        authority = base64.b64decode(data).decode(errors="replace").strip()
+        replaced: list[bool] = []
+
+        def published() -> tuple[bool | None, str]:
+            maps = kube.list("v1", "ConfigMap", field_selector=f"metadata.name={AUTHORITY_MAP}")
+            former = [
+                one["metadata"]["namespace"] for one in maps if ((one.get("data") or {}).get("ca.crt") or "").strip() != authority
+            ]
+            writes = [last_write(one, ("data",)) for one in maps]
+            replaced.append(any(write is not None and write.since >= began for write in writes))
+            return (None, f"namespaces {shown(', '.join(former))} have another one") if former else (True, "")
+
+        wait_for(f"the certificate authority of tenant {self.plane.name}", published, self.run.deadline)
+        if not replaced[-1]:
+            return
+        pods = [pod for pod in kube.list("v1", "Pod") if has_controller(pod) and not is_ended(pod)]
+
+        def delete() -> None:
+            for pod in pods:
+                kube.delete("v1", "Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
+
+        self.run.perform(f"have controllers make {len(pods)} pods anew", "the certificate authority is another one", delete)
 
     def _wait_for_services(self, kube: Kube) -> None:
         """Wait until KAI Scheduler and the cluster's DNS run again; without them, nothing in the virtual cluster can be judged."""

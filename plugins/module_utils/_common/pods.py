@@ -35,6 +35,11 @@ def is_ready(item: JsonObject | None) -> bool:
 ENDED = ("Succeeded", "Failed")
 
 
+def has_controller(pod: JsonObject) -> bool:
+    """Tell whether a controller makes a pod anew once it is deleted."""
+    return any(owner.get("controller") for owner in pod["metadata"].get("ownerReferences") or [])
+
+
 def is_ended(pod: JsonObject) -> bool:
     """Tell whether a pod has ended, and holds nothing any more."""
     return (pod.get("status") or {}).get("phase") in ENDED
