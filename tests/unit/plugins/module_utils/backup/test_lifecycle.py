@@ -22,7 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait impor
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.control_plane import ControlPlane
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import PAUSED, RESTORING
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.operation import Operation
-from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
@@ -328,6 +328,29 @@ def test_restored_pods_are_placed_again(world, file):
     assert world.tenant.get("v1", "Pod", "train", "team")["status"] == {"phase": "Pending"}
     assert world.tenant.get("v1", "Pod", "ended", "team")["status"] == {"phase": "Succeeded"}
     assert [item_["metadata"]["name"] for item_ in world.tenant.list(*BIND_REQUEST)] == ["bind-ended"]
+
+
+@pytest.mark.parametrize(("written", "left"), [("2099-01-01T00:00:00Z", ["alone"]), ("2020-01-01T00:00:00Z", ["alone", "shop"])])
+def test_pods_of_another_authority_are_made_anew_by_their_controllers(world, file, written, left):
+    """As in a virtual cluster that was made anew: its API server has just published its own authority."""
+    published = {"metadata": {"name": "kube-root-ca.crt", "namespace": "team"}, "data": {"ca.crt": "CA\n"}}
+    published |= {"apiVersion": "v1", "kind": "ConfigMap"}
+    world.tenant.put(written_by(published, "kube-controller-manager", written, ("data",)))
+    owner = {"ownerReferences": [{"kind": "ReplicaSet", "name": "shop", "uid": "u", "controller": True}]}
+    for name, more in (("shop", owner), ("alone", {})):
+        metadata = {"name": name, "namespace": "team"} | more
+        world.tenant.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": {"phase": "Running"}})
+    world.restore(file)
+    assert sorted(pod["metadata"]["name"] for pod in world.tenant.list("v1", "Pod", "team")) == left
+
+
+def test_an_authority_that_is_not_published_is_waited_for(world, file):
+    published = {"metadata": {"name": "kube-root-ca.crt", "namespace": "team"}, "data": {"ca.crt": "former"}}
+    world.tenant.put(published | {"apiVersion": "v1", "kind": "ConfigMap"})
+    with pytest.raises(
+        TenancyError, match=r"waiting for the certificate authority of tenant web.*namespaces team have another one"
+    ):
+        world.restore(file)
 
 
 def test_schedulers_that_do_not_come_back_are_named(world, file):
