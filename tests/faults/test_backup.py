@@ -204,8 +204,11 @@ def test_a_namespace_that_is_lost_comes_back(lab: BackupLab, before: dict[str, s
 def test_a_volume_that_is_lost_comes_back(lab: BackupLab, before: dict[str, str]) -> None:
     newest = lab.kept("web")[0]
     host = Kube.connect(kubeconfig=str(Path(f"~/.kube/kubegpu/{lab.name}/cluster.yml").expanduser()))
-    host.delete("v1", "PersistentVolumeClaim", "data-web-0", "tenant-web")
-    host.delete("v1", "Pod", "web-0", "tenant-web", grace_seconds=0)
+    paused = f"--extra-vars={json.dumps({'kubegpu_tenants': [ML, WEB | {'state': 'paused'}], 'kubegpu_accept_lost_pods': True})}"
+    lab.site("--extra-vars=kubegpu_only=web", paused)
+    claim = ("v1", "PersistentVolumeClaim", "data-web-0", "tenant-web")
+    host.delete(*claim)
+    wait_for("the end of the volume", lambda: (host.get(*claim) is None or None, "there"), 120)
     # The control plane starts with an empty database.
     lab.site("--extra-vars=kubegpu_only=web")
     assert lab.tenant("web").get("v1", "Namespace", "shop") is None
