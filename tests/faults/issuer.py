@@ -13,7 +13,7 @@ import shlex
 import time
 from typing import Any, Self
 
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Lab
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -59,8 +59,9 @@ class Issuer:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        gateway = "{{(index .IPAM.Config 0).Gateway}}"
-        self._address = lab.run("docker", "network", "inspect", "kind", f"--format={gateway}").strip()
+        # Where nodes and their pods reach the host.
+        route = lab.run("docker", "exec", CONTROL_PLANE, "ip", "-4", "route", "show", "default")
+        self._address = route.split()[2]
         self.url = f"https://{self._address}:{PORT}"
         self._key = rsa.generate_private_key(65537, 2048)
         self.ca = self._certificate()
