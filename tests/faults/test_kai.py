@@ -358,7 +358,7 @@ def test_nodes_of_a_pool_take_no_pod_without_one(idle: Scheduler) -> None:
         for name in workers:
             idle.kube.patch("v1", "Node", name, {"metadata": pools})
         idle.kube.create(without_gpu("plain"))
-        row = wait_for("the pod to be told of", lambda: (next(iter(idle.rows()), None), ""), 60)
+        row = wait_for("the pod to be told of", lambda: ({row["name"]: row for row in idle.rows()}.get("plain"), ""), 60)
         assert row["message"] == (
             "It is for none of the node pools, and no node is: label kai.scheduler/node-pool of the nodes says a100."
         )
@@ -441,10 +441,14 @@ REFUSED = {
 def test_workloads_whose_pods_the_api_server_refuses(idle: Scheduler) -> None:
     made = list(refusals())
     sentences = {name: (f"0 of its 1 pods exist, because {cause}", advice) for name, (_reason, cause, advice) in REFUSED.items()}
-    expected = {name: reason for name, (reason, _cause, _advice) in REFUSED.items()}
+    expected, waited = {name: reason for name, (reason, _cause, _advice) in REFUSED.items()}, False
     idle.scheduler(NEW)
     try:
         for item in made:
+            if item["kind"] == "Deployment" and not waited:
+                # The API server learns of policies and webhooks within seconds.
+                time.sleep(10)
+                waited = True
             idle.kube.create(item)
         deadline = time.monotonic() + 90
         while (found := {row["name"]: row["reason"] for row in idle.rows(*REFUSING)}) != expected:
