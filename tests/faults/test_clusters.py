@@ -243,6 +243,7 @@ def test_an_address_of_ipv6(existing: Existing, tmp_path: Path) -> None:
             assert existing.code == 0, said[-6000:]
         copy = yaml.safe_load((FOLDER / "shapes/cluster.yml").read_text())["clusters"][0]["cluster"]
         assert (copy["server"], copy["tls-server-name"]) == (address.url, "kubernetes")
+        existing.remove()
         address.shutdown()
 
 
