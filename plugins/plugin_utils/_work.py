@@ -37,10 +37,7 @@ def work(found: t.Mapping[str, t.Any], purpose: str = "site", removes_unlisted: 
         "upgraded": [one["name"] for one in taken if purpose == "site" and _is_upgrade(one)],
         "tenants": [one["desired"] for one in taken],
         # A verification compares what charts made, too: the host cluster shows no edit of it.
-        "due": {
-            one["name"]: list(of_all or dict.fromkeys((*([CHANGE] if VERIFY in one["due"] else []), *one["due"])))
-            for one in taken
-        },
+        "due": {one["name"]: list(of_all or ([CHANGE, VERIFY] if VERIFY in one["due"] else one["due"])) for one in taken},
         # A tenant that is not as desired is verified as it is, and no digest of its desired state is recorded then.
         "wanted": {one["name"]: one["wanted"] for one in taken if not (of_all and CHANGE in one["due"])},
         "reasons": [f"{one['name']}: {', '.join(one['reasons'])}" for one in records if one["reasons"]],

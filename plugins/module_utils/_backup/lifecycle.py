@@ -339,19 +339,17 @@ class Restoration:
         """
         data = config["clusters"][0]["cluster"]["certificate-authority-data"]
         authority = base64.b64decode(data).decode(errors="replace").strip()
-        replaced: list[bool] = []
 
-        def published() -> tuple[bool | None, str]:
+        def published() -> tuple[list[JsonObject] | None, str]:
             maps = kube.list("v1", "ConfigMap", field_selector=f"metadata.name={AUTHORITY_MAP}")
             former = [
                 one["metadata"]["namespace"] for one in maps if ((one.get("data") or {}).get("ca.crt") or "").strip() != authority
             ]
-            writes = [last_write(one, ("data",)) for one in maps]
-            replaced.append(any(write is not None and write.since >= began for write in writes))
-            return (None, f"namespaces {shown(', '.join(former))} have another one") if former else (True, "")
+            return (None, f"namespaces {shown(', '.join(former))} have another one") if former else (maps, "")
 
-        wait_for(f"the certificate authority of tenant {self.plane.name}", published, self.run.deadline)
-        if not replaced[-1]:
+        maps = wait_for(f"the certificate authority of tenant {self.plane.name}", published, self.run.deadline)
+        writes = [last_write(one, ("data",)) for one in maps]
+        if not any(write is not None and write.since >= began for write in writes):
             return
         pods = [pod for pod in kube.list("v1", "Pod") if has_controller(pod) and not is_ended(pod)]
 

@@ -61,11 +61,7 @@ def read(given: t.Any, path: str, values: Values, problems: Problems) -> JsonObj
 
 def _check(oidc: JsonObject, path: str, problems: Problems) -> None:
     url = urllib.parse.urlsplit(str(oidc["issuer_url"] or ""))
-    if (
-        "issuer_url" in oidc
-        and oidc["issuer_url"]
-        and (url.scheme != "https" or not url.hostname or url.query or url.fragment or url.username)
-    ):
+    if oidc["issuer_url"] and (url.scheme != "https" or not url.hostname or url.query or url.fragment or url.username):
         problems.add(
             "not-an-issuer",
             f"{path}.issuer_url",

@@ -145,12 +145,16 @@ class Edit:
 
     @property
     def what(self) -> str:
-        return shown(f"{self.item['kind']} {self.item['metadata']['name']}")
+        return _named(self.item)
 
     @property
     def write(self) -> Write | None:
         """The last write of what differs."""
         return last_write(self.live, *(path.partition("[")[0].split(".") for path, _before, _after in self.changes))
+
+
+def _named(item: JsonObject) -> str:
+    return shown(f"{item['kind']} {item['metadata']['name']}")
 
 
 class Edits:
@@ -186,8 +190,7 @@ class Edits:
         edits = []
         for item in objects:
             if not self.run.deadline.left(0):
-                what = shown(f"{item['kind']} {item['metadata']['name']}")
-                raise WaitTimeout(f"The time was over before {what} was compared.", last_seen="")
+                raise WaitTimeout(f"The time was over before {_named(item)} was compared.", last_seen="")
             if item["kind"] != "CustomResourceDefinition" and (edit := self._edit(item)):
                 edits.append(edit)
         return edits
