@@ -15,11 +15,11 @@ from __future__ import annotations
 import json
 import re
 import typing as t
-import urllib.parse
 
 from .._common.ownership import OWNED_LABELS
 from .._common.schema import Problems, quoted
 from .._common.values import JsonObject, deep_merge, value_at
+from .._vcluster.validation import usable_parts
 from . import facts
 
 if t.TYPE_CHECKING:
@@ -49,8 +49,13 @@ def read(given: t.Any, path: str, values: Values, problems: Problems) -> JsonObj
     oidc = {key: entry.get(key, field.default) for key, field in facts.OIDC.items()}
     before = len(problems)
     _check(oidc, path, problems)
+    # The chart refuses anything else, too, but items are added to these here.
+    for added in (_FLAGS, _VOLUMES, _MOUNTS):
+        problems.typed(value_at(values, added) or [], list, f"{path.removesuffix('oidc')}vcluster.values.{added}")
+    if len(problems) > before:
+        return {}
     others = [flag for flag in value_at(values, _FLAGS) or [] if str(flag).startswith(("--oidc-", "--authentication-config"))]
-    if len(problems) == before and set(others) - set(_flags(oidc)):
+    if set(others) - set(_flags(oidc)):
         problems.add(
             "given-twice",
             path,
@@ -60,8 +65,8 @@ def read(given: t.Any, path: str, values: Values, problems: Problems) -> JsonObj
 
 
 def _check(oidc: JsonObject, path: str, problems: Problems) -> None:
-    url = urllib.parse.urlsplit(str(oidc["issuer_url"] or ""))
-    if oidc["issuer_url"] and (url.scheme != "https" or not url.hostname or url.query or url.fragment or url.username):
+    url = usable_parts(oidc["issuer_url"] or "", ("https",))
+    if oidc["issuer_url"] and (url is None or url.query or url.fragment or url.username):
         problems.add(
             "not-an-issuer",
             f"{path}.issuer_url",

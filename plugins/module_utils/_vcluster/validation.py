@@ -105,18 +105,22 @@ def check_expires(expires: str | None) -> None:
         raise refusal("not-an-age", f"expires: {expires!r} is not an age such as 30m, 2h or 7d.")
 
 
+def usable_parts(url: str, schemes: tuple[str, ...]) -> urllib.parse.SplitResult | None:
+    """Return the parts of an address; None for what no client can use as one."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        # Reading a port that is no number raises.
+        return parts if parts.scheme in schemes and parts.hostname and parts.port != 0 else None
+    except ValueError:
+        return None
+
+
 def check_url(option: str, url: str | None, schemes: tuple[str, ...]) -> None:
     """Refuse what no client can use as an address; None and an empty text are fine.
 
     :arg option: its path in the error.
     """
-    try:
-        parts = urllib.parse.urlsplit(url or "")
-        # Reading a port that is no number raises.
-        usable = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if url and not usable:
+    if url and usable_parts(url, schemes) is None:
         raise refusal(
             "not-an-address", f"{option}: {without_password(url)!r} is not an address such as {schemes[0]}://host.example:6443."
         )

@@ -83,6 +83,8 @@ def test_what_the_user_gives_beside_it_stays_and_nothing_is_added_twice():
     [
         ({"issuer_url": "http://login.example"}, "issuer_url: not-an-issuer"),
         ({"issuer_url": "https://user@login.example"}, "issuer_url: not-an-issuer"),
+        ({"issuer_url": "https://["}, "issuer_url: not-an-issuer"),
+        ({"issuer_url": "https://login.example:x"}, "issuer_url: not-an-issuer"),
         ({"issuer_url": "https://login.example?x=1"}, "issuer_url: not-an-issuer"),
         ({"client_id": "a b"}, "client_id: not-a-claim"),
         ({"prefix": ""}, "prefix: prefix-of-kubernetes"),
@@ -101,6 +103,13 @@ def test_what_the_api_server_would_not_start_with_or_trust_too_far_is_refused(ch
 def test_what_is_missing_is_named():
     path = "kubegpu_tenants[0].oidc"
     assert placed(refused(kubegpu_tenants=[WEB | {"oidc": {"client_id": "a"}}])) == [f"{path}.issuer_url: missing"]
+
+
+@pytest.mark.parametrize("odd", ["--v=3", 7, {"v": 3}])
+def test_items_are_added_to_lists_only(odd):
+    values = {"controlPlane": {"distro": {"k8s": {"apiServer": {"extraArgs": odd}}}}}
+    tenant = WEB | {"oidc": ISSUER, "vcluster": {"values": values}}
+    assert f"kubegpu_tenants[0].vcluster.values.{FLAGS}: wrong-type" in placed(refused(kubegpu_tenants=[tenant]))
 
 
 def test_an_issuer_in_two_places_is_refused():
