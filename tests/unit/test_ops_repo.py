@@ -170,36 +170,42 @@ def stub(folder: Path, name: str, script: str) -> None:
     program.chmod(0o755)
 
 
+LINES = ["gpu1: a &lt;!channel&gt; b", "and 1 more", "https://job"]
+
+
 @pytest.mark.parametrize(
-    ("status", "at", "run", "expected"),
+    ("run", "status", "at", "of", "expected"),
     [
-        (
-            "2",
-            "now",
-            "drift",
-            ["something differs from the inventory", "gpu1: a &lt;!channel&gt; b", "and 1 more", "https://job"],
-        ),
-        ("1", "now", "drift", ["it could not be told what differs", "gpu1: a &lt;!channel&gt; b", "and 1 more", "https://job"]),
+        ("drift", "2", "now", "drift", ["something differs from the inventory", *LINES]),
+        ("drift", "1", "now", "drift", ["it could not be told what differs", *LINES]),
+        ("expire", "2", "now", "expire", ["expire failed", *LINES]),
+        # A backup leaves no evidence.
+        ("backup", "2", "now", "drift", ["backup failed", "https://job"]),
         # What an earlier run, or another one, left is not what this one found.
-        ("1", "2026-01-01T00:00:00Z", "drift", ["it could not be told what differs", "https://job"]),
-        ("1", "now", "site", ["it could not be told what differs", "https://job"]),
-        ("1", None, "", ["it could not be told what differs", "https://job"]),
+        ("drift", "1", "2026-01-01T00:00:00Z", "drift", ["it could not be told what differs", "https://job"]),
+        ("drift", "1", "now", "site", ["it could not be told what differs", "https://job"]),
+        ("drift", "1", None, "", ["it could not be told what differs", "https://job"]),
     ],
 )
-def test_an_alert_says_what_drift_found(
-    copies: tuple[Path, Path], tmp_path: Path, status: str, at: str | None, run: str, expected: list[str]
+def test_an_alert_says_what_its_run_found(
+    copies: tuple[Path, Path], tmp_path: Path, run: str, status: str, at: str | None, of: str, expected: list[str]
 ) -> None:
     base, _proposed = copies
     stub(tmp_path, "curl", "cat")
     if at:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         lines = ["gpu1: a <!channel> b", *(f"gpu1: {number}" for number in range(20))]
-        found = {"run": run, "at": at.replace("now", now), "problems": [], "pending": lines}
-        (base / "evidence").mkdir()
-        (base / "evidence/tenancy.json").write_text(json.dumps(found))
-    for webhook, sent in (("https://hook.example", True), ("", False)):
+        found = {"run": of, "at": at.replace("now", now), "problems": [], "pending": lines}
+        folder = base / "evidence" / ("" if of == "drift" else of)
+        folder.mkdir(parents=True)
+        (folder / "tenancy.json").write_text(json.dumps(found))
+    for webhook, ended, sent in (
+        ("https://hook.example", status, True),
+        ("https://hook.example", "0", False),
+        ("", status, False),
+    ):
         given = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ALERT_WEBHOOK": webhook}
-        command = ["ci/alert", status, "https://job"]
+        command = ["ci/alert", run, ended, "https://job"]
         done = subprocess.run(command, cwd=base, env=given, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert bool(done.stdout) is sent
@@ -209,15 +215,97 @@ def test_an_alert_says_what_drift_found(
             assert ("gpu1" in text) == ("gpu1" in "".join(expected))
 
 
+def play(base: Path, bin_folder: Path, script: str, ends: str) -> tuple[int, list[str], list[str]]:
+    """Run a script, with playbooks that end as a case of the shell says; return its status, the playbooks, and the alerts."""
+    stub(bin_folder, "ansible-playbook", f'echo "$1" >> {bin_folder}/plays; case $1 in {ends} *) exit 0 ;; esac')
+    stub(bin_folder, "curl", f"cat >> {bin_folder}/alerts; exit 7")
+    given = os.environ | {"PATH": f"{bin_folder}:{os.environ['PATH']}", "ALERT_WEBHOOK": "https://hook.example"}
+    done = subprocess.run([script, "https://job"], cwd=base, env=given, capture_output=True, text=True, timeout=60, check=False)
+    alerts = bin_folder / "alerts"
+    texts = [line for line in (alerts.read_text() if alerts.exists() else "").splitlines() if "GPU clusters" in line]
+    said = [json.loads("{" + text.strip() + "}")["text"].splitlines()[0].removeprefix("GPU clusters: ") for text in texts]
+    assert done.stdout.count("the alert was not sent") == len(said)
+    return done.returncode, (bin_folder / "plays").read_text().split(), said
+
+
 @pytest.mark.parametrize(
-    ("expire", "backup", "drift", "ended"), [(0, 0, 0, 0), (0, 0, 2, 2), (0, 0, 4, 1), (2, 0, 0, 1), (2, 0, 2, 1), (0, 2, 0, 1)]
+    ("expire", "backup", "drift", "ended", "alerts"),
+    [
+        (0, 0, 0, 0, []),
+        (0, 0, 2, 2, ["something differs from the inventory"]),
+        (0, 0, 4, 1, ["it could not be told what differs"]),
+        (2, 0, 0, 1, ["expire failed"]),
+        (2, 0, 2, 1, ["expire failed", "something differs from the inventory"]),
+        (0, 2, 0, 1, ["backup failed"]),
+    ],
 )
 def test_a_night_ends_as_drift_does_and_goes_on_after_a_failure(
-    copies: tuple[Path, Path], tmp_path: Path, expire: int, backup: int, drift: int, ended: int
+    copies: tuple[Path, Path], tmp_path: Path, expire: int, backup: int, drift: int, ended: int, alerts: list[str]
 ) -> None:
-    base, _proposed = copies
-    ends = f"case $1 in *expire) exit {expire} ;; *backup) exit {backup} ;; *) exit {drift} ;; esac"
-    stub(tmp_path, "ansible-playbook", f'echo "$1"; {ends}')
-    given = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ALERT_WEBHOOK": ""}
-    done = subprocess.run(["ci/nightly"], cwd=base, env=given, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.split()) == (ended, ["kubegpu.tenancy.expire", "kubegpu.tenancy.backup", "drift.yml"])
+    ends = f"*expire) exit {expire} ;; *backup) exit {backup} ;; drift.yml) exit {drift} ;;"
+    plays = ["kubegpu.tenancy.expire", "kubegpu.tenancy.backup", "drift.yml"]
+    assert play(copies[0], tmp_path, "ci/nightly", ends) == (ended, plays, alerts)
+
+
+@pytest.mark.parametrize(
+    ("site", "verify", "ended", "plays", "alerts"),
+    [
+        (0, 0, 0, ["site.yml", "kubegpu.tenancy.verify"], []),
+        (2, 0, 2, ["site.yml"], ["site failed"]),
+        (0, 2, 2, ["site.yml", "kubegpu.tenancy.verify"], ["verify failed"]),
+    ],
+)
+def test_a_merge_that_fails_is_told(
+    copies: tuple[Path, Path], tmp_path: Path, site: int, verify: int, ended: int, plays: list[str], alerts: list[str]
+) -> None:
+    assert play(copies[0], tmp_path, "ci/merge", f"site.yml) exit {site} ;; *verify) exit {verify} ;;") == (ended, plays, alerts)
+
+
+def test_units_run_scripts_that_there_are() -> None:
+    units = {path.name: path.read_text() for path in (REPO / "schedule").glob("kubegpu@*")}
+    scripts = {name.partition("@")[2].removesuffix(".timer") for name in units if name.endswith(".timer")}
+    assert scripts == {"merge", "nightly"}
+    assert [name for name in scripts if not os.access(REPO / "ci" / name, os.X_OK)] == []
+    assert "ExecStart=/srv/ops-repo/schedule/run %i\n" in units["kubegpu@.service"]
+
+
+def test_a_cronjob_has_no_secret_and_runs_one_at_a_time() -> None:
+    objects = {item["kind"]: item for item in yaml.safe_load_all((REPO / "schedule/cronjob.yml").read_text())}
+    assert "Secret" not in objects
+    job = objects["CronJob"]["spec"]
+    assert (job["concurrencyPolicy"], job["jobTemplate"]["spec"]["backoffLimit"]) == ("Forbid", 0)
+    pod = job["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert os.access(REPO / container["command"][0], os.X_OK)
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    volumes = {claim["persistentVolumeClaim"]["claimName"] for claim in pod["volumes"] if "persistentVolumeClaim" in claim}
+    assert volumes == {objects["PersistentVolumeClaim"]["metadata"]["name"]}
+    config = yaml.safe_load(objects["ConfigMap"]["data"]["cluster.yml"])
+    assert config["users"][0]["user"].keys() == {"tokenFile"}
+
+
+def scheduled(folder: Path, pulls: int, installs: int) -> tuple[int, list[str]]:
+    """Run the schedule's script in a clone, with a forge and a source of collections that end so."""
+    stub(folder, "git", f"echo pull; exit {pulls}")
+    stub(folder, "ansible-galaxy", f"echo install; exit {installs}")
+    (folder / "base/.git").mkdir()
+    stub(folder / "base/ci", "merge", "echo merged")
+    stub(folder / "base/ci", "alert", '[ "$2" = 0 ] || echo "alert $1 $2"')
+    given = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+    command = ["schedule/run", "merge"]
+    done = subprocess.run(command, cwd=folder / "base", env=given, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("pulls", "installs", "expected"),
+    [
+        (0, 0, (0, ["pull", "install", "merged"])),
+        (1, 0, (0, ["pull", "nothing was pulled, and the last commit counts", "install", "merged"])),
+        (0, 3, (3, ["pull", "install", "alert installation of collections 3"])),
+    ],
+)
+def test_a_schedule_goes_on_without_the_forge_and_not_without_its_collections(
+    copies: tuple[Path, Path], pulls: int, installs: int, expected: tuple[int, list[str]]
+) -> None:
+    assert scheduled(copies[0].parent, pulls, installs) == expected
