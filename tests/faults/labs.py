@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTROL_PLANE = "kubegpu-control-plane"
 # What a host is: files but those of running programs, packages, services, kernel settings, Docker.
 LISTING = r"""
-of_programs=(/proc /sys /dev /run /tmp /var/log /var/tmp /var/lib/docker /var/lib/containerd /var/lib/systemd /root/.ansible)
+of_programs=(/proc /sys /dev /run /tmp /var/log /var/tmp /var/lib/docker /var/lib/containerd /var/lib/systemd "/root/.ansible" "/home/*/.ansible")
 prune=(-false); for path in "${of_programs[@]}"; do prune+=(-o -path "$path"); done
 find / -xdev \( "${prune[@]}" \) -prune -o -printf '%y %m %u:%g %p %l\n'
 find / -xdev \( "${prune[@]}" \) -prune -o -type f -print0 | xargs -0 sha256sum

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Lab
+import yaml
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, Lab
 
 VARIABLES = {
     "lab_gpus": 2,
@@ -22,6 +24,18 @@ KILLED_AT = [
     ("nvkind : Make the cluster", 30),
     ("Work on tenants", 5),
 ]
+# No program listens there, so that whatever asks it for an address of the host itself fails.
+PROXY = "http://10.255.255.1:9"
+NO_PROXY = "127.0.0.1,localhost,10.255.255.1,172.16.0.0/12"
+USER, PASSWORD = "deploy", "correct horse"
+# As docs/how-to/gpu-host.md says.
+ACCOUNT = f"""
+useradd --create-home --shell /bin/bash {USER}
+echo '{USER}:{PASSWORD}' | chpasswd
+echo '{USER} ALL=(ALL) ALL' > /etc/sudoers.d/{USER}
+echo 'Defaults env_file=/etc/environment' > /etc/sudoers.d/environment
+printf '%s\\n' https_proxy={PROXY} HTTPS_PROXY={PROXY} no_proxy={NO_PROXY} NO_PROXY={NO_PROXY} > /etc/environment
+"""
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +66,24 @@ def test_a_whole_run_is_undone_and_undoing_it_again_changes_nothing(host: tuple[
     lab.restore()
     compare(lab, before)
     assert "changed=0" in lab.restore()
+
+
+def test_a_user_with_sudo_and_a_password_makes_a_cluster_behind_a_proxy(host: tuple[Lab, list[str]], tmp_path: Path) -> None:
+    lab, _before = host
+    lab.run("bash", "-euc", ACCOUNT)
+    before = lab.listing()
+    variables = {"ansible_user": USER, "ansible_become": True, "ansible_become_password": PASSWORD}
+    inventory = tmp_path / "user.yml"
+    inventory.write_text(yaml.safe_dump({"kubegpu_labs": {"hosts": {"lab": variables}}}))
+    user = Lab(lab.name, *lab.options, f"--inventory={inventory}")
+    said = user.play("playbooks/site")
+    assert user.code == 0, said[-6000:]
+    assert PASSWORD not in said
+    # Its nodes pull by the proxy, and Kubernetes' own addresses are left out of it.
+    environment = json.loads(lab.run("docker", "inspect", "--format", "{{json .Config.Env}}", CONTROL_PLANE))
+    assert f"HTTPS_PROXY={PROXY}" in environment
+    (bypassed,) = [item for item in environment if item.startswith("NO_PROXY=")]
+    assert {*NO_PROXY.split(","), ".svc", CONTROL_PLANE} <= set(bypassed.removeprefix("NO_PROXY=").split(","))
+    assert lab.run("stat", "--format", "%U %a", "/etc/kubegpu/kubegpu/cluster.yml").split() == ["root", "600"]
+    user.restore()
+    compare(lab, before)
