@@ -137,7 +137,15 @@ def test_inventories_that_are_shown_are_accepted(source):
 
 def test_the_tree_of_queues_that_is_shown_is_accepted():
     (shown,) = yaml_blocks(ROOT / "docs/explanation/gpu-sharing.md")
-    assert list(parse_queues(yaml.safe_load(shown)["queues"])) == ["ml", "training", "notebooks"]
+    tree = parse_queues(yaml.safe_load(shown)["queues"])
+    assert list(tree) == ["ml", "training", "notebooks"]
+    gpus = {name: queue.spec["resources"]["gpu"] for name, queue in tree.items()}
+    page = (ROOT / "docs/explanation/gpu-sharing.md").read_text()
+    drawn = re.findall(r"^\W*(\w+) +(█+)(░*) +promised (\d), at most (\d)$", page, re.MULTILINE)
+    assert [(name, len(full), len(full + more)) for name, full, more, _quota, _limit in drawn] == [
+        (name, gpu["quota"], gpu["limit"]) for name, gpu in gpus.items()
+    ]
+    assert all((len(full), len(full + more)) == (int(quota), int(limit)) for _name, full, more, quota, limit in drawn)
 
 
 def options_of(action: str, given: dict) -> tuple[set[str], set[str]]:
