@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import wait_for
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import CONTROL_PLANE, ROOT, Cluster, Lab, changed
 
 Data = dict[str, Any]
 CONTROLLER = "kubegpu-faults-schedule-controller"
@@ -49,7 +49,7 @@ COPY files /
 RUN useradd --create-home --shell /bin/bash --uid 1000 kubegpu
 COPY --chown=1000:1000 srv /srv
 WORKDIR /srv/ops-repo
-ENV container=docker
+ENV container=docker PATH=/opt/python/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 CMD ["/lib/systemd/systemd"]
 """
 
@@ -100,7 +100,8 @@ def make_repository(folder: Path) -> None:
     run("ansible-galaxy", "collection", "build", f"--output-path={folder}", ROOT)
     (archive,) = folder.glob("*.tar.gz")
     install = ["ansible-galaxy", "collection", "install", "--offline", "--no-deps", f"--collections-path={repo / 'collections'}"]
-    run(*install, archive)
+    # Otherwise Ansible takes the sources of the collection for installed.
+    run(*install, archive, env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(repo / "collections"), "PYTHONPATH": ""})
     archive.unlink()
     theirs = Path(os.environ["KUBEGPU_VENV"]) / "collections/ansible_collections/kubernetes"
     shutil.copytree(theirs, repo / "collections/ansible_collections/kubernetes")
@@ -113,6 +114,7 @@ def inventory(tenants: list[Data]) -> Data:
         "kubegpu_cluster_provider": "existing",
         "kubegpu_kubeconfig": "/etc/kubegpu/dc1/cluster.yml",
         "kubegpu_charts": "/usr/local/share/charts",
+        "device_plugin_probe_image": "docker.io/library/busybox:1.37.0",
         "kubegpu_evidence": "{{ ansible_config_file | dirname }}/evidence",
         "kubegpu_tenants": tenants,
     }
@@ -159,7 +161,11 @@ class Controller:
         }
         self.write("/etc/kubegpu/ops-repo.env", "".join(f"{name}={value}\n" for name, value in settings.items()), "root")
         self.do("cp /srv/ops-repo/schedule/kubegpu@* /etc/systemd/system")
-        self.write("/etc/systemd/system/kubegpu@merge.timer.d/now.conf", "[Timer]\nOnCalendar=\nOnActiveSec=1s\n", "root")
+        self.write(
+            "/etc/systemd/system/kubegpu@merge.timer.d/now.conf",
+            "[Timer]\nOnCalendar=\nOnActiveSec=1s\nRandomizedDelaySec=0\nAccuracySec=1s\n",
+            "root",
+        )
         self.write("/tmp/listener.py", LISTENER, "root")
         self.do("systemd-run --quiet --unit=listener python3 /tmp/listener.py; systemctl daemon-reload")
 
@@ -247,13 +253,9 @@ def test_a_timer_brings_a_cluster_to_what_was_merged_again_and_again(cluster: Cl
 def test_a_cronjob_does_the_same_from_within_its_cluster(cluster: Cluster) -> None:
     kube = cluster.kube
     names = change_by_hand(cluster)
-    run(
-        "bash",
-        "-euo",
-        "pipefail",
-        "-c",
-        f"docker save {IMAGE} | docker exec -i {cluster.lab.name} docker exec -i kubegpu-worker ctr --namespace k8s.io images import -",
-    )
+    for node in (CONTROL_PLANE, "kubegpu-worker"):
+        load = f"docker exec -i {cluster.lab.name} docker exec -i {node} ctr --namespace k8s.io images import -"
+        run("bash", "-euo", "pipefail", "-c", f"docker save {IMAGE} | {load}")
     objects = list(yaml.safe_load_all((ROOT / "examples/ops-repo/schedule/cronjob.yml").read_text()))
     namespace, *others = objects
     kube.create(namespace)
