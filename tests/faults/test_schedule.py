@@ -129,7 +129,10 @@ class Controller:
         self.cluster = cluster
 
     def start(self) -> None:
-        options = ["--cap-add=SYS_ADMIN", "--security-opt=seccomp=unconfined", "--security-opt=apparmor=unconfined"]
+        options = [
+            "--cap-add=SYS_ADMIN",
+            *(f"--security-opt={what}=unconfined" for what in ("seccomp", "apparmor", "systempaths")),
+        ]
         options += ["--cgroupns=host", "--volume=/sys/fs/cgroup:/sys/fs/cgroup:rw", "--tmpfs=/run", "--tmpfs=/tmp:exec"]
         options += [f"--network={self.lab.name}", f"--label=kubegpu.tenancy.lab={self.lab.name}", "--stop-signal=SIGRTMIN+3"]
         run("docker", "run", "--detach", f"--name={CONTROLLER}", *options, IMAGE)

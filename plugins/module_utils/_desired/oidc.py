@@ -29,6 +29,8 @@ BINDING = "kubegpu-tenancy-oidc-admins"
 _VOLUME, _FOLDER, _FILE, _NOTE = "kubegpu-oidc", "/etc/kubegpu-oidc", "ca.crt", "kubegpu.tenancy/oidc-ca"
 _FLAGS = "controlPlane.distro.k8s.apiServer.extraArgs"
 _VOLUMES, _MOUNTS = (f"controlPlane.statefulSet.persistence.{key}" for key in ("addVolumes", "addVolumeMounts"))
+# Ports of all addresses that the chart's network policy lets a control plane reach (templates/networkpolicy.yaml), and what adds to them.
+_PORTS, _EGRESS = (443, 6443, 8443), "policies.networkPolicy.controlPlane.egress"
 _MANIFESTS = "experimental.deploy.vcluster.manifests"
 # What kube-apiserver takes in another place, and what would pass for one of Kubernetes' own users.
 _CLAIM, _CERTIFICATES = (
@@ -89,6 +91,22 @@ def _check(oidc: JsonObject, path: str, problems: Problems) -> None:
     if oidc["admins"] and not oidc["groups_claim"]:
         problems.add(
             "missing", f"{path}.groups_claim", "is missing: say which claim holds the groups of which admins names some."
+        )
+
+
+def check_issuer_port(oidc: JsonObject, values: Values, path: str, problems: Problems) -> None:
+    """Refuse an issuer that the network policy of a tenant with trust ``partial`` or ``zero`` keeps its control plane from.
+
+    :arg values: the user's, for the virtual cluster.
+    """
+    url = usable_parts(oidc.get("issuer_url") or "", ("https",))
+    if url is not None and (url.port or 443) not in _PORTS and not value_at(values, _EGRESS):
+        listed = ", ".join(str(port) for port in _PORTS)
+        problems.add(
+            "issuer-out-of-reach",
+            f"{path}.issuer_url",
+            f"the network policy of this trust lets the control plane reach ports {listed} of any address, and not {url.port}. Give the issuer "
+            f"one of them, or allow its address by vcluster.values.{_EGRESS}.",
         )
 
 

@@ -18,7 +18,7 @@ from .._common.variables import KAI, SHARED_SCHEDULER, TENANTS
 from .._kai import validation as kai
 from .._queues import validation as queues
 from .._schedulers.facts import NAME as SCHEDULER_NAME
-from .._schedulers.facts import RESERVED, RESERVED_PREFIX, is_reserved
+from .._schedulers.facts import NO_SCHEDULERS, RESERVED, RESERVED_PREFIX, is_reserved
 from . import facts
 from .model import Platform, Scheduler, Tenant
 from .values import scheduler_values
@@ -64,16 +64,11 @@ def own_scheduler(entry: JsonObject, path: str, platform: Platform, problems: Pr
 
 def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, problems: Problems) -> None:
     """Check a scheduler that this collection does not know, and installs by its chart."""
-    if not SCHEDULER_NAME.fullmatch(scheduler.name):
-        problems.add(
-            "not-a-name",
-            f"{here}.name",
-            f"{quoted(scheduler.name)} is no name for a Helm release: a-z, 0-9 and '-', a letter first.",
-        )
-    elif is_reserved(scheduler.name):
-        reserved = f"{', '.join(RESERVED)} and names that begin with {RESERVED_PREFIX}"
-        why = f"{scheduler.name} is a namespace of Kubernetes or KAI Scheduler, and a scheduler has a namespace of its name. Reserved are"
-        problems.add("reserved-name", f"{here}.name", f"{why} {reserved}. KAI Scheduler is {KAI}.")
+    if does := NO_SCHEDULERS.get(scheduler.name):
+        where = "Have the team install it in its virtual cluster, and name a scheduler here, or none."
+        problems.add("not-a-scheduler", f"{here}.name", f"{scheduler.name} {does}. {where}")
+        return
+    _check_name(scheduler.name, here, problems)
     for key in ("version", "chart"):
         if not getattr(scheduler, key):
             problems.add(
@@ -92,6 +87,20 @@ def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, proble
         )
     if tree:
         problems.add("not-applicable", f"{path}.queues", f"are KAI Scheduler's; {named(scheduler.name)} does not know them.")
+
+
+def _check_name(name: str, here: str, problems: Problems) -> None:
+    """Refuse what cannot be the name of a scheduler, of its namespace and of its Helm release."""
+    if not SCHEDULER_NAME.fullmatch(name):
+        problems.add(
+            "not-a-name",
+            f"{here}.name",
+            f"{quoted(name)} is no name for a Helm release: a-z, 0-9 and '-', a letter first.",
+        )
+    elif is_reserved(name):
+        reserved = f"{', '.join(RESERVED)} and names that begin with {RESERVED_PREFIX}"
+        why = f"{name} is a namespace of Kubernetes or KAI Scheduler, and a scheduler has a namespace of its name. Reserved are"
+        problems.add("reserved-name", f"{here}.name", f"{why} {reserved}. KAI Scheduler is {KAI}.")
 
 
 def _kai(

@@ -22,8 +22,8 @@ from .._vcluster.reach import check_reach
 from . import facts
 from .model import GpuNodes, Platform, Tenant, VCluster
 from .names import NAME, check_name
+from .oidc import check_issuer_port, with_issuer
 from .oidc import read as read_issuer
-from .oidc import with_issuer
 from .schedulers import own_scheduler
 from .values import own_values, vcluster_values
 
@@ -86,6 +86,8 @@ def _tenant(given: t.Any, path: str, platform: Platform, problems: Problems) -> 
         problems.add("needs-shared-scheduler", f"{path}.gpu_nodes.share_gpus_with", why)
     vcluster = VCluster(**problems.mapping(entry.get("vcluster", {}), facts.VCLUSTER, f"{path}.vcluster"))
     oidc = read_issuer(entry.get("oidc"), f"{path}.oidc", vcluster.values, problems)
+    if entry.get("trust") in ("partial", "zero"):
+        check_issuer_port(oidc, vcluster.values, f"{path}.oidc", problems)
     values = with_issuer(own_values(platform, name, vcluster.values), oidc)
     tenant = Tenant(
         name=name,

@@ -19,6 +19,13 @@ NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 RESERVED = ("default", KAI_NAMESPACE, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE)
 RESERVED_PREFIX = "kube-"
 
+# What places no pods, and what it does instead.
+_OPERATOR = "makes pods, and a scheduler places them"
+NO_SCHEDULERS = {
+    "kueue": "admits jobs before a scheduler places their pods",
+    **dict.fromkeys(("jobset", "lws", "kuberay", "kuberay-operator", "kubeflow-trainer", "training-operator"), _OPERATOR),
+}
+
 # Schedulers that are removed at most at once: a virtual cluster has one. Its administrator can label any number of namespaces.
 MOST = 10
 

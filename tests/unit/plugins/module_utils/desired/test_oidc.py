@@ -116,3 +116,21 @@ def test_an_issuer_in_two_places_is_refused():
     values = {"controlPlane": {"distro": {"k8s": {"apiServer": {"extraArgs": ["--oidc-issuer-url=https://other.example"]}}}}}
     tenant = WEB | {"oidc": ISSUER, "vcluster": {"values": values}}
     assert placed(refused(kubegpu_tenants=[tenant])) == ["kubegpu_tenants[0].oidc: given-twice"]
+
+
+@pytest.mark.parametrize(
+    ("trust", "port", "egress", "refusal"),
+    [
+        ("high", ":8080", [], []),
+        ("partial", "", [], []),
+        ("partial", ":8443", [], []),
+        ("partial", ":8080", [], ["issuer-out-of-reach"]),
+        ("partial", ":8080", [{"ports": [{"port": 8080}]}], []),
+    ],
+)
+def test_an_issuer_is_one_that_the_tenants_network_policy_lets_its_control_plane_reach(trust, port, egress, refusal):
+    values = {"policies": {"networkPolicy": {"controlPlane": {"egress": egress}}}}
+    oidc = ISSUER | {"issuer_url": f"https://login.example{port}/realms/gpu"}
+    tenant = {"name": "web", "trust": trust, "oidc": oidc, "vcluster": {"values": values}}
+    found = refused(kubegpu_tenants=[tenant]) if refusal else plan([tenant]) and []
+    assert placed(found) == [f"kubegpu_tenants[0].oidc.issuer_url: {code}" for code in refusal]

@@ -119,6 +119,13 @@ def test_another_scheduler_comes_by_its_chart():
     assert planned["scheduler"] == scheduler | {"gpu_sharing": False, "accept_hazards": [], "values": {}, "shared": False}
 
 
+@pytest.mark.parametrize("name", ["kueue", "jobset", "kuberay-operator"])
+def test_what_places_no_pods_is_no_scheduler(name):
+    found = problems([WEB | {"scheduler": {"name": name}}])
+    assert placed(found) == [f"{TENANTS}[0].scheduler.name: not-a-scheduler"]
+    assert "install it in its virtual cluster" in found[0].text
+
+
 @pytest.mark.parametrize(
     "name",
     [
