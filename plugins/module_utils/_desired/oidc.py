@@ -35,7 +35,7 @@ _MANIFESTS = "experimental.deploy.vcluster.manifests"
 # What kube-apiserver takes in another place, and what would pass for one of Kubernetes' own users.
 _CLAIM, _CERTIFICATES = (
     re.compile(r"[A-Za-z0-9_.:/-]{1,253}"),
-    re.compile(r"\s*-----BEGIN CERTIFICATE-----.+-----END CERTIFICATE-----\s*", re.DOTALL),
+    re.compile(r"\s*(-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\s*)+"),
 )
 _TEXT = re.compile(r"[!-~]{1,253}")
 
@@ -67,31 +67,38 @@ def read(given: t.Any, path: str, values: Values, problems: Problems) -> JsonObj
 
 
 def _check(oidc: JsonObject, path: str, problems: Problems) -> None:
-    url = usable_parts(oidc["issuer_url"] or "", ("https",))
-    if oidc["issuer_url"] and (url is None or url.query or url.fragment or url.username):
-        problems.add(
-            "not-an-issuer",
-            f"{path}.issuer_url",
-            f"{quoted(oidc['issuer_url'])} is no address such as https://login.example/realms/gpu.",
-        )
+    url = oidc["issuer_url"]
+    # The parts leave out what an address must not have, such as a newline.
+    if url is not None and (not _TEXT.fullmatch(url) or not usable_parts(url, ("https",)) or set(url) & set("?#@")):
+        example = "https://login.example/realms/gpu"
+        problems.add("not-an-issuer", f"{path}.issuer_url", f"{quoted(url)} is no address such as {example}.")
+    if oidc["client_id"] == "":
+        problems.add("missing", f"{path}.client_id", "is missing.")
     for key, form in (("client_id", _TEXT), ("username_claim", _CLAIM), ("groups_claim", _CLAIM), ("prefix", _TEXT)):
         if oidc[key] and not form.fullmatch(str(oidc[key])):
             problems.add("not-a-claim", f"{path}.{key}", f"{quoted(oidc[key])} holds blanks, or is too long.")
-    if not oidc["prefix"] or str(oidc["prefix"]).startswith("system:"):
+    if _is_kubernetes(oidc["prefix"]):
         problems.add(
             "prefix-of-kubernetes",
             f"{path}.prefix",
-            "must not be empty, nor begin with system:, because users of the issuer could pass for the cluster's own.",
+            "must not be empty or '-', nor begin with system: or be the begin of that, because users of the issuer could pass for the "
+            "cluster's own.",
         )
     if oidc["ca"] and not _CERTIFICATES.fullmatch(str(oidc["ca"])):
         problems.add("not-a-certificate", f"{path}.ca", "is no certificate in PEM.")
-    for index, group in enumerate(oidc["admins"]):
-        if not isinstance(group, str) or not _TEXT.fullmatch(group):
-            problems.add("not-a-group", f"{path}.admins[{index}]", f"{quoted(group)} is no name of a group.")
+    for key, what in (("admins", "group"), ("scopes", "scope")):
+        for index, name in enumerate(oidc[key]):
+            if not isinstance(name, str) or not _TEXT.fullmatch(name):
+                problems.add("not-a-claim", f"{path}.{key}[{index}]", f"{quoted(name)} is no name of a {what}.")
     if oidc["admins"] and not oidc["groups_claim"]:
         problems.add(
             "missing", f"{path}.groups_claim", "is missing: say which claim holds the groups of which admins names some."
         )
+
+
+def _is_kubernetes(prefix: str) -> bool:
+    """Tell whether a name behind this prefix can be one of Kubernetes' own, such as system:masters; "-" is kube-apiserver's word for none."""
+    return prefix == "-" or prefix.startswith("system:") or "system:".startswith(prefix)
 
 
 def check_issuer_port(oidc: JsonObject, values: Values, path: str, problems: Problems) -> None:

@@ -51,9 +51,20 @@ class Gateway:
         self._services = services
         check_name(run.params["name"])
         self._at = places(run.params["name"])
+        # Why kubeconfigs of tenants could not be read.
+        self._unread: list[str] = []
 
     def present(self) -> Result:
-        """Forward the ports of all tenants that have a kubeconfig; without any, nothing is left running."""
+        """Forward the ports of all tenants that have a kubeconfig; without any, nothing is left running.
+
+        :raises TenancyError: at the end for kubeconfigs of tenants that cannot be read, whose ports are then closed.
+        """
+        result = self._forward()
+        if self._unread:
+            raise TenancyError(f"{' '.join(self._unread)} The ports of the other tenants are as desired.")
+        return result
+
+    def _forward(self) -> Result:
         settings, nodes = self._settings(), self._nodes()
         forwards = self._forwards({address: node for node, address in nodes.items()})
         if not forwards:
@@ -125,11 +136,19 @@ class Gateway:
             forwards.append(Forward(CLUSTER_SECTION, there.port, there.host))
         folder = self._params["tenants_dir"]
         for tenant in (file[: -len(_ENDING)] for file in self._files.names(folder) if file.endswith(_ENDING)):
-            if is_namespace(tenant) and (there := self._target(f"{folder}/{tenant}{_ENDING}")):
+            if is_namespace(tenant) and (there := self._target_of_tenant(f"{folder}/{tenant}{_ENDING}")):
                 # A port of a node is answered on each of them; of a tenant that was not read since its node got another address, here.
                 node = nodes.get(there.host, control_plane)
                 forwards.append(Forward(f"{TENANT_SECTION}{tenant}", there.port, placeholder(node)))
         return forwards
+
+    def _target_of_tenant(self, path: str) -> Target | None:
+        """Return where a tenant's kubeconfig leads, as ``_target``; one that cannot be read keeps no other tenant's port as it was."""
+        try:
+            return self._target(path)
+        except TenancyError as exc:
+            self._unread.append(f"{exc.message.rstrip('.')}. Write it again by site, or remove it.")
+            return None
 
     def _target(self, path: str) -> Target | None:
         """Return where a kubeconfig leads; None, with a warning, where that is no port of a node, and where it is not there."""

@@ -22,6 +22,9 @@ from .values import Target, target_of
 Address = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
+_BROADCAST = ipaddress.IPv4Address("255.255.255.255")
+_PORTS = range(1, 2**16)
+
 
 def gateway(given: t.Any, path: str, problems: Problems) -> JsonObject:
     """Return what is said of the gateway, every key filled in; empty for none.
@@ -51,17 +54,22 @@ def _address(given: t.Any, path: str, problems: Problems) -> Address | None:
     address = _ip(given)
     if address is None:
         problems.add("not-an-address", path, f"{quoted(given)} is no IP address such as 10.0.0.5.")
-    elif address.is_unspecified:
+    elif _host(address).is_unspecified:
         problems.add(
             "all-interfaces",
             path,
             f"{quoted(given)} stands for all interfaces of the host. Name the one address that is to be reached.",
         )
-    elif address.is_multicast:
+    elif _host(address).is_multicast or _host(address) == _BROADCAST:
         problems.add("not-an-address", path, f"{quoted(given)} is no address of one host.")
     else:
         return address
     return None
+
+
+def _host(address: Address) -> Address:
+    """Return the address of IPv4 that an address of IPv6 stands for, such as ::ffff:0.0.0.0; else the address itself."""
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _ip(given: t.Any) -> Address | None:
@@ -79,8 +87,8 @@ def _networks(given: t.Any, path: str, problems: Problems) -> list[Network]:
     networks: list[Network] = []
     for index, item in enumerate(given or []):
         try:
-            if not isinstance(item, str) or "/" not in item:
-                raise ValueError("a network has a slash and a length, such as 10.20.0.0/16")
+            if not isinstance(item, str) or "/" not in item or "%" in item:
+                raise ValueError("a network has a slash and a length and no zone, such as 10.20.0.0/16")
             network = ipaddress.ip_network(item)
         except ValueError as exc:
             problems.add("not-a-network", f"{path}[{index}]", f"{quoted(item)} is no network: {shown(exc)}.")
@@ -99,7 +107,10 @@ def target(config: JsonObject | None, path: str) -> Target | None:
     server = chosen(config or {})[0].get("server")
     if not isinstance(server, str) or not server.startswith("https://"):
         raise TenancyError(f"{path} names no server with https.")
-    return target_of(server)
+    found = target_of(server)
+    if found and found.port not in _PORTS:
+        raise TenancyError(f"{path} names port {found.port}, which is none.")
+    return found
 
 
 def port_problems(wanted: t.Mapping[str, int], held: t.Mapping[int, str], address: str) -> t.Iterator[Problem]:

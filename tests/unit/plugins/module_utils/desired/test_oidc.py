@@ -90,7 +90,20 @@ def test_what_the_user_gives_beside_it_stays_and_nothing_is_added_twice():
         ({"prefix": ""}, "prefix: prefix-of-kubernetes"),
         ({"prefix": "system:"}, "prefix: prefix-of-kubernetes"),
         ({"ca": "x"}, "ca: not-a-certificate"),
-        ({"groups_claim": "groups", "admins": [7]}, "admins[0]: not-a-group"),
+        ({"groups_claim": "groups", "admins": [7]}, "admins[0]: not-a-claim"),
+        ({"scopes": ["groups", None]}, "scopes[1]: not-a-claim"),
+        ({"scopes": ["a b"]}, "scopes[0]: not-a-claim"),
+        ({"client_id": ""}, "client_id: missing"),
+        *(({"prefix": prefix}, "prefix: prefix-of-kubernetes") for prefix in ("-", "s", "system")),
+        *(
+            ({"issuer_url": f"https://login.example{end}"}, "issuer_url: not-an-issuer")
+            for end in ("/\n--anonymous-auth=true", "/a b", "\t/x", "/?", "/#", "/\x00")
+        ),
+        ({"issuer_url": ""}, "issuer_url: not-an-issuer"),
+        ({"issuer_url": " https://login.example"}, "issuer_url: not-an-issuer"),
+        ({"issuer_url": "https://@login.example"}, "issuer_url: not-an-issuer"),
+        ({"ca": f"{CA}-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n{CA}"}, "ca: not-a-certificate"),
+        ({"ca": "-----BEGIN CERTIFICATE-----\n{{ .Values }}\n-----END CERTIFICATE-----"}, "ca: not-a-certificate"),
         ({"admins": ["a"]}, "groups_claim: missing"),
         ({"issuer": "x"}, "issuer: unknown-key"),
     ],

@@ -281,6 +281,17 @@ def test_a_kubeconfig_that_was_left_of_a_former_cluster_is_named(host: Host) -> 
     assert not host.unit.exists()
 
 
+def test_a_kubeconfig_that_cannot_be_read_fails_the_run_and_holds_no_other_port(host: Host) -> None:
+    ml = host.kubeconfig("ml", "https://172.18.0.2:32001")
+    host.present()
+    pathlib.Path(ml).unlink()
+    (host.top / "kubegpu/dc1/tenants/broken.yml").write_text("")
+    with refuses("failed") as failure:
+        host.present()
+    assert "broken.yml" in failure.value.message
+    assert (":32001" in host.served, ":31234" in host.served) == (False, True)
+
+
 def test_own_ports_are_no_obstacle(host: Host) -> None:
     host.present()
     host.held = {31234: "haproxy listens there"}

@@ -36,6 +36,11 @@ def test_addresses_and_networks_get_their_usual_form_and_stand_once():
     [
         ({"address": "0.0.0.0"}, "g.address: all-interfaces"),  # noqa: S104
         ({"address": "::"}, "g.address: all-interfaces"),
+        ({"address": "::ffff:0.0.0.0"}, "g.address: all-interfaces"),
+        ({"address": "::ffff:224.0.0.1"}, "g.address: not-an-address"),
+        ({"address": "255.255.255.255"}, "g.address: not-an-address"),
+        ({"allow": ["fe80::%eth0/64"]}, "g.allow[0]: not-a-network"),
+        ({"allow": ["fe80::%x\n    bind :8080 #/64"]}, "g.allow[0]: not-a-network"),
         ({"address": "gpu1.example"}, "g.address: not-an-address"),
         ({"address": "224.0.0.1"}, "g.address: not-an-address"),
         ({"address": "fe80::1%eth0"}, "g.address: not-an-address"),
@@ -78,7 +83,7 @@ def test_where_a_kubeconfig_leads(server, expected):
     assert target(config(server), "/f") == expected
 
 
-@pytest.mark.parametrize("server", ["http://10.0.0.3:80", None, ["x"]])
+@pytest.mark.parametrize("server", ["http://10.0.0.3:80", None, ["x"], "https://10.0.0.3:99999", "https://10.0.0.3:0"])
 def test_a_kubeconfig_that_leads_nowhere(server):
     with refuses("failed"):
         target(config(server), "/f")
