@@ -254,12 +254,18 @@ PROFILES_SINCE = (0, 31)
 KUBELET_FIX = {31: 3, 32: 2, 33: 2}
 
 
+# Another way to write a number would pass for another version.
+_NUMBER = r"(0|[1-9]\d{0,8})"
+RELEASE = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}", re.ASCII)
+KUBERNETES_VERSION = re.compile(rf"v1\.{_NUMBER}\.{_NUMBER}", re.ASCII)
+
+
 def parse_version(version: str) -> tuple[int, int, int]:
     """Return major, minor and patch of a version of vCluster.
 
     :raises TenancyError: for what is no such version.
     """
-    parts = re.fullmatch(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})(-[-.0-9A-Za-z]+)?", version, re.ASCII)
+    parts = re.fullmatch(rf"{RELEASE.pattern}(-[-.0-9A-Za-z]+)?", version, re.ASCII)
     if not parts:
         raise refusal(
             "not-a-version", f"version: {version!r} is not a vCluster version such as 0.36.1 (three numbers, no leading v)."

@@ -23,6 +23,7 @@ from .facts import (
     DEFAULT_KUBERNETES,
     GPU_QUOTA,
     KUBELET_FIX,
+    KUBERNETES_VERSION,
     LICENSED,
     MOVED,
     NEWEST_PATCH,
@@ -31,6 +32,7 @@ from .facts import (
     POD_SECURITY_LEVELS,
     PROFILES_SINCE,
     QUOTA,
+    RELEASE,
     STORE_MOVES,
     parse_version,
 )
@@ -38,7 +40,6 @@ from .values import age, backing_store, has_own_scheduler
 
 T = t.TypeVar("T")
 
-_RELEASED = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 
 PROXY_SCHEMES = ("http", "https")
 
@@ -154,9 +155,10 @@ def check_version(version: str, kubernetes_version: str | None = None) -> None:
                 f"version: vCluster {version} is older than {oldest}, the oldest one this collection can drive.",
             )
         )
-    if version in BAD_VERSIONS:
-        problems.append(Problem("version-refused", f"version: vCluster {version} is refused: {BAD_VERSIONS[version]}."))
-    if kubernetes_version and not re.fullmatch(r"v1\.\d+\.\d+", kubernetes_version):
+    # A pre-release has the faults of its release.
+    if bad := BAD_VERSIONS.get(version.partition("-")[0]):
+        problems.append(Problem("version-refused", f"version: vCluster {version} is refused: {bad}."))
+    if kubernetes_version and not KUBERNETES_VERSION.fullmatch(kubernetes_version):
         problems.append(
             Problem("not-a-version", f"kubernetes_version: {kubernetes_version!r} is not a Kubernetes version such as v1.35.4.")
         )
@@ -171,7 +173,7 @@ def upgrade_path(current: str, wanted: str, available: t.Collection[str] | None)
     """
     have, want = parse_version(current), parse_version(wanted)
     anyway = "force_version does it all the same."
-    if want < have:
+    if (want, "-" not in wanted) < (have, "-" not in current):
         raise refusal(
             "downgrade", f"version: vCluster {current} is running; a downgrade to {wanted} is not supported upstream. {anyway}"
         )
@@ -195,7 +197,7 @@ def _newest(major: int, available: t.Collection[str] | None) -> dict[int, str]:
     """Return the newest release of each minor version, by its number."""
     if available is None:
         return {minor: f"0.{minor}.{patch}" for minor, patch in NEWEST_PATCH.items()}
-    found = sorted(parse_version(one) for one in available if _RELEASED.fullmatch(one) and one not in BAD_VERSIONS)
+    found = sorted(parse_version(one) for one in available if RELEASE.fullmatch(one) and one not in BAD_VERSIONS)
     return {one[1]: ".".join(map(str, one)) for one in found if one[0] == major}
 
 

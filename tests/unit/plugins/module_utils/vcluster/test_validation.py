@@ -39,7 +39,12 @@ def test_good_versions(version):
     [
         ("0.25.2", None, "version: version-too-old"),
         ("0.36.0", None, "version: version-refused"),
+        ("0.36.0-rc.1", None, "version: version-refused"),
         ("v0.36.1", None, "version: not-a-version"),
+        ("0.036.0", None, "version: not-a-version"),
+        ("0.36.00", None, "version: not-a-version"),
+        ("0.36.1", "v1.٣6.0", "kubernetes_version: not-a-version"),
+        ("0.36.1", "v1.036.0", "kubernetes_version: not-a-version"),
         ("latest", None, "version: not-a-version"),
         ("0.36.1", "1.35.4", "kubernetes_version: not-a-version"),
         ("0.36.1", "v1.35", "kubernetes_version: not-a-version"),
@@ -72,6 +77,8 @@ def test_an_upgrade_goes_over_each_minor_version(current, wanted, available, pat
         ("0.36.1", "0.40.0", None, "minor-version-skipped"),
         ("0.36.1", "0.35.3", None, "downgrade"),
         ("0.36.1", "1.0.0", None, "minor-version-skipped"),
+        ("0.36.1", "0.36.1-rc.1", None, "downgrade"),
+        ("0.34.0", "0.36.1", ["0.035.1", "0.36.1"], "minor-version-skipped"),
     ],
 )
 def test_refused_upgrades(current, wanted, available, code):
