@@ -30,7 +30,7 @@ HEAD = """# What is tested
 <!-- Written by make docs from docs/contributing/claims and runs.yml. -->
 
 Each row is a claim of this manual. A mark (✓) on a page leads to its row here. "Each change" means that `make test` runs the test. A date is
-the last day on which the test passed in `make faults` or by hand.
+the last day on which the test passed in `make faults` or by hand. "Not yet": the test is there, and has not passed as a whole.
 """
 
 

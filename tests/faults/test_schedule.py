@@ -259,7 +259,8 @@ def test_a_cronjob_does_the_same_from_within_its_cluster(cluster: Cluster) -> No
     for node in (CONTROL_PLANE, "kubegpu-worker"):
         load = f"docker exec -i {cluster.lab.name} docker exec -i {node} ctr --namespace k8s.io images import -"
         run("bash", "-euo", "pipefail", "-c", f"docker save {IMAGE} | {load}")
-    objects = list(yaml.safe_load_all((ROOT / "examples/ops-repo/schedule/cronjob.yml").read_text()))
+    documents = list(yaml.safe_load_all((ROOT / "examples/ops-repo/schedule/cronjob.yml").read_text()))
+    objects = [item for document in documents for item in document.get("items", [document])]
     namespace, *others = objects
     kube.create(namespace)
     metadata = {"name": "ops-repo", "namespace": NAMESPACE}
@@ -274,7 +275,8 @@ def test_a_cronjob_does_the_same_from_within_its_cluster(cluster: Cluster) -> No
         return (jobs[0]["metadata"]["name"] if jobs else None), "no job"
 
     first = wait_for("the first job", started, 120)
-    kube.patch(*job, {"spec": {"suspend": True}}, NAMESPACE)
+    for name in ("merge", "nightly"):
+        kube.patch("batch/v1", "CronJob", name, {"spec": {"suspend": True}}, NAMESPACE)
     log_of(cluster, first)
     assert policies(cluster) == names
     # The tenant's kubeconfig is still there, so the second run has nothing to do.

@@ -102,6 +102,14 @@ def test_links_and_programs_are_refused(copies: tuple[Path, Path], kind: str) ->
     assert sorted((base / "inventories").rglob("*")) == before
 
 
+def test_a_checkout_takes_no_data_of_itself(copies: tuple[Path, Path]) -> None:
+    base, _proposed = copies
+    for given in ("", "."):
+        done = subprocess.run(["ci/take-data", given], cwd=base, capture_output=True, timeout=60, check=False)
+        assert done.returncode != 0
+        assert (base / "inventories/production/hosts.yml").exists()
+
+
 def test_an_inventory_is_checked_without_the_vault(copies: tuple[Path, Path]) -> None:
     base, _proposed = copies
     for vault in base.rglob("vault.yml"):
@@ -194,11 +202,13 @@ def test_an_alert_says_what_its_run_found(
     stub(tmp_path, "curl", "cat")
     if at:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        lines = ["gpu1: a <!channel> b", *(f"gpu1: {number}" for number in range(20))]
+        lines = [f"gpu1: a <!channel> b{'x' * 200_000}", *(f"gpu1: {number}" for number in range(20))]
         found = {"run": of, "at": at.replace("now", now), "problems": [], "pending": lines}
         folder = base / "evidence" / ("" if of == "drift" else of)
         folder.mkdir(parents=True)
         (folder / "tenancy.json").write_text(json.dumps(found))
+        (base / "evidence/a").mkdir()
+        (base / "evidence/a/tenancy.json").write_text("{")
     for webhook, ended, sent in (
         ("https://hook.example", status, True),
         ("https://hook.example", "0", False),
@@ -272,11 +282,14 @@ def test_units_run_scripts_that_there_are() -> None:
 def test_a_cronjob_has_no_secret_and_runs_one_at_a_time() -> None:
     objects = {item["kind"]: item for item in yaml.safe_load_all((REPO / "schedule/cronjob.yml").read_text())}
     assert "Secret" not in objects
-    job = objects["CronJob"]["spec"]
-    assert (job["concurrencyPolicy"], job["jobTemplate"]["spec"]["backoffLimit"]) == ("Forbid", 0)
-    pod = job["jobTemplate"]["spec"]["template"]["spec"]
+    jobs = {item["metadata"]["name"]: item["spec"] for item in objects["List"]["items"]}
+    assert set(jobs) == {"merge", "nightly"}
+    for name, job in jobs.items():
+        assert (job["concurrencyPolicy"], job["jobTemplate"]["spec"]["backoffLimit"]) == ("Forbid", 0)
+        assert job["jobTemplate"]["spec"]["template"]["metadata"]["labels"] == {"script": name}
+    pod = jobs["merge"]["jobTemplate"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    assert os.access(REPO / container["command"][0], os.X_OK)
+    assert container["command"] == ["ci/$(SCRIPT)"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     volumes = {claim["persistentVolumeClaim"]["claimName"] for claim in pod["volumes"] if "persistentVolumeClaim" in claim}
     assert volumes == {objects["PersistentVolumeClaim"]["metadata"]["name"]}
@@ -284,28 +297,35 @@ def test_a_cronjob_has_no_secret_and_runs_one_at_a_time() -> None:
     assert config["users"][0]["user"].keys() == {"tokenFile"}
 
 
-def scheduled(folder: Path, pulls: int, installs: int) -> tuple[int, list[str]]:
-    """Run the schedule's script in a clone, with a forge and a source of collections that end so."""
+def scheduled(folder: Path, script: str, drifts: int, pulls: int, installs: int) -> tuple[int, list[str]]:
+    """Run the schedule's script in a clone, with a drift, a forge and a source of collections that end so."""
     stub(folder, "git", f"echo pull; exit {pulls}")
     stub(folder, "ansible-galaxy", f"echo install; exit {installs}")
-    (folder / "base/.git").mkdir()
-    stub(folder / "base/ci", "merge", "echo merged")
+    for name, ends in (("drift", drifts), ("merge", 0), ("nightly", 0)):
+        stub(folder / "base/ci", name, f"echo {name}; exit {ends}")
     stub(folder / "base/ci", "alert", '[ "$2" = 0 ] || echo "alert $1 $2"')
     given = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
-    command = ["schedule/run", "merge"]
+    command = ["schedule/run", script]
     done = subprocess.run(command, cwd=folder / "base", env=given, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
-    ("pulls", "installs", "expected"),
+    ("script", "ends", "expected"),
     [
-        (0, 0, (0, ["pull", "install", "merged"])),
-        (1, 0, (0, ["pull", "nothing was pulled, and the last commit counts", "install", "merged"])),
-        (0, 3, (3, ["pull", "install", "alert installation of collections 3"])),
+        ("merge", (0, 0, 0), (0, ["drift", "pull", "install", "merge"])),
+        ("nightly", (0, 0, 0), (0, ["pull", "install", "nightly"])),
+        # By the last commit, so that what a merge takes back is told, and what was merged since is none of it.
+        ("merge", (2, 0, 0), (0, ["drift", "alert drift 2", "pull", "install", "merge"])),
+        (
+            "nightly",
+            (0, 1, 0),
+            (0, ["pull", "alert git pull 1", "nothing was pulled, and the last commit counts", "install", "nightly"]),
+        ),
+        ("nightly", (0, 0, 3), (3, ["pull", "install", "alert installation of collections 3"])),
     ],
 )
 def test_a_schedule_goes_on_without_the_forge_and_not_without_its_collections(
-    copies: tuple[Path, Path], pulls: int, installs: int, expected: tuple[int, list[str]]
+    copies: tuple[Path, Path], script: str, ends: tuple[int, int, int], expected: tuple[int, list[str]]
 ) -> None:
-    assert scheduled(copies[0].parent, pulls, installs) == expected
+    assert scheduled(copies[0].parent, script, *ends) == expected
