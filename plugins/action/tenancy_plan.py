@@ -18,6 +18,7 @@ from ..module_utils._desired.layout import unwritten_quotas
 from ..module_utils._desired.validation import desired_state
 from ..plugin_utils._blueprints import load
 from ..plugin_utils._quiet import quiet
+from ..plugin_utils._role_variables import misspelled
 from ..plugin_utils._tags import parts_of, refused_tags
 
 ARGUMENT_SPEC = {
@@ -52,7 +53,8 @@ class ActionModule(ActionBase):
         host = str(known.get("inventory_hostname", "localhost"))
         try:
             blueprint = load(variables.get(BLUEPRINT))
-            cluster = desired_state(variables, host, today, args["running"], args["installs"], blueprint)
+            found = misspelled(known) if given is None else ()
+            cluster = desired_state(variables, host, today, args["running"], args["installs"], blueprint, found)
         except TenancyError as exc:
             return {"failed": True, "msg": exc.message} | exc.details
         result: dict[str, t.Any] = {"changed": False, "cluster": cluster.data(), "parts": parts_of(*tags)}

@@ -16,6 +16,7 @@ import datetime
 import typing as t
 
 from .._blueprint.values import Blueprint, applied
+from .._common.errors import Problem
 from .._common.schema import Problems, plain
 from .._common.values import JsonObject
 from .._common.variables import SHARED_SCHEDULER, TEMPORARY, TENANTS, WORKERS
@@ -36,6 +37,7 @@ def desired_state(
     running: JsonObject | None = None,
     installs: bool = True,
     blueprint: Blueprint | None = None,
+    found: t.Iterable[Problem] = (),
 ) -> Cluster:
     """Make the desired state of one cluster.
 
@@ -47,9 +49,11 @@ def desired_state(
         refused that do not run already; without it, what runs is not known, and they are not.
     :arg installs: whether anything is going to be installed; a removal is refused for no hazard and no combination of versions.
     :arg blueprint: what the inventory's kubegpu_blueprint names.
+    :arg found: problems that the caller found, which are told with the others.
     :raises TenancyError: with all ``problems``.
     """
     problems = Problems()
+    problems.extend(found)
     variables, named_by = _with_blueprint(plain(variables, problems), blueprint)
     settings = settings_of(variables, host, problems)
     cluster = _cluster(settings, named_by, problems)

@@ -36,6 +36,54 @@ _ENDING = ".yml"
 LOOPBACK = "127.0.0.1"
 
 
+class Kubeconfigs:
+    """The kubeconfigs of one cluster on its host, and where they lead.
+
+    :ivar unread: why kubeconfigs of tenants could not be read.
+    """
+
+    def __init__(self, run: Run, files: Files) -> None:
+        self._run = run
+        self._files = files
+        self.unread: list[str] = []
+
+    def forwards(self, nodes: t.Mapping[str, str]) -> list[Forward]:
+        """Return what is forwarded: the host cluster's API server, if that is asked for, and that of each tenant.
+
+        :arg nodes: names of the nodes' containers by their addresses.
+        """
+        params, forwards = self._run.params, []
+        control_plane = f"{params['name']}{CONTROL_PLANE_SUFFIX}"
+        if (kubeconfig := params["cluster_kubeconfig"]) and (there := self._target(kubeconfig)):
+            # Docker publishes it on the loopback, and keeps that port.
+            forwards.append(Forward(CLUSTER_SECTION, there.port, there.host))
+        folder = params["tenants_dir"]
+        for tenant in (file[: -len(_ENDING)] for file in self._files.names(folder) if file.endswith(_ENDING)):
+            if is_namespace(tenant) and (there := self._target_of_tenant(f"{folder}/{tenant}{_ENDING}")):
+                # A port of a node is answered on each of them; of a tenant that was not read since its node got another address, here.
+                node = nodes.get(there.host, control_plane)
+                forwards.append(Forward(f"{TENANT_SECTION}{tenant}", there.port, placeholder(node)))
+        return forwards
+
+    def _target_of_tenant(self, path: str) -> Target | None:
+        """Return where a tenant's kubeconfig leads, as ``_target``; one that cannot be read keeps no other tenant's port as it was."""
+        try:
+            return self._target(path)
+        except TenancyError as exc:
+            self.unread.append(f"{exc.message.rstrip('.')}. Write it again by site, or remove it.")
+            return None
+
+    def _target(self, path: str) -> Target | None:
+        """Return where a kubeconfig leads; None, with a warning, where that is no port of a node, and where it is not there."""
+        content = self._files.read(path)
+        if content is None:
+            return None
+        found = target(read(content, path), path)
+        if found is None:
+            self._run.warn(f"{path} leads to no port of a node, and is not reached by the gateway.")
+        return found
+
+
 class Gateway:
     """The ports of one cluster that HAProxy forwards on its host.
 
@@ -51,8 +99,7 @@ class Gateway:
         self._services = services
         check_name(run.params["name"])
         self._at = places(run.params["name"])
-        # Why kubeconfigs of tenants could not be read.
-        self._unread: list[str] = []
+        self._kubeconfigs = Kubeconfigs(run, files)
 
     def present(self) -> Result:
         """Forward the ports of all tenants that have a kubeconfig; without any, nothing is left running.
@@ -60,13 +107,13 @@ class Gateway:
         :raises TenancyError: at the end for kubeconfigs of tenants that cannot be read, whose ports are then closed.
         """
         result = self._forward()
-        if self._unread:
-            raise TenancyError(f"{' '.join(self._unread)} The ports of the other tenants are as desired.")
+        if unread := self._kubeconfigs.unread:
+            raise TenancyError(f"{' '.join(unread)} The ports of the other tenants are as desired.")
         return result
 
     def _forward(self) -> Result:
         settings, nodes = self._settings(), self._nodes()
-        forwards = self._forwards({address: node for node, address in nodes.items()})
+        forwards = self._kubeconfigs.forwards({address: node for node, address in nodes.items()})
         if not forwards:
             return self.absent()
         at = self._at
@@ -122,42 +169,6 @@ class Gateway:
             network = (container["NetworkSettings"].get("Networks") or {}).get(NETWORK) or {}
             if address := network.get("IPAddress"):
                 found[container["Name"].lstrip("/")] = str(address)
-        return found
-
-    def _forwards(self, nodes: t.Mapping[str, str]) -> list[Forward]:
-        """Return what is forwarded: the host cluster's API server, if that is asked for, and that of each tenant.
-
-        :arg nodes: names of the nodes' containers by their addresses.
-        """
-        forwards = []
-        control_plane = f"{self._params['name']}{CONTROL_PLANE_SUFFIX}"
-        if (kubeconfig := self._params["cluster_kubeconfig"]) and (there := self._target(kubeconfig)):
-            # Docker publishes it on the loopback, and keeps that port.
-            forwards.append(Forward(CLUSTER_SECTION, there.port, there.host))
-        folder = self._params["tenants_dir"]
-        for tenant in (file[: -len(_ENDING)] for file in self._files.names(folder) if file.endswith(_ENDING)):
-            if is_namespace(tenant) and (there := self._target_of_tenant(f"{folder}/{tenant}{_ENDING}")):
-                # A port of a node is answered on each of them; of a tenant that was not read since its node got another address, here.
-                node = nodes.get(there.host, control_plane)
-                forwards.append(Forward(f"{TENANT_SECTION}{tenant}", there.port, placeholder(node)))
-        return forwards
-
-    def _target_of_tenant(self, path: str) -> Target | None:
-        """Return where a tenant's kubeconfig leads, as ``_target``; one that cannot be read keeps no other tenant's port as it was."""
-        try:
-            return self._target(path)
-        except TenancyError as exc:
-            self._unread.append(f"{exc.message.rstrip('.')}. Write it again by site, or remove it.")
-            return None
-
-    def _target(self, path: str) -> Target | None:
-        """Return where a kubeconfig leads; None, with a warning, where that is no port of a node, and where it is not there."""
-        content = self._files.read(path)
-        if content is None:
-            return None
-        found = target(read(content, path), path)
-        if found is None:
-            self._run.warn(f"{path} leads to no port of a node, and is not reached by the gateway.")
         return found
 
     def _read(self, path: str) -> str | None:
