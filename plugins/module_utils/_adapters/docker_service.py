@@ -26,7 +26,7 @@ NOT_FOUND = 127
 class Engine:
     """Verbs over the host's Docker itself, as a service of systemd.
 
-    :arg run: AnsibleModule.run_command.
+    :arg run: as of Programs.
     """
 
     def __init__(self, run: Runner) -> None:

@@ -7,8 +7,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import typing as t
 
+from .._common.errors import TenancyError
 from .._common.text import shown_lines
 
 # The exit status of timeout(1) when it had to end its program, and when that was killed, by it or by another process.
@@ -21,7 +24,7 @@ LONGEST_LINE = 2000
 
 
 class Runner(t.Protocol):
-    """AnsibleModule.run_command, as far as adapters use it."""
+    """What runs a program of the host, as ``run_program`` does."""
 
     def __call__(
         self, args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
@@ -31,13 +34,35 @@ class Runner(t.Protocol):
 class Programs:
     """An adapter to programs of the host.
 
-    :arg run: AnsibleModule.run_command.
+    :arg run: ``run_program``, or a double of it.
     :arg find: returns the path of a program, or None.
     """
 
     def __init__(self, run: Runner, find: t.Callable[[str], str | None]) -> None:
         self._run = run
         self._find = find
+
+
+def run_program(
+    args: list[str], *, data: str | None = None, environ_update: dict[str, str] | None = None
+) -> tuple[int, str, str]:
+    """Run a program to its end, and return its exit status, output and error output.
+
+    Not by ``AnsibleModule.run_command``: where a program is silent for a second, and writes and ends before that looks again, it returns nothing
+    of what was written (lib/ansible/module_utils/basic.py of ansible-core 2.19). A busy host is slow enough for that.
+
+    :arg data: what the program reads from its standard input; nothing by default.
+    :arg environ_update: variables of its environment, beside the module's own.
+    :raises TenancyError: where it cannot be started.
+    """
+    try:
+        done = subprocess.run(
+            args, input=(data or "").encode(), capture_output=True, env=os.environ | (environ_update or {}), check=False
+        )
+    except OSError as exc:
+        raise TenancyError(f"{args[0]} cannot be started: {exc.strerror or exc}.") from exc
+    out, err = (text.decode(errors="surrogateescape") for text in (done.stdout, done.stderr))
+    return done.returncode, out, err
 
 
 def last_lines(text: str) -> str:

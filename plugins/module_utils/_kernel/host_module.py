@@ -14,6 +14,7 @@ import typing as t
 
 from ansible.module_utils.common.parameters import remove_values
 
+from .._adapters.programs import run_program
 from .._common.errors import TenancyError, explained
 from .._common.run import Result, Run
 from .._common.schema import check_least
@@ -40,15 +41,8 @@ class ModuleRun(Run):
         """Return the path of a program on the host, or None; /usr/local/bin counts even where a service's PATH lacks it."""
         return t.cast("str | None", self.module.get_bin_path(name, opt_dirs=["/usr/local/bin"]))
 
-    def run_program(self, args: list[str], **more: t.Any) -> tuple[int, str, str]:
-        """Run a program as ``AnsibleModule.run_command`` does, which would end the module where the program cannot be started.
-
-        :raises TenancyError: with the reason for that.
-        """
-        try:
-            return t.cast("tuple[int, str, str]", self.module.run_command(args, handle_exceptions=False, **more))
-        except OSError as exc:
-            raise TenancyError(f"{args[0]} cannot be started: {exc.strerror or exc}.") from exc
+    # Doubles of a host take its place.
+    run_program = staticmethod(run_program)
 
 
 def run_host_module(

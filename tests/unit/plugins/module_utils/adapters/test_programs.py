@@ -4,7 +4,37 @@
 
 from __future__ import annotations
 
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import LONGEST_LINE, MOST_LINES, last_lines
+import selectors
+import time
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.programs import (
+    LONGEST_LINE,
+    MOST_LINES,
+    last_lines,
+    run_program,
+)
+
+
+def test_a_program_reads_and_writes_and_has_an_environment():
+    script = 'cat; echo "$COLOUR" >&2; exit 3'
+    assert run_program(["sh", "-c", script], data="given", environ_update={"COLOUR": "blue"}) == (3, "given", "blue\n")
+    assert run_program(["cat"]) == (0, "", "")
+
+
+class Stalled(selectors.PollSelector):
+    """A host that is so busy that a process stands still after it heard of nothing for a second. AnsibleModule.run_command then reads nothing."""
+
+    def select(self, timeout=None):
+        events = super().select(timeout)
+        if not events:
+            time.sleep(1)
+        return events
+
+
+def test_what_a_program_writes_at_its_end_is_read_on_a_busy_host(monkeypatch):
+    monkeypatch.setattr(selectors, "PollSelector", Stalled)
+    command = ["sh", "-c", "sleep 1.3; echo said; echo why >&2; exit 1"]
+    assert run_program(command) == (1, "said\n", "why\n")
 
 
 def test_what_a_program_said_is_shown_as_it_is():
