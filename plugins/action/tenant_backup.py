@@ -67,7 +67,9 @@ class ActionModule(FileTransfer):
             try:
                 path = os.path.join(self._task.args["path"], f"{record['tenant']}.tar.gz")
                 kept = store.keep(record, self._fetched(path, record["size"]), vault.encrypt if vault else None)
-                store.prune(whole(self._task.args.get("keep", 7)))
+                store.prune(whole(self._task.args.get("keep", 7)), kept)
+                if kept.path not in [one.path for one in store.all()]:
+                    raise TenancyError(f"{kept.path} or its record was deleted since it was written. Repeat the backup.")
             except Exception as exc:
                 problems.append(Problem("not-kept", f"{record['tenant']}: {explained(exc)}"))
             else:

@@ -41,7 +41,7 @@ options:
     type: str
   backup:
     description:
-      - Which backup, by when it was made. V(latest) is the newest one.
+      - Which backup, by when it was made. V(latest) is the newest one that is not dated in the future.
     type: str
     default: latest
   path:

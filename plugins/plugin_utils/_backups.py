@@ -11,21 +11,29 @@ A backup without a record is none: a run that was cut off leaves no half of one 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import hashlib
 import json
 import os
+import re
 import typing as t
 
 from ..module_utils._adapters import files
-from ..module_utils._adapters.snapshot_file import LARGEST
 from ..module_utils._backup.validation import checked_record
 from ..module_utils._common.documents import parse_json
 from ..module_utils._common.errors import TenancyError, refusal
-from ..module_utils._common.values import moment
+from ..module_utils._common.text import shown
+from ..module_utils._common.values import moment, utc_now, value_at
 
 Data = dict[str, t.Any]
 
 RECORD, PLAIN, ENCRYPTED = ".json", ".tar.gz", ".tar.gz.vault"
+# Of the archives that are named here; the folder may hold other files.
+_ARCHIVE = re.compile(r"(\d{8}T\d{6}Z)\.tar\.gz(\.vault)?")
+# In the cluster's folder: which backups a renewal restores, see playbooks/tasks/renewal.yml.
+NOTE = "renewal.json"
+# How far the clocks of a host and of the controller may be apart.
+_AHEAD = datetime.timedelta(hours=1)
 # Takes the content of an archive, and returns what is kept, or the other way round.
 Convert = t.Callable[[bytes], bytes]
 
@@ -46,6 +54,11 @@ class Kept:
         """When it was made, as its files are named."""
         return str(self.record["at"])
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it is dated in the future: a clock was wrong, and how old it is is not known."""
+        return moment(self.at) > utc_now() + _AHEAD
+
 
 class Store:
     """The backups of one tenant of one cluster.
@@ -56,13 +69,16 @@ class Store:
     def __init__(self, folder: str, cluster: str, tenant: str) -> None:
         self.folder = os.path.join(os.path.abspath(os.path.expanduser(folder)), cluster, tenant)
         self._cluster = cluster
+        self._tenant = tenant
 
     def keep(self, record: Data, content: bytes, encrypt: Convert | None) -> Kept:
         """Keep a backup, and return it.
 
         :arg content: of its archive; ``encrypt``, what makes it unreadable, None to keep it as it is.
-        :raises TenancyError: where it is not the archive of its record, or cannot be written; nothing of it counts then.
+        :raises TenancyError: where it is not the archive of its record, a restore would refuse the record, another backup has its name, or
+            it cannot be written; nothing of it counts then.
         """
+        checked_record(record, f"The record of {shown(record['tenant'])}")
         digest = hashlib.sha256(content).hexdigest()
         if (len(content), digest) != (record["size"], record["sha256"]):
             raise refusal("damaged-backup", f"The archive of {record['tenant']} arrived with another checksum: {digest}.")
@@ -70,11 +86,16 @@ class Store:
         name = _file_name(record)
         whole = record | {
             "cluster": self._cluster,
-            "file": f"{name}{ENCRYPTED if encrypt else PLAIN}",
+            "file": _archive_name(record, encrypt is not None),
             "file_sha256": hashlib.sha256(kept).hexdigest(),
             "encrypted": encrypt is not None,
         }
         files.make_directories(self.folder, 0o700)
+        if taken := [other for other in files.list_directory(self.folder) if other.partition(".")[0] == name]:
+            raise refusal(
+                "backup-exists",
+                f"{self._path(taken[0])} exists: another backup of this second, or what is left of one. Repeat the backup.",
+            )
         path = self._path(whole["file"])
         files.write_file(path, kept, 0o600)
         text = json.dumps(whole, indent=2, sort_keys=True) + "\n"
@@ -82,19 +103,24 @@ class Store:
         return Kept(whole, path)
 
     def all(self) -> list[Kept]:
-        """Return the backups that are whole, the newest first; files without a record that can be read are none."""
-        found = [self._read(name) for name in files.list_directory(self.folder) if name.endswith(RECORD)]
-        return sorted(filter(None, found), key=lambda kept: moment(kept.at), reverse=True)
+        """Return the backups that are whole, the newest first, and at the end the ones that are dated in the future.
+
+        Files without a record that can be read, or with other names than ``keep`` gives, are none.
+        """
+        found = filter(None, [self._read(name) for name in files.list_directory(self.folder) if name.endswith(RECORD)])
+        return sorted(found, key=lambda kept: (not kept.is_ahead, moment(kept.at)), reverse=True)
 
     def choose(self, which: str) -> Kept:
-        """Return a backup by when it was made, or the newest one for ``latest``.
+        """Return a backup by when it was made, or the newest one for ``latest``, which is none that is dated in the future.
 
         :raises TenancyError: where there is none.
         """
         kept = self.all()
-        chosen = kept[:1] if which == "latest" else [one for one in kept if which in (one.at, _file_name(one.record))]
+        dated = [one for one in kept if not one.is_ahead]
+        chosen = dated[:1] if which == "latest" else [one for one in kept if which in (one.at, _file_name(one.record))]
         if not chosen:
-            there = f"There are: {', '.join(one.at for one in kept)}." if kept else "There is none."
+            times = [f"{shown(one.at)}{', which is dated in the future' if one.is_ahead else ''}" for one in kept]
+            there = f"Name one of these by its time: {'; '.join(times)}." if kept else "There is none."
             raise refusal("no-backup", f"There is no backup {which} in {self.folder}. {there}")
         return chosen[0]
 
@@ -104,41 +130,57 @@ class Store:
         :arg decrypt: for one that was encrypted.
         :raises TenancyError: where it is missing, damaged, or not decrypted by any of the passwords.
         """
-        content = files.read_file(kept.path, LARGEST * 3)
+        content = files.read_file(kept.path, _largest(kept.record["size"]))
         if content is None:
             raise refusal("no-backup", f"{kept.path} is missing.")
         if hashlib.sha256(content).hexdigest() != kept.record["file_sha256"]:
             raise refusal("damaged-backup", f"{kept.path} has another checksum than its record names. Use another backup.")
         return decrypt(content) if kept.record["encrypted"] else content
 
-    def prune(self, keep: int) -> list[Kept]:
-        """Delete the oldest backups until ``keep`` are left, and what runs that were cut off left; return the backups that went."""
-        kept = self.all()
-        gone = kept[keep:]
+    def prune(self, keep: int, made: Kept) -> list[Kept]:
+        """Delete the oldest backups until ``keep`` are left, and what runs that were cut off left; return the backups that went.
+
+        :arg made: the backup that was just made. It stays, also where its time is an earlier one, and so does one that a renewal
+            restores.
+        """
+        noted = self._noted()
+        others = [one for one in self.all() if one.path != made.path]
+        gone = [one for one in others[max(keep - 1, 0) :] if one.at != noted]
         for one in gone:
             # Without its record first, a deletion that is cut off leaves no backup without an archive.
             files.remove_file(self._path(f"{_file_name(one.record)}{RECORD}"))
             files.remove_file(one.path)
-        known = {os.path.basename(one.path) for one in kept}
-        for name in files.list_directory(self.folder):
-            if name.endswith((PLAIN, ENCRYPTED)) and name not in known:
+        names = files.list_directory(self.folder)
+        for name in names:
+            found = _ARCHIVE.fullmatch(name)
+            if found and f"{found[1]}{RECORD}" not in names and os.path.isfile(self._path(name)):
                 files.remove_file(self._path(name))
         return gone
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
+    def _noted(self) -> t.Any:
+        """Return when the backup was made that a renewal restores; None where no note names one."""
+        try:
+            note = parse_json(files.read_file(os.path.join(os.path.dirname(self.folder), NOTE)) or b"{}")
+        except (TenancyError, ValueError):
+            return None
+        return value_at(note, f"backups.{self._tenant}")
+
     def _read(self, name: str) -> Kept | None:
         path = self._path(name)
         try:
             record = checked_record(parse_json(files.read_file(path) or b""), path)
-            file = record["file"]
-            if os.path.basename(file) != file or not isinstance(record["file_sha256"], str):
-                return None
-        except (TenancyError, ValueError, KeyError, TypeError):
+        except (TenancyError, ValueError):
             return None
-        archive = self._path(file)
-        return Kept(record, archive) if os.path.exists(archive) else None
+        encrypted = record.get("encrypted")
+        if not isinstance(encrypted, bool) or not isinstance(record.get("file_sha256"), str):
+            return None
+        file = _archive_name(record, encrypted)
+        if (name, record.get("file")) != (f"{_file_name(record)}{RECORD}", file) or not os.path.isfile(self._path(file)):
+            return None
+        return Kept(record, self._path(file))
 
 
 def listing(tenants: t.Mapping[str, t.Sequence[Kept]]) -> list[str]:
@@ -149,12 +191,13 @@ def listing(tenants: t.Mapping[str, t.Sequence[Kept]]) -> list[str]:
     lines = []
     for name, kept in tenants.items():
         lines += [f"{name}: no backup"] if not kept else [f"{name}: {len(kept)} {'backup' if len(kept) == 1 else 'backups'}"]
-        lines += [f"  {_line(one.record)}" for one in kept]
+        lines += [f"  {_line(one)}" for one in kept]
     return lines
 
 
-def _line(record: Data) -> str:
-    megabytes, volumes = record["size"] / 10**6, len(record.get("volumes_left_out") or [])
+def _line(kept: Kept) -> str:
+    record = kept.record
+    megabytes, volumes = record["size"] / 10**6, len(record.get("volumes_left_out", []))
     parts = [
         record["at"],
         f"{megabytes:.1f} MB",
@@ -162,10 +205,20 @@ def _line(record: Data) -> str:
         f"Kubernetes {record['kubernetes_version']}",
         *(["encrypted"] if record["encrypted"] else []),
         *([f"without the data of {volumes} {'volume' if volumes == 1 else 'volumes'}"] if volumes else []),
+        *(["dated in the future: restored only by its time"] if kept.is_ahead else []),
     ]
-    return ", ".join(parts)
+    return shown(", ".join(parts))
 
 
 def _file_name(record: Data) -> str:
     """Return how the files of a backup begin: its time, without characters that some file systems refuse."""
     return moment(record["at"]).strftime("%Y%m%dT%H%M%SZ")
+
+
+def _archive_name(record: Data, encrypted: bool) -> str:
+    return f"{_file_name(record)}{ENCRYPTED if encrypted else PLAIN}"
+
+
+def _largest(size: int) -> int:
+    """Return the bytes that an archive of a size has at most as a file: ansible-vault writes four characters for a byte, in lines of 80."""
+    return size * 4 * 81 // 80 + 4096

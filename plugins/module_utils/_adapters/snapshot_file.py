@@ -20,8 +20,6 @@ from .._common.errors import TenancyError
 
 # Bytes that are sent or hashed at once; a multiple of three, which base64 makes whole groups of.
 _PIECE = 3 * 2**14
-# Bytes of an archive. A control plane with 10,000 objects has an archive of some MB.
-LARGEST = 2 * 2**30
 # Bytes that an archive may unpack to.
 LARGEST_CONTENT = 8 * 2**30
 
@@ -32,9 +30,10 @@ class SnapshotFile:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def receive(self) -> t.Callable[[str], None]:
+    def receive(self, most: int) -> t.Callable[[str], None]:
         """Begin the file anew, and return what takes its content in base64, piece by piece, and an empty piece at the end.
 
+        :arg most: bytes of the content.
         :raises ValueError: from there, where that is no base64, or too much.
         :raises OSError: from there, where it cannot be written, as on a disk that is full.
         """
@@ -52,8 +51,8 @@ class SnapshotFile:
             except binascii.Error as exc:
                 raise ValueError(f"what arrives is no base64: {exc}") from exc
             size += len(content)
-            if size > LARGEST:
-                raise ValueError(f"the archive has more than {LARGEST} bytes")
+            if size > most:
+                raise ValueError(f"the archive has more than {most} bytes")
             file.write(content)
             if not piece:
                 file.flush()

@@ -11,6 +11,8 @@ from .._common.names import KAI_NAMESPACE
 
 # Of the record that stands beside an archive; another one is refused.
 FORMAT = 1
+# Bytes of an archive. A control plane with 10,000 objects has an archive of some MB.
+LARGEST = 2 * 2**30
 
 # The container of the control plane, and the program in it whose subcommands take and restore snapshots (cmd/vcluster/cmd/snapshot).
 CONTAINER, PROGRAM = "syncer", "/vcluster"

@@ -31,6 +31,7 @@ from .facts import (
     CONTAINER,
     FORMAT,
     FORMER_DATABASE,
+    LARGEST,
     RESTORE_POD,
     SERVICES,
 )
@@ -163,7 +164,7 @@ class Backup:
     def _bring(self, file: SnapshotFile) -> None:
         container = self._container()
         there = container.checksum()
-        take = file.receive()
+        take = file.receive(LARGEST)
         container.execute("Reading the archive", ["base64", ARCHIVE], self.run.deadline.left(), write=take)
         take("")
         if (here := file.checksum()) != there:

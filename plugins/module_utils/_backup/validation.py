@@ -13,10 +13,9 @@ import typing as t
 from .._common.errors import Problem, refuse
 from .._common.values import JsonObject, moment
 from .._common.versions import number
-from .facts import FORMAT, NEWER_KUBERNETES
+from .facts import FORMAT, LARGEST, NEWER_KUBERNETES
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_TEXTS = ("tenant", "version", "kubernetes_version")
 
 
 def checked_record(record: t.Any, where: str) -> JsonObject:
@@ -28,13 +27,23 @@ def checked_record(record: t.Any, where: str) -> JsonObject:
     given: JsonObject = record if isinstance(record, dict) else {}
     rules = (
         (given.get("format") == FORMAT, "format", f"is not {FORMAT}, the one that this version of the collection reads"),
-        (all(isinstance(given.get(key), str) for key in _TEXTS), "tenant", "or a version is missing"),
+        (
+            isinstance(given.get("tenant"), str) and has_versions(given),
+            "tenant",
+            "is missing, or a version, which has two numbers at least",
+        ),
         (_is_moment(given.get("at")), "at", "is no time with a time zone"),
-        (_is_size(given.get("size")), "size", "is no number of bytes"),
+        (_is_size(given.get("size")), "size", f"is no number of bytes from 1 to {LARGEST}"),
         (_is_digest(given.get("sha256")), "sha256", "is no SHA-256"),
+        (_are_texts(given.get("volumes_left_out", [])), "volumes_left_out", "is no list of names"),
     )
     refuse(Problem("malformed-backup", f"{where}: {key} {text}.") for holds, key, text in rules if not holds)
     return given
+
+
+def has_versions(record: JsonObject) -> bool:
+    """Tell whether a record names the versions by which a restore is checked."""
+    return all(isinstance(record.get(key), str) and len(number(record[key])) > 1 for key in ("version", "kubernetes_version"))
 
 
 def check_versions(record: JsonObject, version: str, kubernetes: str | None) -> None:
@@ -71,7 +80,11 @@ def _is_moment(value: t.Any) -> bool:
 
 
 def _is_size(value: t.Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST
+
+
+def _are_texts(value: t.Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _is_digest(value: t.Any) -> bool:

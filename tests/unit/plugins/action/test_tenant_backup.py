@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,13 +18,13 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible_collections.kubegpu.tenancy.plugins.action import tenant_backup, tenant_restore
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _transfer
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _backups, _transfer
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._backups import Store
 
 HOST = {"inventory_hostname": "gpu1"}
 
 
-def record(tenant, content=b"content", hour=2):
+def record(tenant, content=b"content", hour=2, **more):
     return {
         "format": 1,
         "tenant": tenant,
@@ -32,7 +34,7 @@ def record(tenant, content=b"content", hour=2):
         "size": len(content),
         "sha256": hashlib.sha256(content).hexdigest(),
         "volumes_left_out": ["models"],
-    }
+    } | more
 
 
 class Host:
@@ -50,6 +52,7 @@ class Host:
         self.reasons = {}
         self.restored = None
         self.loader = DataLoader()
+        monkeypatch.setattr(_backups, "utc_now", lambda: datetime.datetime(2026, 11, 28, tzinfo=datetime.timezone.utc))
         monkeypatch.setattr(NormalAction, "run", lambda action, *_rest: self.module(action._task))
 
     def module(self, task):
@@ -135,6 +138,26 @@ def test_older_ones_go_once_the_new_one_is_kept(host):
         host.store("web").keep(record("web", hour=hour), b"content", None)
     host.action(tenant_backup, tenants=["web"], keep=2)
     assert [kept.at[11:13] for kept in host.store("web").all()] == ["02", "01"]
+
+
+def test_a_clock_that_was_wrong_once_costs_no_tenant_its_backup(host):
+    for year in (2040, 2041):
+        host.store("web").keep(record("web", at=f"{year}-01-01T00:00:00+00:00"), b"content", None)
+    result = host.action(tenant_backup, tenants=["web"], keep=2)
+    assert result["unsaved"] == []
+    assert Path(result["backups"][0]["path"]).read_bytes() == b"content"
+    assert host.store("web").choose("latest").at == "2026-11-27T02:00:00+00:00"
+
+
+@pytest.mark.parametrize("suffix", [".json", ".tar.gz"])
+def test_a_backup_that_another_run_deletes_meanwhile_is_none(host, monkeypatch, suffix):
+    def deleting(_store, _keep, made):
+        os.remove(made.path.replace(".tar.gz", suffix))
+
+    monkeypatch.setattr(Store, "prune", deleting)
+    result = host.action(tenant_backup, tenants=["web"])
+    assert ([problem["code"] for problem in result["problems"]], result["unsaved"]) == (["not-kept"], ["web"])
+    assert "was deleted since it was written. Repeat the backup." in result["msg"]
 
 
 def test_without_a_vault_password_nothing_is_begun(host):

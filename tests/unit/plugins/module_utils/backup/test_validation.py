@@ -34,6 +34,13 @@ def test_a_record_of_the_form_is_taken():
         ("size", "10"),
         ("size", 0),
         ("size", True),
+        ("size", 2 * 2**30 + 1),
+        ("version", "abc"),
+        ("version", ""),
+        ("kubernetes_version", "v1"),
+        ("kubernetes_version", None),
+        ("volumes_left_out", 5),
+        ("volumes_left_out", [1]),
         ("sha256", "a" * 63),
     ],
 )
