@@ -12,17 +12,19 @@ import typing as t
 
 from .._common.errors import ApiError, Superseded, TenancyError, refusal
 from .._common.ownership import last_write
-from .._common.pods import has_controller, is_ended, is_ready, pod_state
+from .._common.pods import has_controller, image_tag, is_ended, is_ready, pod_state
 from .._common.quantity import whole
 from .._common.text import shown
 from .._common.values import JsonObject, stamp, utc_now
+from .._common.versions import number
 from .._common.wait import wait_for
 from .._kubeconfig import values as kubeconfig
 from .._vcluster.control_plane import SETTLING, Readiness
 from .._vcluster.facts import RESTORING
+from .._vcluster.inventory import configs
 from .._vcluster.operation import Operation
 from .._vcluster.status import describe, is_paused
-from .._vcluster.values import pause_patch, resume_patch
+from .._vcluster.values import kubernetes_of, pause_patch, resume_patch
 from .facts import (
     ARCHIVE,
     AUTHORITY_MAP,
@@ -35,8 +37,8 @@ from .facts import (
     RESTORE_POD,
     SERVICES,
 )
-from .status import counted, finished, left_out, request_name, unscheduled_again
-from .validation import check_versions
+from .status import counted, finished, kubernetes_in, left_out, request_name, unscheduled_again
+from .validation import check_versions, has_versions
 from .values import claim_of, restore_pod, shell, snapshot_command
 
 if t.TYPE_CHECKING:
@@ -44,6 +46,19 @@ if t.TYPE_CHECKING:
     from .._adapters.snapshot_file import SnapshotFile
     from .._common.run import Run
     from .._vcluster.control_plane import Ask, ControlPlane
+
+
+def _kubernetes(plane: ControlPlane, found: JsonObject) -> str | None:
+    """Return the version of a virtual cluster's Kubernetes, such as v1.35.4, by its images, else by its values; None where neither names it.
+
+    :arg found: as ``describe`` returns it.
+    """
+    tags = (found["kubernetes_version"], image_tag(found["images"].get("kubernetes", "")))
+    if named := next(filter(None, map(kubernetes_in, tags)), None):
+        return named
+    # An image that is named by its digest alone.
+    values = configs(plane.kube).read.get(f"{plane.namespace}/{plane.name}")
+    return kubernetes_in(kubernetes_of(found["version"], values)) if values and number(found["version"]) else None
 
 
 class Container:
@@ -126,14 +141,21 @@ class Backup:
         if found["state"] != "running":
             raise refusal("tenant-not-ready", f"The control plane of {self.plane.name} is not ready: {found['reason']}.")
         claims = self.plane.kube.list("v1", "PersistentVolumeClaim", self.plane.namespace)
-        return {
+        record = {
             "format": FORMAT,
             "tenant": self.plane.name,
             "at": utc_now().isoformat(timespec="seconds"),
             "version": found["version"],
-            "kubernetes_version": found["kubernetes_version"],
+            "kubernetes_version": _kubernetes(self.plane, found),
             "volumes_left_out": left_out(claims),
         }
+        if not has_versions(record):
+            raise refusal(
+                "unknown-version",
+                f"Neither images nor values of virtual cluster {self.plane.name} name the version of its vCluster or Kubernetes, by which a "
+                "restore is checked. Write vcluster.kubernetes_version, run site, and repeat the backup.",
+            )
+        return record
 
     def _container(self) -> Container:
         ready = [pod for pod in self.plane.pods() if is_ready(pod)]
@@ -242,7 +264,7 @@ class Restoration:
                 "with the versions of the backup.",
             )
         found = describe(workload, None, {}, [], [])
-        check_versions(record, found["version"], found["kubernetes_version"])
+        check_versions(record, found["version"], _kubernetes(self.plane, found))
         return workload
 
     def _end(self, workload: JsonObject, digest: str) -> None:

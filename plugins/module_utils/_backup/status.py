@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import collections
+import re
 import typing as t
 
 from .._common.documents import parse_json
@@ -19,6 +20,8 @@ from .facts import COMPLETED, REQUEST_KEY, UNSUCCESSFUL
 
 # How names of keys in an archive begin: /registry/<resource>/… or /registry/<group>/<resource>/… (k8s.io/apiserver, storage keys).
 _KEYS = "/registry/"
+# In tags such as v1.35.4, 1.35.4 and mirror-v1.35.4.
+_KUBERNETES = re.compile(r"(?<![\d.])1\.\d{1,3}(?:\.\d{1,3})?(?!\d)")
 
 
 def request_name(printed: str) -> str:
@@ -72,6 +75,12 @@ def unscheduled_again(pods: t.Iterable[JsonObject]) -> list[JsonObject]:
         and not (pod.get("status") or {}).get("phase")
         and "deletionTimestamp" not in pod["metadata"]
     ]
+
+
+def kubernetes_in(text: str | None) -> str | None:
+    """Return the version of Kubernetes that a version or an image's tag names, such as v1.35.4; None where there is none."""
+    found = _KUBERNETES.search(text or "")
+    return f"v{found[0]}" if found else None
 
 
 def left_out(claims: t.Iterable[JsonObject]) -> list[str]:

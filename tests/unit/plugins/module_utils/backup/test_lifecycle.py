@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import gzip
 import hashlib
 import io
@@ -272,6 +273,46 @@ def test_a_control_plane_that_is_not_ready_has_no_backup(world, tmp_path):
     world.api.put(WORKLOAD | {"status": {"observedGeneration": 1}})
     with refuses("tenant-not-ready"):
         world.backup(tmp_path / "made")
+
+
+def with_image(world, image, values=""):
+    """Have another image of Kubernetes, and values that are in the Secret of the configuration."""
+    workload = copy.deepcopy(WORKLOAD)
+    workload["spec"]["template"]["spec"]["initContainers"][0]["image"] = image
+    world.api.put(workload)
+    data = {"config.yaml": base64.b64encode(values.encode()).decode()}
+    world.api.put(item("v1", "Secret", "vc-config-web", {"app": "vcluster"}, data=data))
+
+
+DIGEST = f"mirror/kubernetes@sha256:{'a' * 64}"
+TAG = "controlPlane: {distro: {k8s: {image: {tag: v1.35.4}}}}"
+ASKED = "controlPlane: {distro: {k8s: {version: v1.35.4, image: {tag: v1.36.0}}}}"
+
+
+@pytest.mark.parametrize(
+    ("image", "values"),
+    [
+        ("mirror:5000/kubernetes:1.35.4", ""),
+        ("mirror/kubernetes:mirror-v1.35.4", ""),
+        (f"mirror/kubernetes:v1.35.4@sha256:{'a' * 64}", ""),
+        (DIGEST, TAG),
+        (DIGEST, ASKED),
+    ],
+)
+def test_the_version_of_kubernetes_is_known_by_any_tag_else_by_the_values(world, tmp_path, file, image, values):
+    with_image(world, image, values)
+    record, _run = world.backup(tmp_path / "made")
+    assert record["kubernetes_version"] == "v1.35.4"
+    with refuses("backup-version"):
+        world.restore(file, {"kubernetes_version": "v1.33.1"})
+
+
+@pytest.mark.parametrize(("image", "values"), [(DIGEST, ""), (DIGEST, "controlPlane: {distro: {k8s: {image: {tag: mine}}}}")])
+def test_without_a_version_of_kubernetes_nothing_is_backed_up(world, tmp_path, image, values):
+    with_image(world, image, values)
+    with refuses("unknown-version"):
+        world.backup(tmp_path / "made")
+    assert world.volume is None
 
 
 def test_an_archive_that_cannot_be_deleted_is_a_warning(world, tmp_path):
