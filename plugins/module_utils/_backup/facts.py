@@ -31,6 +31,8 @@ FORMER_DATABASE = "/data/state.db*.backup"
 
 # The pod that restores an archive in place of the control plane, and the most seconds that it lives.
 RESTORE_POD, POD_SECONDS = "kubegpu-restore", 3600
+# Seconds at least for that pod to end, also when time is up.
+POD_END = 60
 
 # What KAI Scheduler's binder has bound: one for a pod that was bound before keeps the pod from being bound again (seen with v0.13.1).
 BIND_REQUEST = ("scheduling.run.ai/v1alpha2", "BindRequest")

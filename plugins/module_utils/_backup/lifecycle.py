@@ -11,7 +11,7 @@ import base64
 import typing as t
 
 from .._common.errors import ApiError, Superseded, TenancyError, refusal
-from .._common.ownership import last_write
+from .._common.ownership import annotations_of, last_write
 from .._common.pods import has_controller, image_tag, is_ended, is_ready, pod_state
 from .._common.quantity import whole
 from .._common.text import shown
@@ -34,6 +34,7 @@ from .facts import (
     FORMAT,
     FORMER_DATABASE,
     LARGEST,
+    POD_END,
     RESTORE_POD,
     SERVICES,
 )
@@ -222,23 +223,18 @@ class Restoration:
 
         :arg record: of the backup.
         :returns: ``server`` and ``kubernetes_version``, as ``Readiness.probe``; nothing in check mode.
-        :raises TenancyError: where it cannot be restored; where vCluster's program failed, the former database is back, and runs.
+        :raises TenancyError: where it cannot be restored; with the former database, it runs then, unless a restore was cut off before.
         """
         workload, began = self._checked(record), stamp(utc_now())
         self.run.change("content", "as it is", f"as of {record['at']}")
-        self.run.perform("end the control plane", "its database is replaced", lambda: self._end(workload, record["sha256"]))
         try:
+            self.run.perform("end the control plane", "its database is replaced", lambda: self._end(workload, record["sha256"]))
             self._replace_with(workload, file, record)
         except Superseded:
             # The controller has gone; a new run begins anew.
             raise
         except TenancyError as exc:
-            if self._uncertain:
-                again = f"Whether it was restored is not known. Tenant {self.plane.name} stays down until it is restored again."
-                raise exc.saying(f"{exc.message} {again}") from exc
-            self._remove_pod()
-            self._resume()
-            raise exc.saying(f"{exc.message} Nothing was restored: tenant {self.plane.name} runs as before.") from exc
+            raise exc.saying(f"{exc.message.rstrip('.')}. {self._put_back(workload)}") from exc
         self.run.perform("start the control plane", "its database is restored", self._resume)
         if self.run.check_mode:
             return {}
@@ -273,6 +269,21 @@ class Restoration:
         patch["metadata"].setdefault("annotations", {})[RESTORING] = digest
         self.operation.scale(workload, patch)
         self.operation.wait_for_rest()
+
+    def _put_back(self, workload: JsonObject) -> str:
+        """Start the control plane with the former database, and return the outcome as a sentence.
+
+        :arg workload: as it was before the restore.
+        """
+        again = f"Tenant {self.plane.name} stays down until it is restored again."
+        if self._uncertain or RESTORING in annotations_of(workload):
+            return f"Whether its database is whole is not known. {again}"
+        try:
+            self._remove_pod()
+            self._resume()
+        except TenancyError as exc:
+            return f"Nothing was restored, and the tenant cannot be started as before: {exc.message.rstrip('.')}. {again}"
+        return f"Nothing was restored: tenant {self.plane.name} runs as before."
 
     def _start_pod(self, workload: JsonObject) -> None:
         self._remove_pod()
@@ -314,7 +325,7 @@ class Restoration:
             pod = self.run.kube.get("v1", "Pod", RESTORE_POD, self.plane.namespace)
             return (None, pod_state(pod)) if pod else (True, "")
 
-        wait_for(f"the end of pod {RESTORE_POD} of tenant {self.plane.name}", gone, self.run.deadline)
+        wait_for(f"the end of pod {RESTORE_POD} of tenant {self.plane.name}", gone, self.run.deadline.extended(POD_END))
 
     def _resume(self) -> None:
         workload = self.plane.workload()

@@ -432,6 +432,64 @@ def test_without_a_restored_database_the_tenant_runs_as_before(world, file, part
     assert world.api.get("v1", "Pod", RESTORE_POD, NAMESPACE) is None
 
 
+def runs_as_before(world):
+    workload = world.workload
+    return workload["spec"]["replicas"] == 1 and RESTORING not in workload["metadata"].get("annotations", {})
+
+
+def test_a_pod_that_restores_and_never_starts_leaves_the_tenant_as_before(world, file):
+    """Also if it takes a while to end, when the time of the restore is up already."""
+    world.status = {"phase": "Pending"}
+    sleep, ends = world.clock.sleep, []
+
+    def ending(pod):
+        world.api.put(pod)
+        ends.append(world.clock() + 5)
+
+    def later(seconds):
+        sleep(seconds)
+        if ends and world.clock() >= ends[0]:
+            world.api.drop("v1", "Pod", RESTORE_POD, NAMESPACE)
+
+    world.clock.sleep = later
+    world.api.react("delete", "Pod", ending)
+    with pytest.raises(
+        TenancyError, match=r"Could not start the pod that restores.*Nothing was restored: tenant web runs as before"
+    ):
+        world.restore(file)
+    assert runs_as_before(world)
+    assert world.api.get("v1", "Pod", RESTORE_POD, NAMESPACE) is None
+
+
+def test_a_pod_of_the_tenant_that_does_not_end_leaves_the_tenant_as_before(file):
+    synced = {"annotations": {"vcluster.loft.sh/object-name": "job"}}
+    world = World(item("v1", "Pod", "job-x-default-x-web", {"vcluster.loft.sh/managed-by": "web"}, metadata=synced))
+    world.api.react("delete", "Pod", lambda pod: world.api.put(pod) if pod["metadata"]["name"].startswith("job") else None)
+    with pytest.raises(TenancyError, match=r"Could not end the control plane.*Nothing was restored: tenant web runs as before"):
+        world.restore(file)
+    assert runs_as_before(world)
+
+
+def test_what_cannot_be_started_again_is_told_after_the_first_error(world, file):
+    world.status = {"phase": "Pending"}
+    world.api.react("delete", "Pod", lambda pod: world.api.put(pod) if pod["metadata"]["name"] == RESTORE_POD else None)
+    with pytest.raises(
+        TenancyError, match=r"Could not start the pod that restores.*cannot be started as before: Timed out.*stays down"
+    ):
+        world.restore(file)
+    assert not runs_as_before(world)
+
+
+def test_a_database_that_a_restore_left_half_done_is_not_started(world, file):
+    world.fails["restore"] = ApiError("Restoring the database failed: it did not end in time")
+    with pytest.raises(TenancyError, match="Tenant web stays down until it is restored again"):
+        world.restore(file)
+    world.fails = {"head -c": Ended(1, "command terminated with exit code 1", "")}
+    with pytest.raises(TenancyError, match="Tenant web stays down until it is restored again"):
+        world.restore(file)
+    assert not runs_as_before(world)
+
+
 def test_a_restore_that_did_not_say_how_it_ended_is_repeated(world, file):
     world.fails["restore"] = ApiError("Restoring the database failed: it did not end in time")
     with pytest.raises(TenancyError, match="Tenant web stays down until it is restored again"):
