@@ -12,16 +12,23 @@ import binascii
 import gzip
 import hashlib
 import os
+import re
 import tarfile
 import typing as t
 import zlib
 
 from .._common.errors import TenancyError
+from .._common.quantity import whole
+from .._common.text import shown
 
 # Bytes that are sent or hashed at once; a multiple of three, which base64 makes whole groups of.
 _PIECE = 3 * 2**14
 # Bytes that an archive may unpack to.
 LARGEST_CONTENT = 8 * 2**30
+# Bytes of a header that holds a long name.
+_LARGEST_HEADER = 2**16
+# Of such a header, a line for each fact (POSIX.1-2001, pax); these two are read.
+_EXTENDED = re.compile(r"^\d+ (path|size)=(.*)$", re.MULTILINE)
 
 
 class SnapshotFile:
@@ -82,23 +89,79 @@ class SnapshotFile:
     def names(self) -> t.Iterator[str]:
         """Return the name of each entry of the archive, having read all of the archive.
 
-        :raises TenancyError: where it is damaged, cut off, or unpacks to more than LARGEST_CONTENT.
+        :raises TenancyError: where it is damaged, cut off, or unpacks to more than LARGEST_CONTENT bytes.
         """
-        size = 0
         try:
-            with gzip.open(self.path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-                for entry in archive:
-                    size += entry.size
-                    if size > LARGEST_CONTENT:
-                        raise TenancyError(f"The archive {self.path} unpacks to more than {LARGEST_CONTENT} bytes.")
-                    yield entry.name if entry.name.startswith("/") else f"/{entry.name}"
+            with gzip.open(self.path) as stream:
+                unpacked = _Unpacked(stream)
+                for name in unpacked.names():
+                    yield name if name.startswith("/") else f"/{name}"
                 # The checksum of what was unpacked stands at the end.
-                while stream.read(_PIECE):
+                while unpacked.read(_PIECE):
                     pass
-        except (tarfile.TarError, zlib.error, EOFError, OSError) as exc:
-            raise TenancyError(f"The archive {self.path} is damaged: {exc}") from exc
+        except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as exc:
+            raise TenancyError(f"The archive {self.path} is damaged: {shown(exc)}") from exc
 
     def _read(self) -> t.Iterator[bytes]:
         with open(self.path, "rb") as file:
             while piece := file.read(_PIECE):
                 yield piece
+
+
+class _Unpacked:
+    """A tar archive, read with little memory: tarfile keeps headers of any size, and all entries."""
+
+    def __init__(self, stream: t.IO[bytes]) -> None:
+        self._stream = stream
+        self._size = 0
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes, fewer only at the end.
+
+        :raises ValueError: where that is more of the archive than LARGEST_CONTENT.
+        """
+        content = self._stream.read(size)
+        self._size += len(content)
+        if self._size > LARGEST_CONTENT:
+            raise ValueError(f"it unpacks to more than {LARGEST_CONTENT} bytes")
+        return content
+
+    def names(self) -> t.Iterator[str]:
+        """Return the names of entries, up to the end mark.
+
+        :raises ValueError: for what no snapshot has; ``tarfile.TarError`` and EOFError where it is no archive, or cut off.
+        """
+        # What a header says of the entry after it.
+        said: dict[str, str] = {}
+        while (block := self.read(tarfile.BLOCKSIZE)).strip(b"\0"):
+            entry = tarfile.TarInfo.frombuf(block, "utf-8", "replace")
+            if entry.type in (tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME):
+                said |= self._header(entry)
+            elif entry.type in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE):
+                yield said.get("path", entry.name)
+                self._skip(whole(said["size"]) if "size" in said else entry.size)
+                said = {}
+            else:
+                raise ValueError(f"an entry has the type {entry.type!r}")
+
+    def _header(self, entry: tarfile.TarInfo) -> dict[str, str]:
+        if not 0 <= entry.size <= _LARGEST_HEADER:
+            raise ValueError(f"a header has {entry.size} bytes")
+        text = self.read(_padded(entry.size))[: entry.size].decode(errors="replace")
+        if "GNU.sparse." in text:
+            raise ValueError("an entry is sparse")
+        return {"path": text.rstrip("\0")} if entry.type == tarfile.GNUTYPE_LONGNAME else dict(_EXTENDED.findall(text))
+
+    def _skip(self, size: int) -> None:
+        if size < 0:
+            raise ValueError(f"an entry has {size} bytes")
+        left = _padded(size)
+        while left > 0:
+            piece = self.read(min(left, _PIECE))
+            if not piece:
+                raise EOFError("it ends within an entry")
+            left -= len(piece)
+
+
+def _padded(size: int) -> int:
+    return -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE

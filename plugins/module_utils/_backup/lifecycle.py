@@ -362,8 +362,11 @@ class Restoration:
                 kube.patch("v1", "Pod", name, {"status": {"phase": "Pending"}}, namespace, "status")
 
         self.run.perform(f"have {len(pods)} pods placed again", "the backup holds them without a node", release)
+        services = f"KAI Scheduler and DNS of tenant {self.plane.name}"
         self.run.perform(
-            "wait for its own services", "its scheduler and webhooks start anew", lambda: self._wait_for_services(kube)
+            "wait for its own services",
+            "its scheduler and webhooks start anew",
+            lambda: wait_for(services, lambda: _services(kube), self.run.deadline),
         )
 
     def _replace_pods_of_another_authority(self, kube: Kube, config: JsonObject, began: str) -> None:
@@ -393,16 +396,13 @@ class Restoration:
 
         self.run.perform(f"have controllers make {len(pods)} pods anew", "the certificate authority is another one", delete)
 
-    def _wait_for_services(self, kube: Kube) -> None:
-        """Wait until KAI Scheduler and the cluster's DNS run again; without them, nothing in the virtual cluster can be judged."""
-
-        def ready() -> tuple[bool | None, str]:
-            pods = [pod for namespace in SERVICES for pod in kube.list("v1", "Pod", namespace)]
-            waiting = [pod_state(pod) for pod in pods if not is_ready(pod) and not is_ended(pod)]
-            return (None, "; ".join(waiting)) if waiting else (True, "")
-
-        wait_for(f"KAI Scheduler and DNS of tenant {self.plane.name}", ready, self.run.deadline)
-
     def _wait(self) -> JsonObject:
         readiness = Readiness(self.plane, self.operation.ask, self.run.deadline, False, self.run.kube.proxy_url, SETTLING)
         return wait_for(f"virtual cluster {self.plane.name}", readiness.probe, self.run.deadline)
+
+
+def _services(kube: Kube) -> tuple[bool | None, str]:
+    """Observe whether KAI Scheduler and the cluster's DNS run again; without them, nothing in the virtual cluster can be judged."""
+    pods = [pod for namespace in SERVICES for pod in kube.list("v1", "Pod", namespace)]
+    waiting = [pod_state(pod) for pod in pods if not is_ready(pod) and not is_ended(pod)]
+    return (None, "; ".join(waiting)) if waiting else (True, "")

@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from .._common.documents import parse_json
-from .._common.errors import TenancyError
+from .._common.errors import TenancyError, refusal
 from .._common.ownership import is_synced
 from .._common.text import shown
 from .._common.values import JsonObject, value_at
@@ -57,10 +57,19 @@ def finished(request: JsonObject | None) -> tuple[bool | None, str]:
 
 
 def counted(keys: t.Iterable[str]) -> dict[str, int]:
-    """Return how many objects of each resource an archive holds, by ``secrets`` or ``queues.scheduling.run.ai``."""
+    """Return how many objects of each resource an archive holds, by ``secrets`` or ``queues.scheduling.run.ai``.
+
+    :raises TenancyError: where it holds none.
+    """
     found = (key.removeprefix(_KEYS).split("/") for key in keys if key.startswith(_KEYS))
     resources = (f"{parts[1]}.{parts[0]}" if "." in parts[0] and len(parts) > 1 else parts[0] for parts in found)
-    return dict(sorted(collections.Counter(resources).items()))
+    counts = dict(sorted(collections.Counter(resources).items()))
+    if not counts:
+        raise refusal(
+            "damaged-backup",
+            f"The archive holds no object: no name in it begins with {_KEYS}. Use another backup, or take one anew.",
+        )
+    return counts
 
 
 def unscheduled_again(pods: t.Iterable[JsonObject]) -> list[JsonObject]:

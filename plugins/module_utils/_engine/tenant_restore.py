@@ -15,6 +15,7 @@ from .._adapters.progress_file import ProgressFile
 from .._adapters.run_lock import locked
 from .._adapters.snapshot_file import SnapshotFile
 from .._backup.lifecycle import Restoration
+from .._backup.status import counted
 from .._backup.validation import checked_record
 from .._common.errors import refusal
 from .._common.names import namespace_of
@@ -59,12 +60,11 @@ def reconcile(run: Run, ask: Ask = ask, connect: t.Callable[[Result], Kube] = co
 def check_file(file: SnapshotFile, record: Result) -> None:
     """Refuse a file that is not the one of its record.
 
-    :raises TenancyError: where its checksum is another one, or the archive is damaged.
+    :raises TenancyError: where its checksum is another one, or the archive is damaged, or holds nothing.
     """
     size, digest = file.checksum()
     if (size, digest) != (record["size"], record["sha256"]):
         raise refusal(
             "damaged-backup", f"{file.path} has {size} bytes and SHA-256 {digest}, and its record names another checksum."
         )
-    for _name in file.names():
-        pass
+    counted(file.names())

@@ -238,7 +238,14 @@ def test_a_snapshot_that_does_not_end_is_waited_for_so_long(world, tmp_path):
     assert world.api.get("v1", "ConfigMap", "web-snapshot-request-x", NAMESPACE) is None
 
 
-@pytest.mark.parametrize("content", [CONTENT[:-20], b"", b"no archive", gzip.compress(b"no archive")])
+@pytest.mark.parametrize("content", [b"", archive(), archive(**{"notes/a": b"text"})])
+def test_an_archive_without_objects_is_no_backup(world, tmp_path, content):
+    world.content = content
+    with refuses("damaged-backup"):
+        world.backup(tmp_path / "made")
+
+
+@pytest.mark.parametrize("content", [CONTENT[:-20], b"no archive", gzip.compress(b"no archive")])
 def test_an_archive_that_is_not_whole_is_no_backup(world, tmp_path, content):
     world.content = content
     with pytest.raises(TenancyError, match="is damaged"):
