@@ -58,7 +58,7 @@ def layout(workers: list[dict[str, Any]]) -> str:
 class Hosts(Site):
     """Hosts, each in a folder with its kubeconfig, the note, and a log of what is done."""
 
-    def have(self, name: str, *, noted: str | None, differs: bool, wanted: Any = WORKERS, **backups: str) -> None:
+    def have(self, name: str, *, noted: str | None, differs: bool, wanted: Any = WORKERS, backups: Any = None) -> None:
         """Add a host whose present certificate authority is ``new``.
 
         :arg noted: authority in the note; None without a note.
@@ -70,7 +70,7 @@ class Hosts(Site):
             clusters = [{"name": "c", "cluster": {"certificate-authority-data": authority}}]
             (folder / file).write_text(yaml.safe_dump({"clusters": clusters}))
         if noted:
-            note = {"authority": digest(noted), "layout": layout(wanted), "backups": backups or {"ml": AT}}
+            note = {"authority": digest(noted), "layout": layout(wanted), "backups": {"ml": AT} if backups is None else backups}
             (folder / name).mkdir()
             (folder / name / "renewal.json").write_text(json.dumps(note))
         self.hosts[name] = {
@@ -132,7 +132,8 @@ def _hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
 def _said(hosts: Hosts) -> str:
     hosts.have("fresh", noted=None, differs=True)
     hosts.have("asis", noted=None, differs=False)
-    hosts.have("cutoff", noted="former", differs=False, ml=AT, down=AT)
+    hosts.have("cutoff", noted="former", differs=False, backups={"ml": AT, "down": AT})
+    hosts.have("alldone", noted="former", differs=True, wanted=[{}], backups={})
     hosts.have("weekslater", noted="former", differs=True)
     hosts.have("otherlayout", noted="former", differs=False, wanted=[{"gpus": [0]}, {}])
     hosts.have("notbegun", noted="new", differs=False)
@@ -148,6 +149,8 @@ def _said(hosts: Hosts) -> str:
         ("asis", []),
         # What runs since the cluster was made anew is kept before; who is down is restored before site.
         ("cutoff", ["keep down", f"restore down of {AT}", "keep ml", f"restore ml of {AT}"]),
+        # It was cut off after the last restore.
+        ("alldone", ["back up all", "delete", f"restore ml of {AT}"]),
         # The former cluster is still there: its tenants are living ones, and a note from before is no more than that.
         ("notbegun", []),
         ("notbegunagain", ["back up all", "delete", f"restore ml of {AT}"]),
