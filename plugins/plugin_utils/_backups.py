@@ -19,7 +19,7 @@ import re
 import typing as t
 
 from ..module_utils._adapters import files
-from ..module_utils._backup.validation import checked_record
+from ..module_utils._backup.validation import checked_record, is_digest
 from ..module_utils._common.documents import parse_json
 from ..module_utils._common.errors import TenancyError, refusal
 from ..module_utils._common.text import shown
@@ -175,7 +175,7 @@ class Store:
         except (TenancyError, ValueError):
             return None
         encrypted = record.get("encrypted")
-        if not isinstance(encrypted, bool) or not isinstance(record.get("file_sha256"), str):
+        if not isinstance(encrypted, bool) or not is_digest(record.get("file_sha256")):
             return None
         file = _archive_name(record, encrypted)
         if (name, record.get("file")) != (f"{_file_name(record)}{RECORD}", file) or not os.path.isfile(self._path(file)):

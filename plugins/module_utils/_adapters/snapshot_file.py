@@ -111,7 +111,7 @@ class SnapshotFile:
 class _Unpacked:
     """A tar archive, read with little memory: tarfile keeps headers of any size, and all entries."""
 
-    def __init__(self, stream: t.IO[bytes]) -> None:
+    def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream = stream
         self._size = 0
 

@@ -34,11 +34,16 @@ def checked_record(record: t.Any, where: str) -> JsonObject:
         ),
         (_is_moment(given.get("at")), "at", "is no time with a time zone"),
         (_is_size(given.get("size")), "size", f"is no number of bytes from 1 to {LARGEST}"),
-        (_is_digest(given.get("sha256")), "sha256", "is no SHA-256"),
+        (is_digest(given.get("sha256")), "sha256", "is no SHA-256"),
         (_are_texts(given.get("volumes_left_out", [])), "volumes_left_out", "is no list of names"),
     )
     refuse(Problem("malformed-backup", f"{where}: {key} {text}.") for holds, key, text in rules if not holds)
     return given
+
+
+def is_digest(value: t.Any) -> bool:
+    """Tell whether a value is a SHA-256 in hexadecimal."""
+    return isinstance(value, str) and bool(_SHA256.fullmatch(value))
 
 
 def has_versions(record: JsonObject) -> bool:
@@ -85,7 +90,3 @@ def _is_size(value: t.Any) -> bool:
 
 def _are_texts(value: t.Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
-def _is_digest(value: t.Any) -> bool:
-    return isinstance(value, str) and bool(_SHA256.fullmatch(value))

@@ -113,6 +113,7 @@ def test_half_of_a_backup_is_none(store):
         {"encrypted": None},
         {"encrypted": "no"},
         {"file_sha256": None},
+        {"file_sha256": "zz"},
         {"size": 10**400},
         {"size": LARGEST + 1},
         {"volumes_left_out": 5},
