@@ -291,10 +291,22 @@ _CLUSTERS = st.lists(st.one_of(changed(CUSTOM, JSON, most=2), rewritten([*CORE, 
 
 _WORKLOAD = {
     "replicas": 1,
-    "template": {"spec": {"containers": [{"name": "main", "image": "x:1", "env": [{"name": "A", "value": "1"}], "args": ["a"]}]}},
+    "template": {
+        "spec": {
+            "containers": [{"name": "main", "image": "x:1", "env": [{"name": "A", "value": "1"}], "args": ["a"]}],
+            "volumes": [{"name": "a", "emptyDir": {}}],
+        }
+    },
 }
 _CHART = [
     item("apps/v1", "Deployment", "web", "apps", spec=_WORKLOAD, labels={"app": "web"}),
+    item(
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+        "web",
+        "apps",
+        spec={"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]},
+    ),
     item("v1", "Service", "web", "apps", spec={"ports": [{"port": 80, "name": "http"}], "selector": {"app": "web"}}),
     item("v1", "ConfigMap", "web", "apps", data={"a": "b"}),
     item(

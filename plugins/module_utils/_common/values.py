@@ -83,4 +83,5 @@ def merge_patch(before: Values, after: Values) -> Values:
     return gone | {
         key: merge_patch(before[key], value) if isinstance(before.get(key), dict) and isinstance(value, dict) else value
         for key, value in after.items()
+        if key not in before or before[key] != value
     }

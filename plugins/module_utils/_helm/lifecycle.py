@@ -16,10 +16,11 @@ from .._common.errors import ApiError, WaitTimeout
 from .._common.ownership import last_write
 from .._common.secrets import digest
 from .._common.text import legible, shown
-from .._common.values import Change, JsonObject, Values, Write, differences
+from .._common.values import Change, JsonObject, Values, Write, differences, merge_patch
 from .._common.wait import Deadline
 from .facts import INCOMPLETE, RELEASE_NOTES, UNFINISHED
-from .values import as_wanted, changes_between, comparable, objects_of
+from .plan import as_wanted, changes_between
+from .values import comparable, objects_of
 
 if t.TYPE_CHECKING:
     from .._adapters.helm import Chart, Helm, Release
@@ -201,29 +202,37 @@ class Edits:
         live = self.kube.get(*kind, name, namespace) or self.kube.get(*kind, name)
         if live is None:
             return Edit(self._whole(item, namespace), None, {}, [("state", "absent", "present")])
-        now = comparable(live)
-        wanted = as_wanted(comparable(self._adapt(item, live)), now)
-        body = {key: value for key, value in wanted.items() if value != now.get(key)}
-        if not body:
-            return None
-        try:
-            # The API server fills in defaults, and writes amounts in its own way.
-            tried = self.kube.patch(*kind, name, body, live["metadata"].get("namespace"), dry_run="All")
-        except ApiError as exc:
-            if exc.status != 422:
-                raise
-            tried = wanted
-        changes = list(changes_between(now, comparable(tried)))
+        body, tried = self._tried(self._adapt(item, live), live)
+        changes = list(changes_between(comparable(live), tried)) if body else []
         if item["kind"] == "Secret":
             changes = [(path, digest(before), digest(after)) for path, before, after in changes]
         return Edit(item, live, body, changes) if changes else None
+
+    def _tried(self, item: JsonObject, live: JsonObject) -> tuple[JsonObject, JsonObject]:
+        """Return the patch that takes back what was changed of an object, and what the API server would make of it."""
+        now = comparable(live)
+        # First with all that the chart leaves out, which the API server refuses where it belongs to another type.
+        attempts = [as_wanted(item, live, exact) for exact in (False, True)]
+        for wanted in attempts:
+            body = merge_patch(now, wanted)
+            if not body:
+                break
+            try:
+                # The API server fills in defaults, and writes amounts in its own way.
+                place = live["metadata"].get("namespace")
+                tried = self.kube.patch(item["apiVersion"], item["kind"], item["metadata"]["name"], body, place, dry_run="All")
+                return body, comparable(tried)
+            except ApiError as exc:
+                if exc.status != 422:
+                    raise
+        return merge_patch(now, attempts[0]), attempts[0]
 
     def _whole(self, item: JsonObject, namespace: str) -> JsonObject:
         """Return an object that is gone, as helm makes it."""
         metadata = item["metadata"]
         notes = dict(zip(RELEASE_NOTES, (self.release.name, self.release.namespace)))
         return item | {
-            "metadata": {"namespace": namespace} | metadata | {"annotations": (metadata.get("annotations") or {}) | notes}
+            "metadata": metadata | {"namespace": namespace, "annotations": (metadata.get("annotations") or {}) | notes}
         }
 
     def _write(self, edit: Edit) -> None:

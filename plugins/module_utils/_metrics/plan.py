@@ -129,4 +129,4 @@ def shown(item: JsonObject, wanted: JsonObject) -> JsonObject:
 def patch(live: JsonObject, wanted: JsonObject) -> JsonObject:
     """Return the merge patch that makes an object what it is to be."""
     body = merge_patch(shown(live, wanted), shown(wanted, wanted))
-    return {"metadata": {key: body[key] for key in ("labels", "annotations")}, "spec": body["spec"]}
+    return {"metadata": {key: body.get(key, {}) for key in ("labels", "annotations")}, "spec": body.get("spec", {})}

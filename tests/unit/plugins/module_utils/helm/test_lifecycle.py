@@ -314,6 +314,7 @@ def test_an_object_that_is_gone_is_made_again_as_helms():
 ODD = ["x", "{}", "{kind: A}", "{apiVersion: v1, kind: A, metadata: x}", "{apiVersion: v1, kind: A, metadata: {name: 1}}"]
 ODD += [
     "{apiVersion: v1, kind: A, metadata: {name: a}, spec: x}",
+    "{apiVersion: v1, kind: A, metadata: {name: a, namespace: false}}",
     "\n---\n".join(f"{{apiVersion: v1, kind: A, metadata: {{name: a{number}}}}}" for number in range(501)),
 ]
 
