@@ -13,6 +13,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils._common.errors import Problem, Refused, TenancyError, explained
 from ..module_utils._common.quantity import whole
+from ..module_utils._common.text import shown
 from ..plugin_utils._backups import Store, listing
 from ..plugin_utils._transfer import FileTransfer, Vault, failure, vault_of
 
@@ -67,7 +68,12 @@ class ActionModule(FileTransfer):
             try:
                 path = os.path.join(self._task.args["path"], f"{record['tenant']}.tar.gz")
                 kept = store.keep(record, self._fetched(path, record["size"]), vault.encrypt if vault else None)
-                store.prune(whole(self._task.args.get("keep", 7)), kept)
+                try:
+                    store.prune(whole(self._task.args.get("keep", 7)), kept)
+                except OSError as exc:
+                    problems.append(
+                        Problem("not-deleted", f"{record['tenant']}: an older backup cannot be deleted: {shown(exc)}")
+                    )
                 if kept.path not in [one.path for one in store.all()]:
                     raise TenancyError(f"{kept.path} or its record was deleted since it was written. Repeat the backup.")
             except Exception as exc:

@@ -149,6 +149,19 @@ def test_a_clock_that_was_wrong_once_costs_no_tenant_its_backup(host):
     assert host.store("web").choose("latest").at == "2026-11-27T02:00:00+00:00"
 
 
+def test_a_backup_is_saved_also_where_an_older_one_cannot_be_deleted(host, monkeypatch):
+    host.store("web").keep(record("web", hour=1), b"content", None)
+
+    def refused(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(_backups.files, "remove_file", refused)
+    result = host.action(tenant_backup, tenants=["web"], keep=1)
+    assert ([problem["code"] for problem in result["problems"]], result["unsaved"]) == (["not-deleted"], [])
+    assert "web: an older backup cannot be deleted: [Errno 13] Permission denied" in result["msg"]
+    assert len(host.store("web").all()) == 2
+
+
 @pytest.mark.parametrize("suffix", [".json", ".tar.gz"])
 def test_a_backup_that_another_run_deletes_meanwhile_is_none(host, monkeypatch, suffix):
     def deleting(_store, _keep, made):
