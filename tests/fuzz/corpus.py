@@ -277,6 +277,10 @@ CORPUS: dict[str, list[Any]] = {
             "live": [item("v1", "ConfigMap", "web", "apps", data={"a": "b"})],
         },
         {"chart": [item("v1", "ConfigMap", SCREEN, "apps", data={SCREEN: SCREEN})], "live": []},
+        # Nothing but a name, and the same object with and without its namespace.
+        {"chart": [item("v1", "Service", "web", "apps")], "live": []},
+        {"chart": [item("v1", "Service", "web", "apps"), item("v1", "Service", "web", spec={"type": "x"})], "live": []},
+        {"chart": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": False}}], "live": []},
     ],
     "schedulers": [
         {"kube-system": "kube-system", "default": "default", "kai-scheduler": "kai-scheduler", "x": "volcano"},

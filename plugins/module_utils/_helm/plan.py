@@ -30,7 +30,7 @@ _SELECTORS = ("labelSelector", "matchLabels", "namespaceSelector", "objectSelect
 # Items of lists of which a second source is refused, or hides the first one.
 _UNIONS = ("env[]", "volumes[]")
 # Mappings whose keys have no meaning to Kubernetes: what others add stays, also where a chart has none.
-_FREE = ("annotations", "binaryData", "data", "labels", "stringData")
+_FREE = ("annotations", "binaryData", "data", "labels", "metadata", "stringData")
 
 
 def as_wanted(item: JsonObject, live: JsonObject, exact: bool = False) -> JsonObject:
@@ -44,7 +44,7 @@ def as_wanted(item: JsonObject, live: JsonObject, exact: bool = False) -> JsonOb
     """
     wanted, now = comparable(item), comparable(live)
     if item["kind"] not in _WHOLE_KINDS:
-        return t.cast("JsonObject", _merged(wanted, now, exact=exact))
+        return t.cast("JsonObject", _merged(wanted, now, exact=exact)) if wanted else now
     # A controller writes the rules of a role that collects those of others.
     apart = ("metadata", "rules") if wanted.get("aggregationRule") else ("metadata",)
     said, stands = ({key: value for key, value in one.items() if key not in apart} for one in (wanted, now))
@@ -63,18 +63,22 @@ def _merged(wanted: t.Any, live: t.Any, key: str = "", exact: bool = False) -> t
     if key in _SELECTORS:
         return _whole(wanted, live)
     if wanted and isinstance(wanted, dict) and isinstance(live, dict):
-        exact = exact and key not in ("metadata", *_FREE)
+        exact = exact and key not in _FREE
         alone = key in _UNIONS or (exact and key and any(_differs(value, live.get(name)) for name, value in wanted.items()))
         below = {
             name: _merged(value, live[name], name, exact) if name in live else _whole(value, None)
             for name, value in wanted.items()
             if name in live or not _open(value, None, name) or (alone and value == {})
         }
-        return below if alone else live | below
+        return (_empty(live) if alone else live) | below
     pairs = _pairs(wanted, live) if isinstance(wanted, list) and isinstance(live, list) else None
     if pairs is None:
         return _whole(wanted, live)
     return [_merged(mine, other, f"{key}[]", exact) for _name, mine, other in pairs if mine is not None]
+
+
+def _empty(live: JsonObject) -> JsonObject:
+    return {key: value for key, value in live.items() if value in (None, [])}
 
 
 def _differs(wanted: t.Any, live: t.Any) -> bool:
@@ -88,8 +92,7 @@ def _whole(wanted: t.Any, live: t.Any) -> t.Any:
         said = {
             key: value for key, value in wanted.items() if value is not None and (value != [] or found.get(key) or live is None)
         }
-        kept = {key: value for key, value in found.items() if key not in said and value in (None, [])}
-        return kept | {key: _whole(value, found.get(key)) for key, value in said.items()}
+        return _empty(found) | {key: _whole(value, found.get(key)) for key, value in said.items()}
     if isinstance(wanted, list):
         found = live if isinstance(live, list) and len(live) == len(wanted) else [None] * len(wanted)
         return [_whole(*pair) for pair in zip(wanted, found)]

@@ -101,6 +101,10 @@ apiVersion: v1
 kind: Secret
 metadata: {name: certificate, namespace: team}
 data: {}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: r, namespace: team}
 """
 
 
@@ -286,6 +290,7 @@ def test_what_the_api_server_makes_of_a_chart_is_no_edit():
     # What controllers write: the rules of a role that collects those of others, an empty Secret, a Service's ports of nodes, a restart.
     made.edit("ClusterRole", "collected", lambda item: item.update(rules=ALL))
     made.edit("Secret", "certificate", lambda item: item["data"].update(key="a2V5"))
+    made.edit("ServiceAccount", "r", lambda item: item["metadata"].update(annotations={"made": "by helm"}))
     made.edit("Service", "web", lambda item: item["spec"]["ports"][0].update(nodePort=30053))
     made.edit("StatefulSet", "r", lambda item: item["spec"]["template"]["metadata"].update(annotations={"restartedAt": "now"}))
     made.edit("StatefulSet", "r", lambda item: item["spec"].update(revisionHistoryLimit=10))
