@@ -18,7 +18,13 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm_output import error_message, violations
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig import read_kubeconfig
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common import verbatim
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import DEEPEST, depth, load_documents, parse_json
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import (
+    DEEPEST,
+    depth,
+    load_documents,
+    load_manifests,
+    parse_json,
+)
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.kubeconfig import ENTRIES
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.validation import parse as parse_daemon
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._docker_runtime.values import Undone, edit, undo
@@ -256,6 +262,7 @@ def check_document(content: bytes) -> None:
     """Read YAML and JSON, or say in one line why not; what is written verbatim is read as it was."""
     for one in outcome(lambda: load_documents(content), ValueError) or []:
         assert depth(one) <= DEEPEST
+    finite(outcome(lambda: load_manifests(content.decode()), ValueError))
     found = outcome(lambda: parse_json(content), ValueError)
     finite(found)
     exact = outcome(lambda: verbatim.load(content), ValueError)

@@ -37,6 +37,18 @@ _LONGEST_NUMBER = 100
 # line. YAML has other line breaks than Python's, so they are looked for anywhere.
 _PREFIX = re.compile(r"[ \t?:-]{41}")
 
+# Plain values that are no texts (resolve.go of go.yaml.in/yaml/v2, on which sigs.k8s.io/yaml is built), by their kind.
+_PLAIN = {
+    "bool": "y|Y|[yY]es|YES|n|N|[nN]o|NO|[tT]rue|TRUE|[fF]alse|FALSE|[oO]n|ON|[oO]ff|OFF",
+    "null": "~|[nN]ull|NULL|",
+    "merge": "<<",
+    "int": "[-+]?(?:0b_*[01][01_]*|0x_*[0-9a-fA-F][0-9a-fA-F_]*|0o?_*[0-7][0-7_]*|[1-9][0-9_]*|0_*)",
+    "float": r"[-+]?(?:\.[0-9][0-9_]*|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?",
+}
+_KINDS = ("bool", "map", "null", "seq", "str")
+_TAG = "tag:yaml.org,2002:"
+_NO_TEXTS = tuple(f"{_TAG}{kind}" for kind in ("bool", "float", "int", "null"))
+
 
 class Unreadable(ValueError):
     """A document that is too large, too deep, or none."""
@@ -64,10 +76,24 @@ def load_documents(text: str | bytes, largest: int = LARGEST) -> list[t.Any]:
     :arg largest: characters, or bytes, at most.
     :raises Unreadable: a ValueError, where it is no YAML, too large or too deep.
     """
+    # As safe as yaml.safe_load_all, whether or not PyYAML has its parser in C.
+    return _load(text, _bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader)), largest)
+
+
+def load_manifests(text: str, largest: int = LARGEST) -> list[t.Any]:
+    """Return all documents in a YAML text as Kubernetes' programs read them, by sigs.k8s.io/yaml: data of JSON.
+
+    Unlike PyYAML, they take ``=``, 1:30 and 2026-11-25 for texts, 1e3 and 0o17 for numbers, y and n for booleans, and keys for texts.
+
+    :arg largest: characters at most.
+    :raises Unreadable: as ``load_documents`` does.
+    """
+    return _load(text, _bounded(_of_kubernetes(getattr(yaml, "CSafeLoader", yaml.SafeLoader))), largest)
+
+
+def _load(text: str | bytes, loader: t.Any, largest: int) -> list[t.Any]:
     if len(text) > largest:
         raise Unreadable(f"it has {len(text)} characters, and {largest} are read at most")
-    # As safe as yaml.safe_load_all, whether or not PyYAML has its parser in C.
-    loader = _bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     try:
         plain = text.decode() if isinstance(text, bytes) else text
         if _may_be_deep(plain) and _yaml_depth(plain, loader) > DEEPEST:
@@ -97,7 +123,48 @@ def _bounded(base: t.Any) -> t.Any:
         return read
 
     for kind in ("int", "float"):
-        loader.add_constructor(f"tag:yaml.org,2002:{kind}", bounded(getattr(base, f"construct_yaml_{kind}")))
+        loader.add_constructor(f"{_TAG}{kind}", bounded(getattr(base, f"construct_yaml_{kind}")))
+    return loader
+
+
+@functools.cache
+def _of_kubernetes(base: t.Any) -> t.Any:
+    """Return a class of PyYAML's loaders that reads plain values as sigs.k8s.io/yaml does, and makes data of JSON alone.
+
+    :arg base: the class whose parser it has.
+    """
+
+    def as_text(made: t.Any, node: t.Any) -> t.Any:
+        if node.tag not in _NO_TEXTS:
+            return node
+        return yaml.ScalarNode(f"{_TAG}str", json.dumps(made.construct_object(node)), node.start_mark, node.end_mark)
+
+    def construct_mapping(made: t.Any, node: t.Any, deep: bool = False) -> t.Any:
+        # Before there is a mapping: in one of Python, the keys 1 and true are the same.
+        made.flatten_mapping(node)
+        node.value = [(as_text(made, key), value) for key, value in node.value]
+        return base.construct_mapping(made, node, deep)
+
+    def construct_float(made: t.Any, node: t.Any) -> float:
+        value = _finite(made.construct_scalar(node).replace("_", ""))
+        return math.floor(value) if value.is_integer() else value
+
+    loader: t.Any = type(
+        "ManifestLoader",
+        (base,),
+        {
+            "bool_values": base.bool_values | {"y": True, "n": False},
+            "construct_mapping": construct_mapping,
+            "construct_yaml_float": construct_float,
+            # What has another tag is no data of JSON.
+            "yaml_constructors": {f"{_TAG}{kind}": base.yaml_constructors[f"{_TAG}{kind}"] for kind in _KINDS}
+            | {f"{_TAG}{kind}": base.construct_yaml_str for kind in ("timestamp", "merge")}
+            | {None: base.construct_undefined},
+            "yaml_implicit_resolvers": {},
+        },
+    )
+    for kind, pattern in _PLAIN.items():
+        loader.add_implicit_resolver(f"{_TAG}{kind}", re.compile(rf"(?:{pattern})\Z"), None)
     return loader
 
 
@@ -167,7 +234,7 @@ def _yaml_depth(text: str, loader: t.Any) -> int:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if math.isinf(value):
+    if not math.isfinite(value):
         raise Unreadable(f"{text[:40]} is larger than any number of JSON that can be kept")
     return value
 

@@ -11,7 +11,7 @@ import base64
 import typing as t
 import zlib
 
-from .._common.documents import LARGEST, Unreadable, load_documents, parse_json
+from .._common.documents import LARGEST, Unreadable, load_manifests, parse_json
 from .._common.errors import TenancyError
 from .._common.text import shown
 from .._common.values import JsonObject
@@ -37,7 +37,7 @@ def objects_of(record: JsonObject) -> list[JsonObject]:
         text = unpacker.decompress(packed, LARGEST)
         if unpacker.unconsumed_tail:
             raise Unreadable(f"it has more than {LARGEST} bytes")
-        items = [_checked(item) for item in load_documents(str(parse_json(text)["manifest"])) if item is not None]
+        items = [_checked(item) for item in _flat(load_manifests(str(parse_json(text)["manifest"])))]
         objects = list({(item["apiVersion"], item["kind"], *_place(item, home)): item for item in items}.values())
         if len(objects) > _MOST_OBJECTS:
             raise Unreadable(f"it has {len(objects)} objects, and {_MOST_OBJECTS} are read at most")
@@ -45,6 +45,18 @@ def objects_of(record: JsonObject) -> list[JsonObject]:
     # In a virtual cluster, its administrator may have written it.
     except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as exc:
         raise TenancyError(f"Secret {name}, in which helm keeps a release, cannot be read: {shown(exc)}.") from exc
+
+
+def _flat(documents: list[t.Any]) -> t.Iterator[t.Any]:
+    """Yield the objects of a manifest. What has items is a list of objects, which may leave out the kind if the list names it."""
+    for item in documents:
+        items = item.get("items") if isinstance(item, dict) else None
+        if isinstance(items, list):
+            kind = str(item.get("kind"))
+            named = {} if kind == "List" else {"apiVersion": item.get("apiVersion"), "kind": kind.removesuffix("List")}
+            yield from _flat([named | one if isinstance(one, dict) else one for one in items])
+        elif item is not None:
+            yield item
 
 
 def _place(item: JsonObject, home: str | None) -> tuple[str | None, str]:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents import (
@@ -12,6 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.documents 
     depth,
     load_document,
     load_documents,
+    load_manifests,
     parse_json,
 )
 
@@ -36,6 +39,39 @@ def test_documents_are_plain_data():
 def test_nothing_but_plain_data_is_made():
     with pytest.raises(Unreadable):
         load_document(UNSAFE)
+
+
+# What sigs.k8s.io/yaml v1.6.0 makes of each text (yaml.YAMLToJSON).
+OF_KUBERNETES = {
+    "a: =": {"a": "="},
+    "a: <<": {"a": "<<"},
+    "a: 1:30": {"a": "1:30"},
+    "a: 190:20:30.15": {"a": "190:20:30.15"},
+    "a: 2026-11-25": {"a": "2026-11-25"},
+    "a: 2026-11-25T00:00:00Z": {"a": "2026-11-25T00:00:00Z"},
+    "a: !!timestamp 2026-11-25": {"a": "2026-11-25"},
+    "[y, Y, yes, on, True]": [True] * 5,
+    "[n, N, NO, Off, false]": [False] * 5,
+    "[tRue, nOT, '1', !!str 1, _1, 0x, 1e]": ["tRue", "nOT", "1", "1", "_1", "0x", "1e"],
+    "[0644, 0o644, -0o7, 0x1F, 0b11, 1_000, +1, 0]": [420, 420, -7, 31, 3, 1000, 1, 0],
+    "[089, 1e3, 12e03, 1., .5, -1_0.5]": [89, 1000, 12000, 1, 0.5, -10.5],
+    "{on: a, 1: b, 1.5: c, 2026-11-25: d}": {"true": "a", "1": "b", "1.5": "c", "2026-11-25": "d"},
+    "[~, null, '']": [None, None, ""],
+    "a: {<<: {b: c}}": {"a": {"b": "c"}},
+}
+
+
+@pytest.mark.parametrize("text", OF_KUBERNETES)
+def test_manifests_are_read_as_kubernetes_programs_read_them(text):
+    assert json.dumps(load_manifests(text)) == json.dumps([OF_KUBERNETES[text]])
+
+
+@pytest.mark.parametrize(
+    "text", ["a: !!binary aGk=", "!!set {a}", "a: 1e999", "a: " + "9" * 5000, "a: 1." + "9" * 5000, "[" * 101, UNSAFE]
+)
+def test_of_a_manifest_nothing_but_data_of_json_is_made(text):
+    with pytest.raises(Unreadable):
+        load_manifests(text)
 
 
 DEEP = 100_000
