@@ -94,8 +94,8 @@ def _whole(wanted: t.Any, live: t.Any) -> t.Any:
         }
         return _empty(found) | {key: _whole(value, found.get(key)) for key, value in said.items()}
     if isinstance(wanted, list):
-        found = live if isinstance(live, list) and len(live) == len(wanted) else [None] * len(wanted)
-        return [_whole(*pair) for pair in zip(wanted, found)]
+        others: list[t.Any] = live if isinstance(live, list) and len(live) == len(wanted) else [None] * len(wanted)
+        return [_whole(*pair) for pair in zip(wanted, others)]
     return wanted
 
 
