@@ -15,11 +15,11 @@ from .._common.ownership import annotations_of
 from .._common.values import Change, JsonObject
 from .._helm.lifecycle import Edits
 from . import validation
-from .facts import CONTROL_PLANE, CONTROL_PLANE_POLICY, RENDERED_ANNOTATION
+from .facts import CILIUM, CONTROL_PLANE, CONTROL_PLANE_POLICY, RENDERED_ANNOTATION
 from .inventory import configs
 from .overlaps import collisions
 from .status import Existing, is_paused
-from .values import Wanted, kubernetes_of
+from .values import Wanted, kubernetes_of, narrowed_egress, pod_networks
 
 if t.TYPE_CHECKING:
     from .._adapters.helm import Chart
@@ -134,10 +134,19 @@ class ChartRelease:
 
     def _kept(self, item: JsonObject, live: JsonObject) -> JsonObject:
         """Return an object of the chart with what this collection keeps otherwise: the narrower policy, and a pause."""
-        kept = {"NetworkPolicy": "egress"} if item["metadata"]["name"] == CONTROL_PLANE_POLICY.format(self.name) else {}
-        kept |= dict.fromkeys(("StatefulSet", "Deployment"), "replicas") if is_paused(live) else {}
-        field = kept.get(item["kind"])
-        return item | {"spec": item["spec"] | {field: live["spec"].get(field)}} if field else item
+        if item["kind"] == "NetworkPolicy" and item["metadata"]["name"] == CONTROL_PLANE_POLICY.format(self.name):
+            kept = {"egress": self._egress(item["spec"].get("egress") or [], live["spec"].get("egress") or [])}
+        elif item["kind"] in ("StatefulSet", "Deployment") and is_paused(live):
+            kept = {"replicas": live["spec"].get("replicas")}
+        else:
+            return item
+        return item | {"spec": item["spec"] | kept}
+
+    def _egress(self, rules: list[JsonObject], live: list[JsonObject]) -> list[JsonObject]:
+        """Return the egress rules of the control plane's policy: the live ones where they differ from the chart's by what is narrowed."""
+        networks = [] if self.kube.served(*CILIUM) else pod_networks(self.kube.list("v1", "Node"))
+        wanted = narrowed_egress(rules, networks)
+        return live if narrowed_egress(live, networks) == wanted else wanted
 
     def _rendered(self, chart: Chart, asked: Wanted, host: str) -> None:
         """Apply the chart, and only then note for which Kubernetes of the host, so that a run that is killed before that does it again."""

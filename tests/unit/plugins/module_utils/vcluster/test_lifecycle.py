@@ -27,6 +27,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.values i
 from ansible_collections.kubegpu.tenancy.plugins.modules import vcluster
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi, written_by
 from ansible_collections.kubegpu.tenancy.tests.unit.clock import Clock
+from ansible_collections.kubegpu.tenancy.tests.unit.helm import packed
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
 
 VALUES = tenant_values(False, {}, "high", None, {})
@@ -996,6 +997,30 @@ def test_a_policy_that_somebody_widened_is_narrowed_again():
     assert egress(world) == [API_PORTS, OWN_PODS]
     assert world.run(trust="partial")["changed"]
     assert egress(world) == [NARROWED, OWN_PODS]
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        [NARROWED, OWN_PODS, {}],
+        [NARROWED, {"to": [OWN_PODS["to"][0] | {"namespaceSelector": {}}]}],
+        [NARROWED | {"ports": [{"port": 22, "protocol": "TCP"}]}, OWN_PODS],
+        [],
+    ],
+)
+def test_an_edit_of_the_control_planes_policy_is_named_and_taken_back(edited):
+    release = dataclasses.replace(RELEASE, values=tenant_values(False, {}, "partial", None, {}))
+    policy, *others = policed()
+    record = base64.b64encode(packed({"manifest": yaml.safe_dump(policy)}).encode()).decode()
+    secret = item("v1", "Secret", release.record, data={"release": record})
+    world = World([own_namespace("partial"), policy, *others, secret], release)
+    world.run(trust="partial")
+    assert world.run(trust="partial")["changed"] is False
+    world.api.put(policy | {"spec": {"egress": edited}})
+    assert "NetworkPolicy vc-cp-web" in world.run(check_mode=True, trust="partial")["diff"]["before"]
+    assert world.run(trust="partial")["changed"]
+    assert egress(world) == [NARROWED, OWN_PODS]
+    assert world.run(trust="partial")["changed"] is False
 
 
 def test_with_cilium_the_hosts_api_server_stays_reachable():
