@@ -189,7 +189,9 @@ class Controller:
             return (True if state in ("inactive", "failed") and start != before else None), state
 
         wait_for("the run of the timer", ended, RUN)
-        return self._show("Result") + "\n" + self.do("journalctl --no-pager --output=cat --unit=kubegpu@merge.service")
+        said = self._show("Result") + "\n" + self.do("journalctl --no-pager --output=cat --unit=kubegpu@merge.service")
+        print(said, flush=True)
+        return said
 
     def _show(self, name: str) -> str:
         return self.do(f"systemctl show kubegpu@merge.service --property={name} --value").strip()
