@@ -21,7 +21,7 @@ import tarfile
 import tempfile
 import typing as t
 
-from .._common.documents import DEEPEST, LARGEST, Unreadable, depth, load_document, load_documents, parse_json
+from .._common.documents import DEEPEST, LARGEST, Unreadable, depth, load_document, load_manifests, parse_json
 from .._common.errors import CommandFailed, TenancyError, refuse
 from .._common.quantity import whole
 from .._common.secrets import without_password
@@ -311,7 +311,7 @@ class Helm:
     def crds(self, chart: Chart) -> list[Values]:
         """Return the chart's CRDs, which helm installs once and never upgrades."""
         with _readable(f"helm show crds {chart.ref}"):
-            return [crd for crd in load_documents(self._helm("show", "crds", *chart.args())) if crd]
+            return [crd for crd in load_manifests(self._helm("show", "crds", *chart.args())) if crd]
 
 
 @contextlib.contextmanager

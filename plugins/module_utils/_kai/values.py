@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._common.documents import load_documents
+from .._common.documents import load_manifests
 from .._common.errors import refusal
 from .._common.names import HELM_HOOK, KAI_NAMESPACE, RUNTIME_CLASS
 from .._common.ownership import OWNED_LABELS, annotations_of
@@ -68,7 +68,7 @@ def without_migration(values: Values) -> Values:
 
 def parse_manifests(manifests: str) -> list[JsonObject]:
     """Return the objects in what helm renders, hooks among them."""
-    return [item for item in load_documents(manifests) if isinstance(item, dict)]
+    return [item for item in load_manifests(manifests) if isinstance(item, dict)]
 
 
 def config_in(manifests: t.Sequence[JsonObject]) -> JsonObject | None:

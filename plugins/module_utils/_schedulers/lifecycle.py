@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from .._common.documents import Unreadable, load_documents
+from .._common.documents import Unreadable, load_manifests
 from .._common.errors import TenancyError, WaitTimeout
 from .._common.ownership import labels_of, last_write
 from .._common.pods import pod_problems
@@ -65,7 +65,7 @@ def ensure_scheduler(run: Run, name: str, chart: Chart, values: Values) -> Resul
 def _workloads(manifests: str, namespace: str) -> list[tuple[str, str, str]]:
     """Return kind, name and namespace of what runs pods for a chart."""
     try:
-        items = [item for item in load_documents(manifests) if isinstance(item, dict) and item.get("kind") in WORKLOADS]
+        items = [item for item in load_manifests(manifests) if isinstance(item, dict) and item.get("kind") in WORKLOADS]
         return [(item["kind"], item["metadata"]["name"], item["metadata"].get("namespace") or namespace) for item in items]
     except (Unreadable, KeyError, TypeError, AttributeError) as exc:
         raise TenancyError(f"chart: what it renders cannot be read: {shown(exc)}") from exc
