@@ -116,8 +116,10 @@ _ADMISSION = "admissionregistration.k8s.io"
 RIGHTS = (
     Right("", ("namespaces",), ("create", "delete", "list", "patch")),
     Right("", ("nodes",), ("list", "patch")),
-    Right("", ("configmaps", "persistentvolumeclaims", "persistentvolumes", "pods", "secrets", "services"), ("list",)),
+    Right("", ("configmaps", "limitranges", "persistentvolumeclaims", "persistentvolumes", "pods"), ("list",)),
+    Right("", ("resourcequotas", "secrets", "services"), ("list",)),
     Right("apps", ("daemonsets", "deployments", "statefulsets"), ("list",)),
+    Right("networking.k8s.io", ("networkpolicies",), ("list",)),
     Right("node.k8s.io", ("runtimeclasses",), ("list",)),
     Right("storage.k8s.io", ("storageclasses",), ("list",)),
     Right("scheduling.k8s.io", ("priorityclasses",), ("list",)),

@@ -14,6 +14,9 @@ RECORD = "kubegpu-verified"
 RECORD_LABEL = "kubegpu.tenancy/record"
 RECORD_SELECTOR = f"{RECORD_LABEL}=verified,{NOT_SYNCED}"
 
+# What bounds the pods of a tenant's namespace, by its chart.
+BOUNDS = (("networking.k8s.io/v1", "NetworkPolicy"), ("v1", "ResourceQuota"), ("v1", "LimitRange"))
+
 # What there may be to do for a tenant.
 CHANGE, VERIFY = "change", "verify"
 

@@ -60,6 +60,7 @@ def read_all(kube: Kube) -> dict[str, Live]:
         kube.list("v1", "Pod", KAI_NAMESPACE),
         [item for kind in (POLICY, BINDING) for item in kube.list(ADMISSION, kind, None, OWNED_SELECTOR)],
         find_all(kube),
+        [item for api_version, kind in facts.BOUNDS for item in kube.list(api_version, kind)],
     )
     return status.gather(objects)
 

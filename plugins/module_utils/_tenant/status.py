@@ -100,6 +100,7 @@ class Live:
     :ivar host_scheduler: pods of the host cluster's KAI Scheduler, where that places the tenant's pods.
     :ivar policies: of the host cluster's API server, by which its pods keep to its queues there.
     :ivar metrics: objects of its namespace by which a Prometheus, and no other client, reads its KAI Scheduler.
+    :ivar bounds: NetworkPolicies, ResourceQuotas and LimitRanges of its namespace that its virtual cluster did not bring.
     """
 
     namespace: JsonObject | None = None
@@ -112,6 +113,7 @@ class Live:
     host_scheduler: tuple[JsonObject, ...] = ()
     policies: tuple[JsonObject, ...] = ()
     metrics: tuple[JsonObject, ...] = ()
+    bounds: tuple[JsonObject, ...] = ()
 
     @property
     def state(self) -> str:
@@ -216,6 +218,7 @@ def fingerprint(live: Live) -> str:
             "pods": sorted({(pod["metadata"]["uid"], _restarts(pod)) for pod in _parts(live) if _stays(pod)}),
             "nodes": sorted(map(_shape, live.nodes)),
             "policies": sorted((item["metadata"]["uid"], item["metadata"].get("generation", 0)) for item in live.policies),
+            "bounds": sorted((item["kind"], item["metadata"]["name"], digest(item.get("spec"))) for item in live.bounds),
             "labels": {key: value for key, value in labels_of(live.namespace).items() if _OWN_KEYS in key},
             "annotations": {key: value for key, value in annotations_of(live.namespace).items() if _OWN_KEYS in key},
             "address": [[port.get("port"), port.get("nodePort")] for port in ports],
@@ -327,6 +330,7 @@ class HostObjects:
     :ivar host_scheduler: pods of the host cluster's own KAI Scheduler.
     :ivar policies: of its API server, for tenants' pods, and their bindings.
     :ivar metrics: what a Prometheus reads tenants' metrics by.
+    :ivar bounds: NetworkPolicies, ResourceQuotas and LimitRanges.
     """
 
     namespaces: t.Iterable[JsonObject]
@@ -339,6 +343,7 @@ class HostObjects:
     host_scheduler: t.Iterable[JsonObject] = ()
     policies: t.Iterable[JsonObject] = ()
     metrics: t.Iterable[JsonObject] = ()
+    bounds: t.Iterable[JsonObject] = ()
 
 
 def gather(objects: HostObjects) -> dict[str, Live]:
@@ -349,8 +354,9 @@ def gather(objects: HostObjects) -> dict[str, Live]:
     workload_in, service_in, secret_in, record_in = map(
         _by_name, (objects.workloads, objects.services, objects.secrets, objects.records)
     )
-    pods_in, metrics_in = (
-        _grouped((_namespace_of(item), item) for item in items) for items in (objects.pods, own(objects.metrics))
+    pods_in, metrics_in, bounds_in = (
+        _grouped((_namespace_of(item), item) for item in items)
+        for items in (objects.pods, own(objects.metrics), own(objects.bounds))
     )
     policies_of = _grouped((labels_of(policy).get(TENANT_LABEL), policy) for policy in objects.policies)
     nodes_of = _grouped((owner, node) for node in objects.nodes for owner in owners(labels_of(node)))
@@ -370,6 +376,7 @@ def gather(objects: HostObjects) -> dict[str, Live]:
                 scheduler if HOST_SCHEDULER_LABEL in labels_of(namespace) else (),
                 policies_of.get(name, ()),
                 metrics_in.get(where, ()),
+                bounds_in.get(where, ()),
             )
     return live
 

@@ -9,11 +9,12 @@ import datetime
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._metrics.plan import kai_objects
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import manifest
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import CHANGE, RECORD, VERIFY
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts import BOUNDS, CHANGE, RECORD, VERIFY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
     POD_GROUPS_PATH,
     QUEUES_PATH,
@@ -40,7 +41,7 @@ def test_all_tenants_are_read_by_few_lists_however_many_there_are():
     kube = InMemoryApi(on_host())
     assert read_all(kube)["ml"].state == "running"
     few = list(kube.reads)
-    assert len(few) == 14
+    assert len(few) == 17
     assert {verb for verb, _kind, _where in few} == {"list"}
     many = InMemoryApi([one for number in range(50) for one in on_host(f"t{number}")])
     assert len(read_all(many)) == 50
@@ -59,6 +60,23 @@ def test_what_a_prometheus_reads_it_by_is_part_of_a_tenant(provider):
         assert fingerprint(read_one(kube, "ml")) != as_made
         kube.put(item)
         assert fingerprint(read_one(kube, "ml")) == as_made
+
+
+@pytest.mark.parametrize(("api_version", "kind"), BOUNDS)
+def test_what_bounds_its_pods_is_part_of_a_tenant(api_version, kind):
+    metadata = {"name": "vc-ml", "namespace": "tenant-ml"}
+    made = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": {"a": 1}}
+    kube = InMemoryApi([*on_host(), made])
+    before = fingerprint(read_one(kube, "ml"))
+    kube.put(made | {"spec": {"a": 2}})
+    assert fingerprint(read_one(kube, "ml")) != before
+    kube.put(made)
+    # What the tenant brings is no bound, and another tenant's is none of this one.
+    kube.put(made | {"metadata": {"name": "own", "namespace": "tenant-ml", "labels": {MARKER_LABEL: "ml"}}})
+    kube.put(made | {"metadata": {"name": "vc-web", "namespace": "tenant-web"}})
+    assert fingerprint(read_one(kube, "ml")) == before
+    kube.delete(api_version, kind, "vc-ml", "tenant-ml")
+    assert fingerprint(read_one(kube, "ml")) != before
 
 
 def test_namespaces_of_others_are_no_tenants():
