@@ -186,7 +186,8 @@ class Controller:
 
         def ended() -> tuple[bool | None, str]:
             state, start = self._show("ActiveState"), self._show("ExecMainStartTimestampMonotonic")
-            return (True if state in ("inactive", "failed") and start != before else None), state
+            # systemd forgets what no unit refers to: then it is 0.
+            return (True if state in ("inactive", "failed") and start not in (before, "0") else None), state
 
         wait_for("the run of the timer", ended, RUN)
         said = self._show("Result") + "\n" + self.do("journalctl --no-pager --output=cat --unit=kubegpu@merge.service")
