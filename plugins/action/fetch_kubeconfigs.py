@@ -133,11 +133,15 @@ class ActionModule(ActionBase):
     def _for_here(self, run: Run, text: str, path: str) -> str:
         """Return the administrator's kubeconfig as the controller can use it: its current context alone, with what its files hold.
 
+        A file with a token, which another program renews, is still named where the controller itself has it.
+
         :raises TenancyError: where one of them is missing on the host, empty or too large.
         """
         config = plan.read(text.encode(), path) or {}
         alone = current.alone(config, path)
-        files = {str(place): file for place, file in enumerate(current.files_of(alone, path))}
+        here = self._connection.transport == "local"
+        brought = [file for file in current.files_of(alone, path) if not (here and file.key == current.BEARER_FILE)]
+        files = {str(place): file for place, file in enumerate(brought)}
         lines = self._read({place: file.path for place, file in files.items()}) if files else {}
         refuse(
             Problem("missing", f"{file.path}, which {path} names as {file.key}, is missing on the host.")

@@ -45,7 +45,7 @@ class File(t.NamedTuple):
 
 
 def alone(config: JsonObject, path: str) -> JsonObject:
-    """Return a kubeconfig with its current context alone; the program that it names is found from any folder.
+    """Return a kubeconfig with its current context alone; the program and the file with a token that it names are found from any folder.
 
     :arg config: as ``plan.read`` returns it.
     :arg path: of its file, for errors, and from whose folder relative paths count.
@@ -65,11 +65,12 @@ def alone(config: JsonObject, path: str) -> JsonObject:
         raise TenancyError(
             f"{path}: its context {shown(current)} leads to the cluster {shown(names.get('cluster'))}, which it has not."
         )
-    kept["users"] = [item | {"user": _with_program(item.get("user") or {}, path)} for item in kept["users"]]
+    kept["users"] = [item | {"user": _from_anywhere(item.get("user") or {}, path)} for item in kept["users"]]
     return config | kept
 
 
-def _with_program(user: JsonObject, path: str) -> JsonObject:
+def _from_anywhere(user: JsonObject, path: str) -> JsonObject:
+    user = user | ({BEARER_FILE: _from(path, str(user[BEARER_FILE]))} if user.get(BEARER_FILE) else {})
     program = program_of(user)
     command = str(program.get("command") or "")
     # Without a slash it is looked for along PATH.
@@ -99,10 +100,10 @@ def files_of(config: JsonObject, path: str) -> list[File]:
 
 
 def with_contents(config: JsonObject, contents: t.Mapping[File, str]) -> JsonObject:
-    """Return a kubeconfig with one context that holds what its files held, and names none.
+    """Return a kubeconfig with one context that holds what its files held, and names none of these.
 
     :arg config: as ``alone`` returns it.
-    :arg contents: of ``files_of``, in base64.
+    :arg contents: of ``files_of``, in base64; a file with a token may be left out, and is then still named.
     :raises TenancyError: for a token that is no text; without a part of it.
     """
     return config | {
@@ -113,7 +114,7 @@ def with_contents(config: JsonObject, contents: t.Mapping[File, str]) -> JsonObj
 
 def _held(entry_: JsonObject, kind: str, contents: t.Mapping[File, str]) -> JsonObject:
     held = {file.key: content for file, content in contents.items() if file.kind == kind}
-    named = {*FILES[kind], BEARER_FILE} if kind == "users" else set(FILES[kind])
+    named = {*FILES[kind], *({BEARER_FILE} & held.keys())}
     kept = {key: value for key, value in entry_.items() if key not in named}
     kept |= {FILES[kind][key]: content for key, content in held.items() if key in FILES[kind]}
     if BEARER_FILE in held:

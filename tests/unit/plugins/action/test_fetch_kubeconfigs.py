@@ -104,12 +104,14 @@ def _host(tmp_path: Path) -> Path:
     return host
 
 
-def fetch(host: Path, tenants: list[str], dest: Path, check_mode: bool = False, **more: object) -> dict[str, object]:
+def fetch(
+    host: Path, tenants: list[str], dest: Path, check_mode: bool = False, transport: str = "ssh", **more: object
+) -> dict[str, object]:
     """Run it with a shell here as the host."""
     args = {"cluster": str(host / "cluster.yml"), "tenants": tenants, "tenants_dir": str(host / "tenants"), "dest": str(dest)}
     context = SimpleNamespace(no_log=False)
     task = Mock(check_mode=check_mode, async_val=0, args=args | more)
-    action = ActionModule(task, Mock(_play_context=context), Mock(), None, None, None)
+    action = ActionModule(task, Mock(_play_context=context, transport=transport), Mock(), None, None, None)
 
     def run(command: str) -> dict[str, object]:
         assert context.no_log is True
@@ -344,6 +346,16 @@ def test_every_file_that_is_missing_is_named_with_the_key_that_names_it(host, tm
         for name, key in (("ca.crt", "certificate-authority"), ("a.crt", "client-certificate"), ("a.key", "client-key"))
     ]
     assert listing(tmp_path / "here") == ["tenants/team.yml"]
+
+
+def test_a_token_that_another_program_renews_is_named_where_the_controller_has_it(host, tmp_path):
+    people_have(host, tokenFile="pki/token")
+    (host / "pki/token").write_text("new\n")
+    fetch(host, [], tmp_path / "here", transport="local")
+    copy = yaml.safe_load((tmp_path / "here/cluster.yml").read_text())
+    assert copy["users"][0]["user"] == {"tokenFile": str(host / "pki/token")}
+    (host / "pki/token").write_text("newer\n")
+    assert fetch(host, [], tmp_path / "here", transport="local")["changed"] is False
 
 
 def test_a_token_that_is_no_text_is_not_quoted(host, tmp_path):
