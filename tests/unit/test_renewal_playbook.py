@@ -58,11 +58,11 @@ def layout(workers: list[dict[str, Any]]) -> str:
 class Hosts(Site):
     """Hosts, each in a folder with its kubeconfig, the note, and a log of what is done."""
 
-    def have(self, name: str, *, noted: str | None, differs: bool, wanted: Any = WORKERS, backups: Any = None) -> None:
+    def have(self, name: str, *, noted: str | None, differs: bool, wanted: Any = None, backups: Any = None) -> None:
         """Add a host whose present certificate authority is ``new``.
 
         :arg noted: authority in the note; None without a note.
-        :arg differs: whether the layout of its cluster differs; ``wanted``, the workers of the note.
+        :arg differs: whether the layout of its cluster differs; ``wanted``, the workers of the note, WORKERS by default.
         """
         folder = self.folder / name
         folder.mkdir()
@@ -70,7 +70,11 @@ class Hosts(Site):
             clusters = [{"name": "c", "cluster": {"certificate-authority-data": authority}}]
             (folder / file).write_text(yaml.safe_dump({"clusters": clusters}))
         if noted:
-            note = {"authority": digest(noted), "layout": layout(wanted), "backups": {"ml": AT} if backups is None else backups}
+            note = {
+                "authority": digest(noted),
+                "layout": layout(wanted or WORKERS),
+                "backups": {"ml": AT} if backups is None else backups,
+            }
             (folder / name).mkdir()
             (folder / name / "renewal.json").write_text(json.dumps(note))
         self.hosts[name] = {
