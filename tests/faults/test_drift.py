@@ -257,7 +257,7 @@ def test_everything_works(drifting: Lab, tmp_path: Path) -> None:
     assert (drifting.code, changed(said)) == (0, 0), said[-6000:]
     # With a KAI Scheduler of its own, with the host cluster's, and with none.
     rows = [line for line in said.splitlines() if re.match(r" *(own|sharing|strict) ", line)]
-    assert [re.search(r"(\d+) of \1 ", row) is not None for row in rows] == [True] * 3, rows
+    assert [re.search(r"(\d+) of \1\b", row) is not None for row in rows] == [True] * 3, rows
     for part in (
         "Start containers that ask for the first GPU",
         "Probe that a pod on each node gets one GPU",
