@@ -181,13 +181,13 @@ class Controller:
     def elapse(self) -> str:
         """Let the timer elapse, and return how the run ended: success, or another result of systemd's, and what it printed."""
         self.do("systemctl stop kubegpu@merge.timer; systemctl reset-failed; journalctl --rotate --vacuum-time=1s --quiet")
-        before = self._show("ExecMainStartTimestampMonotonic")
+        before = self._show("InvocationID")
         self.do("systemctl enable --quiet --now kubegpu@merge.timer")
 
         def ended() -> tuple[bool | None, str]:
-            state, start = self._show("ActiveState"), self._show("ExecMainStartTimestampMonotonic")
-            # systemd forgets what no unit refers to: then it is 0.
-            return (True if state in ("inactive", "failed") and start not in (before, "0") else None), state
+            state, run = self._show("ActiveState"), self._show("InvocationID")
+            # systemd forgets what no unit refers to: then it has none.
+            return (True if state in ("inactive", "failed") and run not in (before, "") else None), state
 
         wait_for("the run of the timer", ended, RUN)
         said = self._show("Result") + "\n" + self.do("journalctl --no-pager --output=cat --unit=kubegpu@merge.service")
