@@ -15,7 +15,7 @@ from ..module_utils._common.documents import load_document
 from ..module_utils._common.errors import Problem
 
 ROLES = pathlib.Path(__file__).parents[2] / "roles"
-# Of those, which begin with a role's name, as all its variables do.
+# All variables of a role begin with its name.
 PREFIXES = ("device_plugin_", "docker_nvidia_runtime_", "gateway_", "kai_scheduler_", "nvkind_", "vcluster_tenant_")
 # How much of a name has to be the same, from 0 to 1. Users may have variables of their own that begin so.
 _CLOSE = 0.8
@@ -27,12 +27,11 @@ def misspelled(names: t.Iterable[str]) -> t.Iterator[Problem]:
     :arg names: of an inventory host's variables.
     """
     for prefix in PREFIXES:
-        given = sorted(name for name in names if name.startswith(prefix))
+        given = {name for name in names if name.startswith(prefix)}
         known = variables_of(prefix.removesuffix("_")) if given else frozenset()
         rests = [name.removeprefix(prefix) for name in known]
-        for name in given:
-            close = difflib.get_close_matches(name.removeprefix(prefix), rests, n=1, cutoff=_CLOSE)
-            if name not in known and close:
+        for name in sorted(given - known):
+            if close := difflib.get_close_matches(name.removeprefix(prefix), rests, n=1, cutoff=_CLOSE):
                 yield Problem("unknown-variable", f"{name}: no role has this variable. Did you mean {prefix}{close[0]}?")
 
 

@@ -214,7 +214,7 @@ def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def change_by_hand(cluster: Cluster) -> set[str]:
     """Delete the network policies of the tenant, and return their names."""
-    names = {item["metadata"]["name"] for item in cluster.kube.list(*POLICIES, "tenant-web")}
+    names = policies(cluster)
     assert names
     for name in names:
         cluster.kube.delete(*POLICIES, name, "tenant-web")

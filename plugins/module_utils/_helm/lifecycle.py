@@ -211,10 +211,12 @@ class Edits:
     def _tried(self, item: JsonObject, live: JsonObject) -> tuple[JsonObject, JsonObject]:
         """Return the patch that takes back what was changed of an object, and what the API server would make of it."""
         now = comparable(live)
+        attempts = []
         # First with all that the chart leaves out, which the API server refuses where it belongs to another type.
-        attempts = [as_wanted(item, live, exact) for exact in (False, True)]
-        for wanted in attempts:
+        for exact in (False, True):
+            wanted = as_wanted(item, live, exact)
             body = merge_patch(now, wanted)
+            attempts.append((body, wanted))
             if not body:
                 break
             try:
@@ -225,7 +227,7 @@ class Edits:
             except ApiError as exc:
                 if exc.status != 422:
                     raise
-        return merge_patch(now, attempts[0]), attempts[0]
+        return attempts[0]
 
     def _whole(self, item: JsonObject, namespace: str) -> JsonObject:
         """Return an object that is gone, as helm makes it."""
