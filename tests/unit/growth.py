@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import gc
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,15 +16,27 @@ MOST = 8
 
 
 def growth(prepare: Callable[[int], Any], work: Callable[[Any], object], size: int) -> float:
-    """Return how many times as long four times as much takes, by the fastest of three tries each, in processor time.
+    """Return how many times as long four times as much takes: the median of five pairs of tries, in processor time.
+
+    A try of one size follows a try of the other, so that a machine which is slow for a while is slow for both.
 
     :arg prepare: makes what the work is given, of a size; it is not measured.
     """
-    small, large = (min(_seconds(work, prepare(count)) for _try in range(3)) for count in (size, 4 * size))
-    return large / small
+    return statistics.median(_pair(work, prepare(size), prepare(4 * size)) for _try in range(5))
+
+
+def _pair(work: Callable[[Any], object], small: Any, large: Any) -> float:
+    first = _seconds(work, small)
+    return _seconds(work, large) / first
 
 
 def _seconds(work: Callable[[Any], object], given: Any) -> float:
-    start = time.process_time()
-    work(given)
-    return time.process_time() - start
+    """Return the processor time of the work alone: a collection of garbage would go through all that other tests left."""
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.process_time()
+        work(given)
+        return time.process_time() - start
+    finally:
+        gc.enable()
