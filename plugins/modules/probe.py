@@ -38,6 +38,8 @@ options:
         of the tenant connects to a ready pod of the service at all its ports. For each service in O(network.ingress), a pod with the service's
         namespace and labels connects to a pod of the tenant. On the host cluster it lives for seconds. No controller adopts it and no Service
         sends it requests, because it is owned by its namespace and never ready. That nothing else gets through is the network policies' part.
+      - V(sandbox) starts a pod in the tenant that says which kernel it sees, and compares that with its node's by release and boot ID. A
+        RuntimeClass of any name whose handler is plain runc fails. All pods of the tenant have to run in O(runtime_class), too.
       - V(kai_scheduling) runs small pods in the queues of KAI Scheduler and checks where they are placed and what they see, because an available
         scheduler is not yet one that schedules. Pods start only where GPUs are free and queues are below their limits, with the lowest priority,
         so that no one is evicted for them. A check that lacks free capacity is reported as not tried, never as passed.
@@ -50,16 +52,16 @@ options:
         one of the tenant's nodes, its queue and its quota have one left. Of a tenant that shares nodes alone, only V(devices) can be checked.
       - An option that a kind does not take is refused.
     type: str
-    choices: [web, gpu, image_pull, network_policy, connectivity, kai_scheduling, kai_policies, shared_scheduler]
+    choices: [web, gpu, image_pull, network_policy, connectivity, sandbox, kai_scheduling, kai_policies, shared_scheduler]
     required: true
   tenant:
     description:
-      - For the kinds V(connectivity) and V(shared_scheduler), which need it, the name of the tenant.
+      - For the kinds V(connectivity), V(sandbox) and V(shared_scheduler), which need it, the name of the tenant.
     type: str
   tenant_kubeconfig:
     description:
-      - For the kinds V(connectivity) and V(shared_scheduler), which need it, the kubeconfig of the tenant's administrator. O(kubeconfig) is that of
-        its host cluster.
+      - For the kinds V(connectivity), V(sandbox) and V(shared_scheduler), which need it, the kubeconfig of the tenant's administrator.
+        O(kubeconfig) is that of its host cluster.
     type: path
   network:
     description:
@@ -69,15 +71,15 @@ options:
       - Namespace of the pods. It is made for the probe, and emptied and deleted in any case.
       - One that exists is refused, unless an earlier probe left it.
       - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for V(image_pull),
-        V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity), V(kai-probe) for V(kai_scheduling),
-        V(kai-policy-probe) for V(kai_policies), V(kubegpu-shared-probe) for V(shared_scheduler).
+        V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity), V(kubegpu-sandbox-probe) for
+        V(sandbox), V(kai-probe) for V(kai_scheduling), V(kai-policy-probe) for V(kai_policies), V(kubegpu-shared-probe) for V(shared_scheduler).
     type: str
   image:
     description:
       - Image of the pods, by default V(docker.io/library/busybox:1.37.0), but V(docker.io/library/debian:12.12-slim) for the kind V(gpu). The kind
         V(image_pull) takes O(images) instead.
       - The kinds V(web) and V(network_policy) need C(sh), C(httpd) and C(wget) as busybox has them.
-      - The kind V(connectivity) needs C(sh), C(httpd) and C(nc) as busybox has them.
+      - The kind V(connectivity) needs C(sh), C(httpd) and C(nc) as busybox has them. The kind V(sandbox) needs C(sh), C(uname) and C(cat).
       - The kind V(gpu) needs C(sh) and the GNU C library, because C(nvidia-smi) comes with the node's driver. The kinds V(kai_scheduling) and
         V(shared_scheduler) need the same on real GPUs, V(kai_policies) needs C(sh) alone.
     type: str
@@ -160,6 +162,7 @@ options:
     description:
       - For the kinds V(gpu), V(kai_scheduling), V(kai_policies) and V(shared_scheduler), RuntimeClass of the pods with GPUs, by default V(nvidia).
         Empty for none, where NVIDIA's runtime is the nodes' default.
+      - Required for the kind V(sandbox), the RuntimeClass in which all pods of the tenant run.
     type: str
   node_selector:
     description:
@@ -175,8 +178,8 @@ options:
   timeout:
     description:
       - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
-      - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy), 120 for V(connectivity), 240 for
-        V(kai_scheduling), 300 for V(kai_policies), 120 for V(shared_scheduler).
+      - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy), 120 for V(connectivity), 120 for
+        V(sandbox), 240 for V(kai_scheduling), 300 for V(kai_policies), 120 for V(shared_scheduler).
       - Checks of the kind V(kai_scheduling) that start together may use half of what is left while others wait. Each check of the kinds
         V(kai_policies) and V(shared_scheduler) has an equal part of what those before it left.
     type: int
@@ -258,6 +261,14 @@ EXAMPLES = r"""
         - {name: registry, namespace: registry, labels: {app: registry}, ports: [5000]}
       ingress:
         - {name: monitoring, namespace: monitoring, ports: [9400]}
+
+- name: Check that the team's pods do not see the nodes' kernel
+  kubegpu.tenancy.probe:
+    kind: sandbox
+    kubeconfig: /etc/kubegpu/dc1/cluster.yml
+    tenant: team-x
+    tenant_kubeconfig: /etc/kubegpu/dc1/tenants/team-x.yml
+    runtime_class: kata
 
 - name: Check that the team's queues work
   kubegpu.tenancy.probe:

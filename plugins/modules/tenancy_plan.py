@@ -139,6 +139,7 @@ cluster:
           gpu_nodes: {}
           vcluster: {version: 0.36.1, kubernetes_version: '', values: {}}
           oidc: {}
+          sandbox: {}
           quota: {}
           network: {}
           scheduler: {}

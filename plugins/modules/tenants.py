@@ -192,8 +192,8 @@ tenants:
       description:
         - What each part of the work returned, by what it is about. These are C(virtual cluster), C(metrics), C(kubeconfig),
           C(KAI Scheduler that is not wanted), C(schedulers that are not wanted), C(rehearsal), C(KAI Scheduler), C(queues), C(scheduler)
-          and C(nodes), then C(checks), C(checks of policies), C(checks of what is shared), C(checks of the network) and C(record), as
-          far as there was something to do about them.
+          and C(nodes), then C(checks), C(checks of policies), C(checks of what is shared), C(checks of the network), C(checks of the
+          sandbox) and C(record), as far as there was something to do about them.
       type: dict
       returned: always
     spans:

@@ -115,6 +115,14 @@ options:
       - They hold for everything in the namespace, the control plane and a KAI Scheduler of the tenant's own among it. What is less than
         the control plane needs is refused.
     type: dict
+  sandbox:
+    description:
+      - RuntimeClass in which all pods of the tenant run on the host cluster, in place of a class that they name, such as V(kata) or V(gvisor).
+        Empty for none.
+      - A ValidatingAdmissionPolicy of the host cluster refuses pods of the tenant's accounts in another class. Kubernetes 1.30 or later is
+        needed for it. The pods of the control plane, which run no code of the tenant, stay outside. So do pods that are older than this,
+        until their controllers make them again; M(kubegpu.tenancy.probe) names those.
+    type: str
   accept_unenforced:
     description:
       - Whether a profile that rests on network policies is accepted on a cluster whose network does not enforce them, which a short probe

@@ -22,7 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecyc
     remove_policies,
     remove_record_policies,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import device_policies, queue_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import device_policies, policies, queue_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, KAI_SCHEDULER_NAME, TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL
@@ -186,9 +186,7 @@ def _host() -> Iterator[Host]:
         kube.create(runtime)
         kube.create(account)
         kube.create(binding | {"roleRef": role, "subjects": [subject]})
-        config = yaml.safe_load(Path(KUBECONFIG).read_text("utf-8"))
-        config["users"] = [{"name": user["name"], "user": {"token": _token(kube)}} for user in config["users"]]
-        yield Host(kube, Kube.connect(kubeconfig=config), name)
+        yield Host(kube, Kube.connect(kubeconfig=_with_token(kube.create_token(TENANT, KAI_NAMESPACE, 600))), name)
     finally:
         remove_policies(Run({"timeout": 30}, kube=kube), TENANT)
         kube.delete(kai.RBAC, "ClusterRoleBinding", TENANT)
@@ -198,8 +196,10 @@ def _host() -> Iterator[Host]:
             kube.delete("v1", "Namespace", namespace)
 
 
-def _token(kube: Kube) -> str:
-    return kube.create_token(TENANT, KAI_NAMESPACE, 600)
+def _with_token(token: str) -> dict[str, Any]:
+    """Return the administrator's kubeconfig with an account's token in place of its users' credentials."""
+    config: dict[str, Any] = yaml.safe_load(Path(KUBECONFIG).read_text("utf-8"))
+    return config | {"users": [{"name": user["name"], "user": {"token": token}} for user in config["users"]]}
 
 
 @pytest.fixture(name="bound")
@@ -308,6 +308,33 @@ def test_what_a_pod_of_a_tenant_with_a_scheduler_of_its_own_may_see(sharing_node
     said = sharing_nodes.refusal(pod(labels, notes, sharing_nodes.namespace, **spec))
     assert refusal in said
     assert bool(said) == bool(refusal)
+
+
+# --- a sandbox -------------------------------------------------------------------------------------------------------
+
+
+def test_accounts_of_a_tenant_make_pods_in_its_sandbox_alone(host: Host) -> None:
+    ensure_policies(Run({"timeout": 30}, kube=host.kube), TENANT, policies(TENANT, "partial", None, False, False, TENANT))
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "vc-x", "namespace": host.namespace}}
+    binding = {"apiVersion": kai.RBAC, "kind": "RoleBinding", "metadata": {"name": "vc-x", "namespace": host.namespace}}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}
+    host.kube.create(account)
+    host.kube.create(
+        binding | {"roleRef": role, "subjects": [{"kind": "ServiceAccount", "name": "vc-x", "namespace": host.namespace}]}
+    )
+    config = _with_token(host.kube.create_token("vc-x", host.namespace, 600))
+    syncer = dataclasses.replace(host, kube=Kube.connect(kubeconfig=config))
+    told = f"All pods of this tenant run in RuntimeClass {TENANT}"
+    syncer.wait_for_policies(told, scheduler="another")
+    assert told in syncer.refusal(pod({}, {}, host.namespace, scheduler="default-scheduler"))
+    assert syncer.refusal(pod({}, {}, host.namespace, scheduler="another", runtime=TENANT)) == ""
+    # What an operator or a controller of Kubernetes makes there, such as the control plane, stays outside.
+    assert host.refusal(pod({}, {}, host.namespace, scheduler="another")) == ""
+    # The class shows a pod no device, so that what its image says of them does not matter.
+    ensure_policies(Run({"timeout": 30}, kube=host.kube), TENANT, queue_policies(TENANT, ["vision"], False, TENANT))
+    syncer.wait_for_policies("is none that tenant", scheduler="another", runtime=TENANT)
+    assert syncer.refusal(pod(OWN, {}, host.namespace, runtime=TENANT)) == ""
+    assert told in syncer.refusal(pod(OWN, {}, host.namespace))
 
 
 RECORD = {"owner": "helm", "name": "web", "status": "deployed", "version": "1000"}

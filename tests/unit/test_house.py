@@ -40,7 +40,7 @@ FURTHER_FILES = {
     # By whom a kubeconfig leads into a virtual cluster.
     "_access": {"account", "administrator"},
     # The types of the desired state; then its parts: what is said of each, and what is wrong with it.
-    "_desired": {"model", "layout", "names", "oidc", "platform", "releases", "schedulers", "settings", "tenants"},
+    "_desired": {"model", "layout", "names", "oidc", "platform", "releases", "sandbox", "schedulers", "settings", "tenants"},
     # Parts of its lifecycle.
     "_kai": {"availability", "export", "images", "removal", "replacement", "admission_copy"},
     # The two sides of a cluster.
@@ -55,6 +55,7 @@ FURTHER_FILES = {
         "gpu",
         "image_pull",
         "network_policy",
+        "sandbox",
         "web",
         *(f"{kind}/{name}" for kind in ("kai_policies", "kai_scheduling", "shared_scheduler") for name in FILE_NAMES),
         "kai_scheduling/observation",

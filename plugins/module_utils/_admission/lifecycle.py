@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Have, or remove, the policies of the API server that keep a tenant to what is its own: GPUs of its pods, and no records of Helm."""
+"""Have, or remove, the policies of the API server that keep a tenant to what is its own: GPUs and RuntimeClass of its pods, and no records of Helm."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def ensure_policies(run: Run, tenant: str, wanted: t.Sequence[JsonObject]) -> No
     """
     if not enforces(run.kube):
         raise TenancyError(
-            f"tenant: {tenant} would share nodes, and Kubernetes {run.kube.version()} cannot keep its pods from the GPUs of others there: "
-            f"{POLICY} needs {SINCE[0]}.{SINCE[1]} or later. Give the tenant nodes and a scheduler of its own."
+            f"tenant: {tenant} would share nodes or have a sandbox, and Kubernetes {run.kube.version()} cannot keep its pods from the GPUs of "
+            f"others, or to their RuntimeClass: {POLICY} needs {SINCE[0]}.{SINCE[1]} or later. Give the tenant nodes and a scheduler of its "
+            "own, and no sandbox."
         )
-    _ensure(run, wanted, f"it keeps the pods of {tenant} from GPUs of others")
+    _ensure(run, wanted, f"it bounds the pods of {tenant}")
 
 
 def ensure_record_policies(run: Run, tenant: str) -> bool:
@@ -73,7 +74,7 @@ def _write(run: Run, live: JsonObject | None, wanted: JsonObject) -> None:
 
 def remove_policies(run: Run, tenant: str) -> None:
     """Remove a tenant's policy for pods and its binding, where there are any."""
-    _remove(run, policy_name(tenant), f"{tenant} shares no nodes with others that it would need to be kept from")
+    _remove(run, policy_name(tenant), f"the pods of {tenant} need no bounds of it any more")
 
 
 def remove_record_policies(run: Run, tenant: str) -> None:

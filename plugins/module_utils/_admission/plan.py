@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Note that this module util is PRIVATE to the collection: it may change in any release.
-"""Plan the policies of the API server that bound the GPUs which the pods of a tenant get and see on nodes that it shares.
+"""Plan the policies of the API server that bound the pods of a tenant: the GPUs which they get and see on nodes that it shares, and their sandbox.
 
 The limit of a queue bounds what the host cluster's KAI Scheduler places for it. So a pod of a tenant that shares it, and asks for GPUs or for
 part of one, is placed by KAI Scheduler, counts in a queue of the tenant, and cannot say otherwise. What a tenant with a scheduler of its own
@@ -38,33 +38,49 @@ from .facts import (
 
 
 def policies(
-    tenant: str, trust: str | None, queues: t.Sequence[str] | None, shares_nodes: bool, gpu_sharing: bool
+    tenant: str,
+    trust: str | None,
+    queues: t.Sequence[str] | None,
+    shares_nodes: bool,
+    gpu_sharing: bool,
+    sandbox: str = "",
 ) -> list[JsonObject]:
-    """Return the policies that a tenant needs, each with its binding; none where nothing is to be kept from it.
+    """Return the policy that a tenant needs, with its binding; none where nothing is to be kept from it.
 
     :arg queues: names of the queues of the host cluster's KAI Scheduler that its pods may use; None where another one places them.
     :arg gpu_sharing: whether its pods may ask for part of a GPU.
+    :arg sandbox: RuntimeClass in which all its pods run; empty for none.
     """
     if queues is not None:
-        return queue_policies(tenant, queues, gpu_sharing)
+        return queue_policies(tenant, queues, gpu_sharing, sandbox)
     # With a KAI Scheduler of its own, the tenant itself can write what tells a pod which GPU it shares.
-    return device_policies(tenant) if trust == "partial" and shares_nodes and not gpu_sharing else []
+    if trust == "partial" and shares_nodes and not gpu_sharing:
+        return device_policies(tenant)
+    return sandbox_policies(tenant, sandbox) if sandbox else []
 
 
-def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool) -> list[JsonObject]:
+def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool, sandbox: str = "") -> list[JsonObject]:
     """Return the policy of a tenant that shares the host cluster's KAI Scheduler, and its binding to the tenant's namespace.
 
     :arg queues: names of the queues that its pods may use.
     :arg gpu_sharing: whether they may ask for part of a GPU.
+    :arg sandbox: RuntimeClass in which all of them run, and get no GPUs; empty for none.
     """
     admits = f"{'shared and whole' if gpu_sharing else 'whole'} GPUs in queues: {_listed(queues)}"
-    return _policies(tenant, admits, _variables(), [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(by_kai=True)])
+    rules = [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(by_kai=True, sandbox=sandbox)]
+    if sandbox:
+        admits, rules = f"{admits}; {_in_class(sandbox)}", [*rules, _sandbox_rule(sandbox)]
+    return _policies(tenant, admits, _variables(), rules)
 
 
 def device_policies(tenant: str) -> list[JsonObject]:
     """Return the policy of a tenant that shares nodes with a scheduler of its own, and its binding to the tenant's namespace."""
-    variables = {name: expression for name, expression in _variables().items() if name in ("created", "containers")}
-    return _policies(tenant, "GPUs that are asked for", variables, _device_rules(by_kai=False))
+    return _policies(tenant, "GPUs that are asked for", _variables("created", "containers"), _device_rules(by_kai=False))
+
+
+def sandbox_policies(tenant: str, sandbox: str) -> list[JsonObject]:
+    """Return the policy of a tenant whose pods all run in a RuntimeClass, and its binding to the tenant's namespace."""
+    return _policies(tenant, _in_class(sandbox), _variables("created"), [_sandbox_rule(sandbox)])
 
 
 def record_policies(tenant: str) -> list[JsonObject]:
@@ -198,15 +214,20 @@ def _names_no_device(containers: str, by_kai: bool) -> str:
     return f"{containers}.all(c, !has(c.env) || {right})"
 
 
-def _leaves_no_device_open(containers: str) -> str:
+def _leaves_no_device_open(containers: str, sandbox: str) -> str:
     """Return the expression that tells whether nothing else can say it: the image of a container without GPUs, or a variable from envFrom.
 
     A variable from there counts after one that the container names, and before what the device plugin sets for a container with GPUs.
+
+    :arg sandbox: RuntimeClass that passes no GPUs on; empty for none.
     """
     named = f"has(c.env) && c.env.exists(e, e.name == {_text(VISIBLE_DEVICES)})"
     apart = f"has(f.prefix) && f.prefix != '' && !{_text(VISIBLE_DEVICES)}.startsWith(f.prefix)"
     by_plugin = f"!has(c.envFrom) || c.envFrom.all(f, {apart})"
-    return f"{containers}.all(c, ({named}) || (({_asks_for_gpus()}) ? ({by_plugin}) : !has(object.spec.runtimeClassName)))"
+    blind = "!has(object.spec.runtimeClassName)"
+    if sandbox:
+        blind = f"({blind} || object.spec.runtimeClassName == {_text(sandbox)})"
+    return f"{containers}.all(c, ({named}) || (({_asks_for_gpus()}) ? ({by_plugin}) : {blind}))"
 
 
 def _sharing_is_legible() -> str:
@@ -218,9 +239,12 @@ def _sharing_is_legible() -> str:
     return f"!has({notes}) || ({' && '.join(forms)})"
 
 
-def _variables() -> dict[str, str]:
-    """Return what the validations ask of a pod, each by those before it."""
-    return {
+def _variables(*names: str) -> dict[str, str]:
+    """Return what the validations ask of a pod, each by those before it.
+
+    :arg names: of those to return; none for all.
+    """
+    found = {
         "created": "request.operation == 'CREATE'",
         "queue": _queue_of("object"),
         # What a pod was let in with, it may go on with, also where the tenant's queues changed since.
@@ -232,22 +256,41 @@ def _variables() -> dict[str, str]:
         "gpus": f"variables.sharing || variables.claims || variables.containers.exists(c, {_asks_for_gpus()})",
         "own_labels": _differs("labels", f"k in {_text(OWN_LABELS)} || k.startsWith({_text(f'{GPU_GROUP_LABEL}/')})"),
     }
+    return {name: found[name] for name in names or found}
 
 
-def _device_rules(by_kai: bool) -> list[tuple[str, str]]:
+def _in_class(sandbox: str) -> str:
+    return f"pods in RuntimeClass {sandbox}"
+
+
+def _sandbox_rule(sandbox: str) -> tuple[str, str]:
+    """Return the condition that each pod which the tenant's accounts create runs in a RuntimeClass, and what is told otherwise.
+
+    The pods of its control plane are made by Kubernetes' controllers, and run no code of the tenant.
+    """
+    by_tenant = "request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':')"
+    inside = f"has(object.spec.runtimeClassName) && object.spec.runtimeClassName == {_text(sandbox)}"
+    return (
+        f"!variables.created || !{by_tenant} || ({inside})",
+        _text(f"All pods of this tenant run in RuntimeClass {sandbox}: leave runtimeClassName out, or name that one."),
+    )
+
+
+def _device_rules(by_kai: bool, sandbox: str = "") -> list[tuple[str, str]]:
     """Return the conditions under which a pod sees no GPU that it did not ask for, each with what one is told that does not meet it.
 
     :arg by_kai: whether the host cluster's KAI Scheduler may say which ones it sees.
+    :arg sandbox: RuntimeClass that passes no GPUs on; empty for none.
     """
     added = "object.spec.ephemeralContainers"
-    blind = f"({_names_no_device(added, by_kai)}) && ({_leaves_no_device_open(added)})"
+    blind = f"({_names_no_device(added, by_kai)}) && ({_leaves_no_device_open(added, sandbox)})"
     return [
         (
             f"!variables.created || ({_names_no_device('variables.containers', by_kai)})",
             _text(f"{VISIBLE_DEVICES} is void or none, or left out: a pod gets GPUs by asking for {GPU_RESOURCES}gpu."),
         ),
         (
-            f"!variables.created || ({_leaves_no_device_open('variables.containers')})",
+            f"!variables.created || ({_leaves_no_device_open('variables.containers', sandbox)})",
             _text(
                 f"GPUs of others are on the same node. With a runtimeClassName, set {VISIBLE_DEVICES} to void in each container that asks "
                 "for no GPU; in one that asks for some, give each envFrom a prefix."

@@ -108,6 +108,11 @@ OIDC: Fields = {
     "admins": Field(list, "Groups, without the prefix, that administer the virtual cluster.", []),
 }
 
+SANDBOX: Fields = {
+    "runtime_class": Field(str, "RuntimeClass in which all its pods run, such as kata or gvisor. Empty: none.", ""),
+    "gpus": Field(bool, "Whether pods in that class get GPUs, as in those of Kata for GPUs.", False),
+}
+
 SERVICE: Fields = {
     "name": Field(str, "A name for people, such as registry.", required=True),
     "namespace": Field(str, "Namespace of its pods on the host cluster.", required=True),
@@ -146,6 +151,12 @@ TENANT: Fields = {
     "gpu_nodes": Field(dict, "Its nodes with GPUs. Empty: the nodes without GPUs.", {}, fields=GPU_NODES),
     "vcluster": Field(dict, "Its virtual cluster.", {}, fields=VCLUSTER),
     "oidc": Field(dict, "Issuer whose users the tenant's API server lets in (docs/how-to/tenants.md).", {}, fields=OIDC),
+    "sandbox": Field(
+        dict,
+        "RuntimeClass that keeps its pods from the nodes' kernel (docs/explanation/isolation.md). Default for zero: kubegpu_sandbox.",
+        {},
+        fields=SANDBOX,
+    ),
     "quota": Field(
         dict,
         "Bounds of its namespace, as in a ResourceQuota, such as count/pods: 300. They replace the defaults in docs/explanation/isolation.md.",
@@ -208,6 +219,7 @@ CLUSTER: Fields = {
         fields=TOLERATION,
     ),
     "kubegpu_storage_class": Field(str, "StorageClass of control planes. Empty: the cluster's default.", ""),
+    "kubegpu_sandbox": Field(dict, "Sandbox of tenants with zero trust that name none themselves.", {}, fields=SANDBOX),
     "kubegpu_tenant_api": Field(dict, "How the tenants' API servers are reached.", {}, fields=TENANT_API),
     GATEWAY: Field(
         dict,

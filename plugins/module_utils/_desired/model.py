@@ -84,6 +84,7 @@ class Tenant:
     """One tenant.
 
     :ivar oidc: issuer that its API server trusts, see OIDC of facts, every key filled in; empty for none. Its values are among those of vcluster.
+    :ivar sandbox: RuntimeClass in which all its pods run, and whether pods get GPUs there, see SANDBOX of facts; empty for none.
     :ivar quota: bounds of its namespace, by their names in a ResourceQuota, in place of the defaults.
     :ivar network: services that its network policies let through, by direction.
     :ivar queues: tree of queues as people write it.
@@ -97,12 +98,18 @@ class Tenant:
     gpu_nodes: GpuNodes = GpuNodes()
     vcluster: VCluster = VCluster()
     oidc: JsonObject = dataclasses.field(default_factory=dict)
+    sandbox: JsonObject = dataclasses.field(default_factory=dict)
     quota: JsonObject = dataclasses.field(default_factory=dict)
     network: JsonObject = dataclasses.field(default_factory=dict)
     scheduler: Scheduler | None = None
     queues: tuple[JsonObject, ...] = ()
     expires: str = ""
     path: str = dataclasses.field(default="", compare=False)
+
+    @property
+    def runtime_class(self) -> str:
+        """The RuntimeClass in which all its pods run; empty for none."""
+        return str(self.sandbox.get("runtime_class", ""))
 
     @property
     def shares_scheduler(self) -> bool:
@@ -135,6 +142,7 @@ class Tenant:
             "gpu_nodes": nodes,
             "vcluster": dataclasses.asdict(self.vcluster),
             "oidc": self.oidc,
+            "sandbox": self.sandbox,
             "quota": self.quota,
             "network": self.network,
             "scheduler": dataclasses.asdict(self.scheduler) if self.scheduler else {},
@@ -150,6 +158,7 @@ class Platform:
     :ivar runtime_class: RuntimeClass of pods with GPUs; empty for none.
     :ivar tolerations: of everything of tenants.
     :ivar storage_class: of the control planes' volumes; empty for the cluster's default.
+    :ivar sandbox: of tenants with zero trust that name none themselves, as of a tenant.
     :ivar api: how tenants' API servers are reached, see TENANT_API of facts.
     :ivar names: names and addresses of the host's gateway, which the certificates of tenants' API servers have, too.
     """
@@ -157,6 +166,7 @@ class Platform:
     runtime_class: str = RUNTIME_CLASS
     tolerations: tuple[JsonObject, ...] = ()
     storage_class: str = ""
+    sandbox: JsonObject = dataclasses.field(default_factory=dict)
     api: JsonObject = dataclasses.field(default_factory=dict)
     names: tuple[str, ...] = ()
 

@@ -17,6 +17,7 @@ from .._gateway.validation import gateway
 from .._nodes.validation import tolerates_others
 from . import facts
 from .model import Platform
+from .sandbox import read as read_sandbox
 
 _HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -39,6 +40,7 @@ def platform_of(given: JsonObject, problems: Problems) -> Platform:
         given["kubegpu_runtime_class"],
         tuple(tolerations),
         given["kubegpu_storage_class"],
+        read_sandbox(given["kubegpu_sandbox"], "kubegpu_sandbox", problems),
         _tenant_api(given["kubegpu_tenant_api"], "kubegpu_tenant_api", problems),
         _names(given[GATEWAY]),
     )

@@ -24,6 +24,8 @@ from .model import GpuNodes, Platform, Tenant, VCluster
 from .names import NAME, check_name
 from .oidc import check_issuer_port, with_issuer
 from .oidc import read as read_issuer
+from .sandbox import check as check_sandbox
+from .sandbox import read as read_sandbox
 from .schedulers import own_scheduler
 from .values import own_values, vcluster_values
 
@@ -97,6 +99,7 @@ def _tenant(given: t.Any, path: str, platform: Platform, problems: Problems) -> 
         gpu_nodes=nodes,
         vcluster=dataclasses.replace(vcluster, values=values),
         oidc=oidc,
+        sandbox=_sandbox(entry, path, platform, problems),
         quota=entry.get("quota", {}),
         network=_network(entry.get("network", {}), f"{path}.network", problems),
         scheduler=own_scheduler(entry, path, platform, problems),
@@ -106,6 +109,12 @@ def _tenant(given: t.Any, path: str, platform: Platform, problems: Problems) -> 
     )
     _check_vcluster(tenant, path, problems)
     return tenant
+
+
+def _sandbox(entry: JsonObject, path: str, platform: Platform, problems: Problems) -> JsonObject:
+    if "sandbox" in entry:
+        return read_sandbox(entry["sandbox"], f"{path}.sandbox", problems)
+    return platform.sandbox if entry.get("trust") == "zero" else {}
 
 
 def _gpu_nodes(given: JsonObject, path: str, problems: Problems) -> GpuNodes:
@@ -161,6 +170,7 @@ def _network(given: JsonObject, path: str, problems: Problems) -> JsonObject:
 
 
 def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
+    check_sandbox(tenant, problems)
     vcluster, values, own = tenant.vcluster, vcluster_values(tenant), tenant.own_scheduler
     shares_nodes = not tenant.gpu_nodes or tenant.gpu_nodes.shared_gpus is not None
     problems.ask(

@@ -34,6 +34,7 @@ def vcluster_values(tenant: Tenant) -> Values:
         gpu_quota=tenant.gpu_nodes.shared_gpus,
         quota=tenant.quota,
         network=tenant.network,
+        sandbox=tenant.runtime_class,
         dedicated_to=tenant.name if tenant.trust == "zero" else "",
     )
 

@@ -13,7 +13,7 @@ from .._adapters.kubernetes import Kube
 from .._common.errors import Problem, refuse
 from .._common.names import GPU_RESOURCE, KAI_SCHEDULER_NAME, RUNTIME_CLASS
 from .._common.run import Params, Result, Run
-from .._probe import connectivity, gpu, image_pull, network_policy, web
+from .._probe import connectivity, gpu, image_pull, network_policy, sandbox, web
 from .._probe.kai_policies.facts import CHECKS as KAI_POLICIES
 from .._probe.kai_policies.lifecycle import probe as probe_kai_policies
 from .._probe.kai_scheduling.facts import CHECKS as KAI_SCHEDULING
@@ -36,6 +36,7 @@ KINDS: dict[str, t.Callable[[Run], Result]] = {
 # The kinds that ask a tenant's API server as well as its host cluster's.
 KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
     "connectivity": connectivity.probe,
+    "sandbox": sandbox.probe,
     "shared_scheduler": probe_shared_scheduler,
 }
 
@@ -84,6 +85,13 @@ OPTIONS: dict[str, Params] = {
         "namespace": connectivity.NAME,
         "timeout": 120,
         "network": _REQUIRED,
+    },
+    "sandbox": {
+        **_PODS,
+        **_TENANT,
+        "namespace": sandbox.NAME,
+        "timeout": 120,
+        "runtime_class": _REQUIRED,
     },
     "kai_scheduling": {
         **_KAI,

@@ -69,6 +69,7 @@ def _virtual_cluster(work: Work) -> None:
         gpu_quota=tenant.gpu_nodes.shared_gpus,
         quota=tenant.quota,
         network=tenant.network,
+        sandbox=tenant.runtime_class,
         expires=tenant.expires or None,
         node_selector=node_selector(tenant.name),
         accept_unenforced=params["accept_unenforced"],

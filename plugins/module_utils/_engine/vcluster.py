@@ -40,6 +40,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "network": NETWORK_ARGUMENT,
     "accept_unenforced": {"type": "bool", "default": False},
     "probe_image": {"type": "str"},
+    "sandbox": {"type": "str"},
     "trust": {"type": "str", "choices": ["high", "partial", "zero"]},
     "expires": {"type": "str"},
     # Otherwise it would be given always.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from .._common.names import KAI_SCHEDULER_NAME
 from .._common.variables import KAI
 from .._probe.status import record
-from .._tenant.facts import CHECKS, NETWORK, POLICIES, RECORDED, SHARED
+from .._tenant.facts import CHECKS, NETWORK, POLICIES, RECORDED, SANDBOX, SHARED
 from .._tenant.status import results
 from . import probe, tenant_record
 from .work import Work
@@ -112,8 +112,24 @@ def _network(work: Work) -> None:
         )
 
 
+def _sandbox(work: Work) -> None:
+    if runtime_class := work.tenant.runtime_class:
+        title = "Verify that its pods see another kernel than their nodes'"
+        work.do(
+            SANDBOX,
+            title,
+            probe,
+            kind="sandbox",
+            tenant=work.tenant.name,
+            tenant_kubeconfig=work.kubeconfig,
+            runtime_class=runtime_class,
+            tolerations=work.params["tolerations"],
+            image=work.params["probe_image"] or None,
+        )
+
+
 # In order. What fails in one of them leaves out the later ones.
-PROBES = (_checks, _policies, _shared, _network)
+PROBES = (_checks, _policies, _shared, _network, _sandbox)
 
 
 def _record(work: Work, wanted: str) -> None:

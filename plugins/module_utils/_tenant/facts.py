@@ -30,9 +30,10 @@ VIRTUAL_CLUSTER, METRICS, KUBECONFIG, NODES = "virtual cluster", "metrics", "kub
 FORMER_KAI, FORMER_SCHEDULERS = "KAI Scheduler that is not wanted", "schedulers that are not wanted"
 REHEARSAL, KAI_SCHEDULER, QUEUES, SCHEDULER = "rehearsal", "KAI Scheduler", "queues", "scheduler"
 # Parts of the work on a tenant that return results of checks, which are recorded.
-RECORDED = CHECKS, POLICIES, SHARED, NETWORK = (
+RECORDED = CHECKS, POLICIES, SHARED, NETWORK, SANDBOX = (
     "checks",
     "checks of policies",
     "checks of what is shared",
     "checks of the network",
+    "checks of the sandbox",
 )

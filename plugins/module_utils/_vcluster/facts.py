@@ -233,6 +233,9 @@ _LISTED_ONLY: Values = {"enabled": True, "selector": {"matchExpressions": [{"key
 LISTED_BASIC = "basic"
 CLASSES = (("node.k8s.io/v1", "RuntimeClass"), ("storage.k8s.io/v1", "StorageClass"))
 
+# Of all pods that the syncer makes on the host cluster, in place of a class that they name (pkg/controllers/resources/pods/translate/translator.go).
+SYNCED_RUNTIME_CLASS = "sync.toHost.pods.runtimeClassName"
+
 # Values that each trust profile adds (docs/explanation/isolation.md). None is a boundary against a user who breaks out of a container, because
 # tenants share kernels.
 TRUST_PROFILES: dict[str, Values] = {

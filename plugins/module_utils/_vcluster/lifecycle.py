@@ -145,12 +145,13 @@ class VirtualCluster:
         return described
 
     def _policies(self, asked: Wanted) -> list[JsonObject]:
-        """Return the policies of the host's API server that keep the tenant's pods from GPUs of others; none where those are recorded."""
+        """Return the policies of the host's API server that bound the tenant's pods; none where what is recorded is asked for."""
         params = self.run.params
         if asked.recorded:
             return []
         queues = _leaf_names(params["host_queues"]) if asked.host_scheduler else None
-        return policies(self.name, asked.trust, queues, params["gpu_quota"] is not None, params["gpu_sharing"])
+        shares_nodes, sandbox = params["gpu_quota"] is not None, params["sandbox"] or ""
+        return policies(self.name, asked.trust, queues, shares_nodes, params["gpu_sharing"], sandbox)
 
     def paused(self) -> Result:
         """End its control plane and its pods, and keep its data."""

@@ -48,6 +48,7 @@ DEFAULTS: dict[str, t.Any] = {
     "gpu_quota": None,
     "quota": {},
     "network": {},
+    "sandbox": "",
     "trust": "high",
     "expires": None,
     "values": {},
@@ -125,6 +126,7 @@ def wanted(params: Params) -> Wanted:
         gpu_quota=params["gpu_quota"],
         quota=params["quota"],
         network=params["network"],
+        sandbox=params["sandbox"],
         dedicated_to=params["name"] if params["trust"] == "zero" else "",
     )
     return Wanted(params["version"], values, params["trust"], params["host_scheduler"], params["expires"])
@@ -148,6 +150,7 @@ def tenant_values(
     gpu_quota: int | None = None,
     quota: t.Mapping[str, t.Any] | None = None,
     network: t.Mapping[str, t.Any] | None = None,
+    sandbox: str = "",
     dedicated_to: str = "",
 ) -> Values:
     """Return the Helm values of a tenant: this collection's, then its trust profile's, then the user's.
@@ -159,6 +162,7 @@ def tenant_values(
     :arg gpu_quota: GPU devices that its pods hold at most.
     :arg quota: further bounds of its namespace, by their names in a ResourceQuota, in place of the defaults.
     :arg network: services of the host cluster that its network policies let through, by direction, egress and ingress.
+    :arg sandbox: RuntimeClass in which all its pods run, in place of a class that they name; empty for none.
     :arg dedicated_to: name of the tenant whose dedicated nodes' taint its pods tolerate.
     """
     merged = deep_merge(_base_values(own_scheduler, node_selector, kubernetes_version), trust_values(trust, own_scheduler))
@@ -169,14 +173,16 @@ def tenant_values(
     if host_kai:
         # KAI Scheduler follows a pod's owners, and may not read the Service that vCluster makes the owner of all it syncs.
         merged = deep_merge(merged, {"experimental": {"syncSettings": {"setOwner": False}}})
-    merged = deep_merge(merged, values)
+    return _with_synced_pods(deep_merge(merged, values), sandbox, dedicated_to)
+
+
+def _with_synced_pods(values: Values, sandbox: str, dedicated_to: str) -> Values:
+    """Return values with what holds for all pods that the syncer makes, also if the user's values say something else."""
+    pods: Values = {"runtimeClassName": sandbox} if sandbox else {}
     if dedicated_to:
-        tolerated = [
-            *(value_at(merged, "sync.toHost.pods.enforceTolerations") or []),
-            f"{DEDICATED_TAINT}={dedicated_to}:NoSchedule",
-        ]
-        merged = deep_merge(merged, {"sync": {"toHost": {"pods": {"enforceTolerations": tolerated}}}})
-    return merged
+        given = value_at(values, "sync.toHost.pods.enforceTolerations") or []
+        pods["enforceTolerations"] = [*given, f"{DEDICATED_TAINT}={dedicated_to}:NoSchedule"]
+    return deep_merge(values, {"sync": {"toHost": {"pods": pods}}}) if pods else values
 
 
 def toleration_text(toleration: JsonObject) -> str:

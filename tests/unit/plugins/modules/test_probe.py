@@ -82,6 +82,7 @@ NEEDED = {
     "image_pull": {"images": ["busybox"]},
     "connectivity": {"tenant": "ml", "tenant_kubeconfig": "/x", "network": {"egress": [SERVICE]}},
     "shared_scheduler": {"tenant": "ml", "tenant_kubeconfig": "/x"},
+    "sandbox": {"tenant": "ml", "tenant_kubeconfig": "/x", "runtime_class": "kata"},
 }
 
 

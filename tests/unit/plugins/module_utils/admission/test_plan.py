@@ -9,7 +9,7 @@ import re
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import SHARING_FORMS
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies, queue_policies
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,25 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan im
 def test_forms_that_every_release_reads_alike(note, admitted, refused):
     form = SHARING_FORMS[note]
     assert [text for text in (*admitted, *refused) if re.search(form, text)] == list(admitted)
+
+
+def rules_of(policy):
+    return [rule["expression"] for rule in policy["spec"]["validations"]]
+
+
+def test_a_sandbox_is_asked_of_each_pod_that_the_tenants_accounts_make_whoever_schedules_it():
+    (alone, _binding), (shared, _other) = (
+        policies("ml", "zero", None, False, False, "kata"),
+        queue_policies("ml", ["a"], False, "kata"),
+    )
+    (rule,) = rules_of(alone)
+    assert rules_of(shared)[-1] == rule
+    assert rule.endswith('(has(object.spec.runtimeClassName) && object.spec.runtimeClassName == "kata")')
+    assert "'system:serviceaccount:' + request.namespace + ':'" in rule
+    assert [variable["name"] for variable in alone["spec"]["variables"]] == ["created"]
+    # A class that passes no GPUs on shows no devices, so that what an image says of them does not matter.
+    assert not any('runtimeClassName == "kata")' in found for found in rules_of(queue_policies("ml", ["a"], False)[0]))
+    assert policies("ml", "zero", None, False, False) == []
 
 
 def test_a_form_is_asked_for_where_parts_are_admitted():

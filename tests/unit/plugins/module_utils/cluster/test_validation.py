@@ -65,6 +65,14 @@ def test_all_that_is_missing_is_said_at_once_with_the_line_that_mends_it():
     assert found[2].text.endswith(line)
 
 
+def test_a_sandbox_needs_its_class():
+    (found,) = problems_of(tenant={"name": "web", "trust": "partial", "sandbox": {"runtime_class": "kata"}}, **FITTING)
+    assert found == Problem(
+        "no-runtime-class",
+        "sandbox: there is no RuntimeClass kata, in which all pods of tenant web are to run. There are: none.",
+    )
+
+
 def test_what_mends_the_taint_is_accepted_as_it_is_written():
     said = {"key": "nvidia.com/gpu", "effect": "NoSchedule", "operator": "Equal", "value": "present"}
     assert problems_of(**(FITTING | {"kubegpu_tolerations": [said]})) == []

@@ -29,6 +29,7 @@ def test_every_key_is_there():
             "queues": [],
             "expires": "",
             "oidc": {},
+            "sandbox": {},
         }
     ]
 
@@ -46,6 +47,7 @@ def test_the_given_is_kept():
             "scheduler": KAI | {"gpu_sharing": True, "accept_hazards": [], "values": {}} | NOT_SHARED,
             "expires": "",
             "oidc": {},
+            "sandbox": {},
         }
     ]
 

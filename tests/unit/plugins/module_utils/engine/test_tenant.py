@@ -273,6 +273,12 @@ def test_services_that_its_network_lets_through_are_reached(parts):
     assert parts.names == ["web", "connectivity"]
 
 
+def test_a_sandbox_is_verified_by_what_a_pod_sees(parts):
+    parts.verify(WEB | {"sandbox": {"runtime_class": "kata"}})
+    assert parts.names == ["web", "sandbox"]
+    assert parts.options("sandbox")["runtime_class"] == "kata"
+
+
 def test_a_check_that_failed_ends_the_verification_and_is_recorded(parts):
     failed = {"results": [{"name": "page", "verdict": "failed"}]}
     parts.answers["web"] = TenancyError("1 of 1 checks failed.", **failed)

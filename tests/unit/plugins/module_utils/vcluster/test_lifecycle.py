@@ -848,6 +848,19 @@ def test_who_is_not_trusted_sees_no_gpus_of_others_on_nodes_that_it_shares():
         assert admitted(**({"trust": "partial", "gpu_quota": 2, "node_selector": {"pool": "a"}} | less)) == []
 
 
+def test_pods_run_in_the_sandbox_before_there_are_any_and_go_on_where_nothing_is_described():
+    world = World()
+    after = world.run(sandbox="kata")["diff"]["after"]
+    kinds = [kind for _verb, kind, _name in world.api.writes]
+    assert kinds[:3] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Namespace"]
+    assert after["ValidatingAdmissionPolicy kubegpu-tenancy-web"] == admits(world, "PolicyBinding") == "pods in RuntimeClass kata"
+    world.helm.live = RELEASE
+    world.run(version=None)
+    assert admits(world, "Policy") == "pods in RuntimeClass kata"
+    world.run()
+    assert admits(world, "Policy") is None
+
+
 def admits(world, kind):
     """What the policy of tenant web, or its binding, says that it admits; None without one."""
     live = world.api.get("admissionregistration.k8s.io/v1", f"ValidatingAdmission{kind}", "kubegpu-tenancy-web")
