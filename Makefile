@@ -4,6 +4,7 @@
 # make faults   proves that it goes on after kills, stops and what else goes wrong; takes more than three hours
 # make fuzz     tries generated inputs on everything that reads what tenants, people and programs write; takes ten minutes, KUBEGPU_FUZZ_FACTOR times
 # make docs     writes the generated parts of the manual
+# make sbom     writes what the lab and the execution environment are made of, as CycloneDX, into build
 # make bench    measures kai_queues against kubernetes.core.k8s, switches of KAI Scheduler and their gaps, re-runs, rehearsals, and large clusters of
 #               simulated nodes; takes more than an hour
 # make matrix   installs, upgrades, takes back and removes releases of KAI Scheduler, and writes docs/contributing/kai-matrix.md; --releases and a
@@ -16,7 +17,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 .SILENT:
-.PHONY: site cleanup rehearse test faults fuzz bench matrix env check sanity docs build format lock
+.PHONY: site cleanup rehearse test faults fuzz bench matrix env check sanity docs build sbom format lock
 
 INVENTORY ?= inventories/lab
 
@@ -81,6 +82,10 @@ docs:
 build:
 	. tools/activate
 	ansible-galaxy collection build --force --output-path build . lab
+
+sbom:
+	. tools/activate galaxy
+	python tools/sbom.py
 
 format:
 	. tools/activate dev
