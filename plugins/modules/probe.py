@@ -46,13 +46,15 @@ options:
       - V(kai_policies) runs pods in queues of its own and checks that KAI Scheduler divides GPUs as its policies say. Its pods are evicted on
         purpose. No other pods may be, so a check is tried only while no other pod holds or waits for a GPU of this scheduler on these nodes, and
         its queues are limited to GPUs that are free.
+      - V(volcano_scheduling) runs gangs by Jobs of Volcano. In each queue, one has to start whole. Of one that has a pod which fits nowhere, and
+        of one with more GPUs than its queue's limit, nothing may start. The latter is tried only where so many GPUs are free.
       - V(shared_scheduler) runs pods in a tenant, in its own queue of the host cluster's KAI Scheduler, and compares what the tenant sees with
         what the host cluster does. Each pod has to see one GPU, to be placed by that scheduler, and to count in that queue. It also creates pods
         that the host cluster's policies have to refuse, and expects an event in the tenant that says why. What needs a GPU is tried only while
         one of the tenant's nodes, its queue and its quota have one left. Of a tenant that shares nodes alone, only V(devices) can be checked.
       - An option that a kind does not take is refused.
     type: str
-    choices: [web, gpu, image_pull, network_policy, connectivity, sandbox, kai_scheduling, kai_policies, shared_scheduler]
+    choices: [web, gpu, image_pull, network_policy, connectivity, sandbox, kai_scheduling, kai_policies, volcano_scheduling, shared_scheduler]
     required: true
   tenant:
     description:
@@ -72,7 +74,8 @@ options:
       - One that exists is refused, unless an earlier probe left it.
       - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for V(image_pull),
         V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity), V(kubegpu-sandbox-probe) for
-        V(sandbox), V(kai-probe) for V(kai_scheduling), V(kai-policy-probe) for V(kai_policies), V(kubegpu-shared-probe) for V(shared_scheduler).
+        V(sandbox), V(kai-probe) for V(kai_scheduling), V(kai-policy-probe) for V(kai_policies), V(volcano-probe) for
+        V(volcano_scheduling), V(kubegpu-shared-probe) for V(shared_scheduler).
     type: str
   image:
     description:
@@ -81,7 +84,7 @@ options:
       - The kinds V(web) and V(network_policy) need C(sh), C(httpd) and C(wget) as busybox has them.
       - The kind V(connectivity) needs C(sh), C(httpd) and C(nc) as busybox has them. The kind V(sandbox) needs C(sh), C(uname) and C(cat).
       - The kind V(gpu) needs C(sh) and the GNU C library, because C(nvidia-smi) comes with the node's driver. The kinds V(kai_scheduling) and
-        V(shared_scheduler) need the same on real GPUs, V(kai_policies) needs C(sh) alone.
+        V(shared_scheduler) need the same on real GPUs, V(kai_policies) and V(volcano_scheduling) need C(sh) alone.
     type: str
   images:
     description:
@@ -107,6 +110,7 @@ options:
       - The pods of the kinds V(web) and V(shared_scheduler) are submitted to the first leaf. Without one, the checks V(gpu) and V(fraction) of
         V(shared_scheduler) are not tried.
       - The kind V(kai_scheduling) probes all leaves; where the tree is empty, all leaves in the cluster.
+      - The kind V(volcano_scheduling) takes queues as M(kubegpu.tenancy.volcano_queues) does. Without one, it uses Volcano's queue C(default).
     type: list
     elements: dict
   checks:
@@ -179,7 +183,8 @@ options:
     description:
       - Seconds for the whole probe, waits included. Where time is up, emptying the namespace may take 30 seconds more.
       - By default 90 for the kind V(web), 120 for V(gpu), 300 for V(image_pull), 180 for V(network_policy), 120 for V(connectivity), 120 for
-        V(sandbox), 240 for V(kai_scheduling), 300 for V(kai_policies), 120 for V(shared_scheduler).
+        V(sandbox), 240 for V(kai_scheduling), 300 for V(kai_policies), 120 for V(volcano_scheduling),
+        120 for V(shared_scheduler).
       - Checks of the kind V(kai_scheduling) that start together may use half of what is left while others wait. Each check of the kinds
         V(kai_policies) and V(shared_scheduler) has an equal part of what those before it left.
     type: int
@@ -295,6 +300,13 @@ EXAMPLES = r"""
     kind: kai_policies
     kubeconfig: /etc/kubegpu/dc1/tenants/team-ml.yml
     checks: [reclaim, fair_share]
+
+- name: Check that gangs start whole or not at all
+  kubegpu.tenancy.probe:
+    kind: volcano_scheduling
+    kubeconfig: /etc/kubegpu/dc1/tenants/team-hpc.yml
+    queues:
+      - {name: weather, gpu: {quota: 8, limit: 12}}
 
 - name: Check what a tenant gets, and what it is kept from, on what it shares with others
   kubegpu.tenancy.probe:

@@ -15,7 +15,7 @@ _LISTS = {"kai", "vcluster"}
 VERSIONS = {
     name: _DEFAULTS[f"lab_{name}_version{'s' if name in _LISTS else ''}"]
     for name in (
-        *("kubernetes", "kai", "vcluster", "kwok", "kind", "helm", "nvidia_container_toolkit", "device_plugin"),
+        *("kubernetes", "kai", "vcluster", "kwok", "volcano", "kind", "helm", "nvidia_container_toolkit", "device_plugin"),
         *("etcd", "coredns", "kine", "local_path_provisioner"),
     )
 }

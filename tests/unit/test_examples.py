@@ -180,7 +180,7 @@ def test_an_example_that_leads_there_is_found(text, suffix, name):
     [
         "| `v0.13.1` | three halves on one GPU |",
         PAGE.format('scheduler: {name: kai, version: v0.12.0, gpu_sharing: true, accept_hazards: ["#1103", "#1673"]}'),
-        PAGE.format("scheduler: {name: volcano, version: 1.12.0}"),
+        PAGE.format("scheduler: {name: yunikorn, version: 1.12.0}"),
         "```\nteam-ml  kai v0.12.0\n```",
     ],
 )

@@ -56,6 +56,7 @@ FURTHER_FILES = {
         "image_pull",
         "network_policy",
         "sandbox",
+        "volcano",
         "web",
         *(f"{kind}/{name}" for kind in ("kai_policies", "kai_scheduling", "shared_scheduler") for name in FILE_NAMES),
         "kai_scheduling/observation",

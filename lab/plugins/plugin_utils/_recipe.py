@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import validation as _kai_releases
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster import facts as _vcluster
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano import facts as _volcano
 
 KAI_SERVICES = (
     "admission",
@@ -183,6 +184,7 @@ class _Programs:
     driver: tuple[Program, ...]
     policies: tuple[Program, ...]
     kwok: tuple[Program, ...]
+    volcano: tuple[Program, ...]
     vcluster: tuple[Program, ...]
     kai: tuple[Program, ...]
 
@@ -190,13 +192,24 @@ class _Programs:
     def in_order(self) -> tuple[Program, ...]:
         """Small and often needed first; what takes minutes last, so that a mistake shows early."""
         first = (self.kind, self.helm, self.toolkit, *self.driver, self.etcd, self.kine, self.plugin, self.local_path)
-        return (*first, self.kubernetes, self.pause, self.coredns, *self.policies, *self.kwok, *self.kai, *self.vcluster)
+        return (
+            *first,
+            self.kubernetes,
+            self.pause,
+            self.coredns,
+            *self.policies,
+            *self.kwok,
+            *self.volcano,
+            *self.kai,
+            *self.vcluster,
+        )
 
 
 def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     """The lab's parts for these versions.
 
-    :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists, ``kwok`` to an empty text where it is not wanted.
+    :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists, ``kwok`` and ``volcano`` to an empty text where it is not
+        wanted.
     :arg lab: ``name``, ``gpu_name``, ``gpu_memory_mib``, ``driver_version`` and Debian's ``host_release`` of the simulated host,
         and whether its cluster enforces ``network_policies``.
     """
@@ -204,13 +217,14 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     etcd = f"{programs.etcd.version[1:]}-0"
     return Recipe(
         programs.in_order,
-        _rootfs(lab["host_release"]),
+        _rootfs(lab["host_release"], programs),
         (*_control_plane_images(programs, etcd), *_node_services(programs)),
         (
             *_common_images(programs),
             *_vcluster_images(programs),
             *_kai_images(programs),
             *_kwok_images(programs),
+            *_volcano_images(programs),
             _node(programs),
         ),
         _charts(programs),
@@ -246,6 +260,8 @@ def _programs(v: dict[str, t.Any], lab: dict[str, t.Any]) -> _Programs:
         else (),
         # Only rehearsals need it.
         kwok=(Program("kwok", v["kwok"], "sigs.k8s.io/kwok"),) if v["kwok"] else (),
+        # Only a tenant that brings it needs it.
+        volcano=(Program("volcano", v["volcano"], "volcano.sh/volcano"),) if v["volcano"] else (),
         vcluster=tuple(map(_vcluster_program, v["vcluster"])),
         kai=tuple(map(_kai_program, v["kai"])),
     )
@@ -440,6 +456,30 @@ def _kwok_images(programs: _Programs) -> tuple[Image, ...]:
     )
 
 
+def _volcano_images(programs: _Programs) -> tuple[Image, ...]:
+    """The services of Volcano. Its chart has the webhooks' certificate made by a script beside them, with openssl and kubectl."""
+    return tuple(
+        Image(
+            f"docker.io/volcanosh/vc-{service}:{program.version}",
+            (
+                _binary(f"/vc-{service}", program, service),
+                _binary("/usr/bin/kubectl", programs.kubernetes, "kubectl"),
+                File(
+                    "/gen-admission-secret.sh",
+                    f"module:{program.id}/installer/dockerfile/webhook-manager/gen-admission-secret.sh",
+                    0o755,
+                ),
+            )
+            if service == "webhook-manager"
+            else (_binary(f"/vc-{service}", program, service),),
+            rootfs="openssl",
+            entrypoint=(f"/vc-{service}",),
+        )
+        for program in programs.volcano
+        for service in ("scheduler", "controller-manager", "webhook-manager")
+    )
+
+
 def _coredns(repository: str, coredns: Program, tag: str) -> Image:
     return Image(f"{repository}:{tag}", (_binary("/coredns", coredns, "coredns"),), entrypoint=("/coredns",))
 
@@ -490,9 +530,20 @@ def _charts(programs: _Programs) -> tuple[Chart, ...]:
         for program in programs.vcluster
     ]
     folder = f"module:{plugin.id}/deployments/helm/nvidia-device-plugin"
+    volcanos = [
+        Chart(
+            "volcano",
+            program.version[1:],
+            program.version[1:],
+            f"module:{program.id}/installer/helm/chart/volcano",
+            _volcano.REPOSITORY,
+        )
+        for program in programs.volcano
+    ]
     return (
         *kais,
         *vclusters,
+        *volcanos,
         Chart("nvidia-device-plugin", plugin.version[1:], plugin.version[1:], folder, DEVICE_PLUGIN_CHARTS),
     )
 
@@ -518,13 +569,15 @@ def _downloads(programs: _Programs) -> tuple[Download, ...]:
     )
 
 
-def _rootfs(host_release: str) -> tuple[Rootfs, ...]:
+def _rootfs(host_release: str, programs: _Programs) -> tuple[Rootfs, ...]:
     if host_release not in HOST_RELEASES:
         raise TenancyError(f"lab_host_release: {host_release} is none of {', '.join(HOST_RELEASES)}.")
     network = ("iptables", "nftables", "iproute2", "conntrack", "kmod", "ca-certificates")
     return (
         Rootfs("busybox", ("busybox-static",), variant="extract", customize="busybox.sh"),
         Rootfs("base", network),
+        # The script of Volcano's image is for Alpine's shell, which knows more than Debian's.
+        *(Rootfs("openssl", ("openssl", "ca-certificates"), customize="bash-as-sh.sh") for _program in programs.volcano),
         Rootfs(
             "node",
             (*network, "systemd", "systemd-sysv", "dbus", "containerd", "runc", "containernetworking-plugins", "socat", "ethtool")

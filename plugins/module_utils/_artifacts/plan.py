@@ -26,6 +26,7 @@ from .._metrics.validation import reader
 from .._probe.plan import IMAGE
 from .._rehearsal.plan import IMAGE as SIMULATOR
 from .._vcluster import facts as vcluster
+from .._volcano.facts import REPOSITORY
 from .facts import PROGRAMS, Program
 
 if t.TYPE_CHECKING:
@@ -78,7 +79,7 @@ def installations(cluster: Data, settings: Data) -> list[Installation]:
         if (own := tenant.own_scheduler) and own.own_kai:
             found.append(_kai(tenant.name, own.version, own.gpu_sharing, own.values, source))
         elif own:
-            found.append(_other_scheduler(tenant.name, own))
+            found.append(_other_scheduler(tenant.name, own, source))
     for name in ("rehearsal_baseline", "rehearsal_candidate"):
         if scheduler := settings.get(name):
             values, source = scheduler.get("values") or {}, settings.get("rehearsal_chart_source", "")
@@ -163,6 +164,6 @@ def _vcluster(tenant: Tenant, source: str) -> Installation:
     return Installation(tenant.name, tenant.name, namespace, *chart, vcluster_values(tenant), source)
 
 
-def _other_scheduler(user: str, own: Scheduler) -> Installation:
+def _other_scheduler(user: str, own: Scheduler, source: str) -> Installation:
     chart = (own.chart.rstrip("/").rpartition("/")[2], own.version, own.chart, own.repository)
-    return Installation(user, own.name, own.name, *chart, own.values)
+    return Installation(user, own.name, own.name, *chart, own.values, source if own.repository == REPOSITORY else "")

@@ -18,3 +18,4 @@ WORKERS = "nvkind_workers"
 
 # Name of KAI Scheduler among schedulers.
 KAI = "kai"
+VOLCANO = "volcano"

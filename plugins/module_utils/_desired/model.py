@@ -12,7 +12,7 @@ import typing as t
 
 from .._common.names import HOST_SCHEDULER_LABEL, RUNTIME_CLASS
 from .._common.values import JsonObject, deep_merge
-from .._common.variables import KAI
+from .._common.variables import KAI, VOLCANO
 from .._nodes.status import node_selector
 from .._vcluster.facts import DEFAULT_VERSION
 
@@ -77,6 +77,16 @@ class Scheduler:
     def own_kai(self) -> bool:
         """Whether it is a KAI Scheduler inside the tenant's virtual cluster."""
         return self.name == KAI and not self.shared
+
+    @property
+    def volcano(self) -> bool:
+        """Whether it is a Volcano inside the tenant's virtual cluster."""
+        return self.name == VOLCANO
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether it has queues inside the tenant's virtual cluster."""
+        return self.own_kai or self.volcano
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,11 +14,14 @@ import typing as t
 from .._common.errors import Problem, TenancyError
 from .._common.schema import Problems, named, quoted
 from .._common.values import JsonObject, deep_merge
-from .._common.variables import KAI, SHARED_SCHEDULER, TENANTS
+from .._common.variables import KAI, SHARED_SCHEDULER, TENANTS, VOLCANO
 from .._kai import validation as kai
 from .._queues import validation as queues
 from .._schedulers.facts import NAME as SCHEDULER_NAME
 from .._schedulers.facts import NO_SCHEDULERS, RESERVED, RESERVED_PREFIX, is_reserved
+from .._volcano import validation as volcano
+from .._volcano.facts import REPOSITORY
+from .._volcano.values import chart_values
 from . import facts
 from .model import Platform, Scheduler, Tenant
 from .values import scheduler_values
@@ -57,9 +60,25 @@ def own_scheduler(entry: JsonObject, path: str, platform: Platform, problems: Pr
             if given.get(key):
                 problems.add("not-applicable", f"{here}.{key}", "KAI Scheduler's chart is known; leave it out.")
         return _kai(scheduler, "version" in given, tree, here, path, platform, problems)
+    elif scheduler.name == VOLCANO:
+        return _volcano(scheduler, tree, here, path, platform, problems)
     elif scheduler.name:
         _check_other(scheduler, tree, here, path, problems)
     return scheduler
+
+
+def _volcano(scheduler: Scheduler, tree: t.Any, here: str, path: str, platform: Platform, problems: Problems) -> Scheduler:
+    """Check a release of Volcano, and whether its queues can be what is asked for.
+
+    :returns: the scheduler with its chart, and with the values that the platform asks for.
+    """
+    if scheduler.version:
+        problems.ask(f"{here}.", lambda: volcano.release(scheduler.version))
+    _check_chart(dataclasses.replace(scheduler, chart=scheduler.chart or VOLCANO), here, problems)
+    problems.ask(f"{path}.", lambda: volcano.read_queues(tree))
+    values = deep_merge(chart_values(platform.tolerations), scheduler.values)
+    chart, repository = (scheduler.chart, scheduler.repository) if scheduler.chart else (VOLCANO, REPOSITORY)
+    return dataclasses.replace(scheduler, values=values, chart=chart, repository=repository)
 
 
 def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, problems: Problems) -> None:
@@ -69,6 +88,13 @@ def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, proble
         problems.add("not-a-scheduler", f"{here}.name", f"{scheduler.name} {does}. {where}")
         return
     _check_name(scheduler.name, here, problems)
+    _check_chart(scheduler, here, problems)
+    if tree:
+        problems.add("not-applicable", f"{path}.queues", f"are KAI Scheduler's; {named(scheduler.name)} does not know them.")
+
+
+def _check_chart(scheduler: Scheduler, here: str, problems: Problems) -> None:
+    """Check what a scheduler is installed by, and refuse what is KAI Scheduler's alone."""
     for key in ("version", "chart"):
         if not getattr(scheduler, key):
             problems.add(
@@ -85,8 +111,6 @@ def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, proble
         problems.add(
             "not-applicable", f"{here}.accept_hazards", f"are KAI Scheduler's; none of {named(scheduler.name)} are known."
         )
-    if tree:
-        problems.add("not-applicable", f"{path}.queues", f"are KAI Scheduler's; {named(scheduler.name)} does not know them.")
 
 
 def _check_name(name: str, here: str, problems: Problems) -> None:

@@ -13,14 +13,15 @@ import typing as t
 from .._common.errors import check_all
 from .._common.forms import is_object, label_problems
 from .._common.schema import Problems, named, quoted
-from .._common.values import JsonObject
+from .._common.values import JsonObject, Values, value_at
 from .._common.variables import TEMPORARY, TENANTS
 from .._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
 from .._vcluster import validation as vc
 from .._vcluster.facts import LEAST_QUOTA
 from .._vcluster.reach import check_reach
+from .._volcano import validation as volcano
 from . import facts
-from .model import GpuNodes, Platform, Tenant, VCluster
+from .model import GpuNodes, Platform, Scheduler, Tenant, VCluster
 from .names import NAME, check_name
 from .oidc import check_issuer_port, with_issuer
 from .oidc import read as read_issuer
@@ -191,5 +192,11 @@ def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
             lambda: vc.check_expires(tenant.expires),
             lambda: vc.check_network(tenant.network, tenant.trust, vcluster.values),
             lambda: vc.check_room(values, *needs),
+            lambda: _check_volcano(own, values),
         ),
     )
+
+
+def _check_volcano(own: Scheduler | None, values: Values) -> None:
+    if own and own.volcano and own.version:
+        volcano.check_pod_security(own.version, value_at(values, "policies.podSecurityStandard"))

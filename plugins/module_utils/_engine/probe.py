@@ -13,7 +13,7 @@ from .._adapters.kubernetes import Kube
 from .._common.errors import Problem, refuse
 from .._common.names import GPU_RESOURCE, KAI_SCHEDULER_NAME, RUNTIME_CLASS
 from .._common.run import Params, Result, Run
-from .._probe import connectivity, gpu, image_pull, network_policy, sandbox, web
+from .._probe import connectivity, gpu, image_pull, network_policy, sandbox, volcano, web
 from .._probe.kai_policies.facts import CHECKS as KAI_POLICIES
 from .._probe.kai_policies.lifecycle import probe as probe_kai_policies
 from .._probe.kai_scheduling.facts import CHECKS as KAI_SCHEDULING
@@ -32,6 +32,7 @@ KINDS: dict[str, t.Callable[[Run], Result]] = {
     "network_policy": network_policy.probe,
     "kai_scheduling": probe_kai_scheduling,
     "kai_policies": probe_kai_policies,
+    "volcano_scheduling": volcano.probe,
 }
 # The kinds that ask a tenant's API server as well as its host cluster's.
 KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
@@ -111,6 +112,12 @@ OPTIONS: dict[str, Params] = {
         "checks": list(KAI_POLICIES),
         "node_selector": {},
         "namespace_labels": {},
+    },
+    "volcano_scheduling": {
+        **_PODS,
+        "namespace": volcano.NAMESPACE,
+        "timeout": 120,
+        "queues": [],
     },
     "shared_scheduler": {
         **_KAI,

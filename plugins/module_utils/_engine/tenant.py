@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import typing as t
 
+from .._adapters.helm import Chart, find_chart
 from .._common.names import KAI_SCHEDULER_NAME
-from .._common.variables import KAI
+from .._common.variables import KAI, VOLCANO
 from .._desired.model import Scheduler
 from .._nodes.status import node_selector
 from .._tenant.facts import (
@@ -25,6 +26,7 @@ from .._tenant.facts import (
     SCHEDULER,
     VIRTUAL_CLUSTER,
 )
+from .._volcano.facts import REPOSITORY
 from . import (
     chart_scheduler,
     former_schedulers,
@@ -35,6 +37,7 @@ from . import (
     tenant_nodes,
     vcluster,
     vcluster_kubeconfig,
+    volcano_queues,
 )
 from .work import Work
 
@@ -119,9 +122,14 @@ def _scheduler(work: Work) -> None:
     if own.own_kai:
         _own_kai(work, own)
         return
-    options = {key: getattr(own, key) for key in ("name", "chart", "repository", "version", "values")}
-    title = "Install another scheduler by its chart"
-    work.do(SCHEDULER, title, chart_scheduler, inside=True, timeout=work.params["timeout"], **options)
+    chart, timeout = Chart(own.chart, own.version, own.repository), work.params["timeout"]
+    if (own.chart, own.repository) == (VOLCANO, REPOSITORY):
+        chart = find_chart(work.params["chart_source"], VOLCANO, own.version, chart)
+    options = {"name": own.name, "version": own.version, "values": own.values, "chart": chart.ref, "repository": chart.repo}
+    work.do(SCHEDULER, "Install another scheduler by its chart", chart_scheduler, inside=True, timeout=timeout, **options)
+    if own.volcano:
+        title = "Bring the queues to what the tree says"
+        work.do(QUEUES, title, volcano_queues, inside=True, queues=list(work.tenant.queues), timeout=timeout)
 
 
 def _own_kai(work: Work, own: Scheduler) -> None:

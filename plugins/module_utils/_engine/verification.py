@@ -33,6 +33,11 @@ def _checks(work: Work) -> None:
     """Check its own KAI Scheduler. Of the host cluster's scheduler, a tenant sees only that its pods are placed."""
     own, scheduler, params = work.tenant.own_scheduler, work.tenant.scheduler, work.params
     queues, image = list(work.tenant.queues), params["probe_image"] or None
+    if own and own.volcano:
+        title = "Check what Volcano does"
+        timeout = params["probe_timeout"]
+        work.do(CHECKS, title, probe, inside=True, kind="volcano_scheduling", queues=queues, image=image, timeout=timeout)
+        return
     if own is None or not own.own_kai:
         placed_by = "" if scheduler is None else scheduler.name
         name = KAI_SCHEDULER_NAME if placed_by == KAI else placed_by

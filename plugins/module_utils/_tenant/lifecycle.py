@@ -28,6 +28,9 @@ from .._queues.plan import plan
 from .._queues.status import counted
 from .._queues.validation import parse
 from .._vcluster import facts as vc
+from .._volcano.facts import QUEUE_API
+from .._volcano.plan import plan as volcano_plan
+from .._volcano.validation import read_queues
 from . import facts, status
 from .status import Due, Live, Verified
 
@@ -37,6 +40,7 @@ if t.TYPE_CHECKING:
 Ask = t.Callable[[JsonObject, str], list[JsonObject]]
 
 QUEUES_PATH = f"/apis/{QUEUE_API_VERSION}/queues"
+VOLCANO_QUEUES_PATH = f"/apis/{QUEUE_API}/queues"
 POD_GROUPS_PATH = f"/apis/{POD_GROUP[0]}/podgroups"
 # Of what differs in a tenant's queues, as much is named as people read.
 _MOST_REASONS = 10
@@ -105,6 +109,18 @@ def compare_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, l
     except TenancyError as exc:
         reasons.append(f"its queues differ: {shown(exc.message)}")
     return _queues_due(*reasons) if reasons else Due(), queues
+
+
+def compare_volcano_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, None]:
+    """Compare the queues of a tenant's Volcano with the desired ones, as ``compare_queues``; what uses them is not read."""
+    answer, unread = attempt("", lambda: ask(config, VOLCANO_QUEUES_PATH))
+    if answer is None:
+        return _queues_due(f"its queues cannot be read: {unread.why if unread else ''}"), None
+    try:
+        names = sorted(change.name for change in volcano_plan(read_queues(list(tenant.queues)), answer))
+        return (_queues_due(f"its queues differ: {_some(names)}") if names else Due()), None
+    except TenancyError as exc:
+        return _queues_due(f"its queues differ: {shown(exc.message)}"), None
 
 
 def _queues_due(*reasons: str) -> Due:

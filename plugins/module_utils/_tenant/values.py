@@ -37,7 +37,7 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
     # What they let in follows from the data; how they say it, from this collection.
     queues, shares_nodes = (() if tenant.shares_scheduler else None), tenant.gpu_nodes.shared_gpus is not None
     gpu_sharing = tenant.scheduler is not None and tenant.scheduler.gpu_sharing
-    guards = policies(tenant.name, tenant.trust, queues, shares_nodes, gpu_sharing) or None
+    guards = policies(tenant.name, tenant.trust, queues, shares_nodes, gpu_sharing, tenant.runtime_class) or None
     chosen = {key: value for key, value in settings.items() if not key.endswith(_PACE)}
     if not tenant.shares_scheduler:
         chosen.pop(_SHARED, None)

@@ -18,7 +18,8 @@ from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VE
 RECIPE = recipe(VERSIONS, LAB)
 ENFORCING_RECIPE = recipe(VERSIONS, LAB | {"network_policies": True})
 REHEARSING_RECIPE = recipe(VERSIONS | {"kwok": "v0.8.0"}, LAB)
-RECIPES = [RECIPE, ENFORCING_RECIPE, REHEARSING_RECIPE]
+VOLCANO_RECIPE = recipe(VERSIONS | {"volcano": "v1.10.0"}, LAB)
+RECIPES = [RECIPE, ENFORCING_RECIPE, REHEARSING_RECIPE, VOLCANO_RECIPE]
 IMAGES = tuple(dict.fromkeys(image for parts in RECIPES for image in (*parts.node_images, *parts.images, parts.host)))
 
 
@@ -45,7 +46,7 @@ def test_every_source_names_a_known_program_or_a_file_of_the_role(parts):
 @pytest.mark.parametrize("image", IMAGES, ids=lambda image: image.ref)
 def test_image_has_content_and_a_known_root_filesystem(image):
     assert image.files or image.rootfs
-    assert image.rootfs in {"", *(rootfs.name for rootfs in RECIPE.rootfs)}
+    assert image.rootfs in {"", *(rootfs.name for rootfs in VOLCANO_RECIPE.rootfs)}
     paths = [file.path for file in image.files]
     assert len(paths) == len(set(paths))
     # Links into /usr in Debian; a layer with a file below them would make them folders, and hide all programs.

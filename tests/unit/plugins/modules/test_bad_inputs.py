@@ -368,7 +368,7 @@ ROWS = [
     ("tenant_nodes", assigned({"names": ["g1"]}, {"labels": {"pool": "a"}}), VARIABLE, "nodes-claimed-twice"),
     ("tenant_nodes", [{"name": "ml"}], f"{TENANT}.trust", "missing"),
     # Schedulers.
-    ("plan", tenants(scheduler={"name": "volcano", "version": "v1"}), f"{TENANT}.scheduler.chart", "missing"),
+    ("plan", tenants(scheduler={"name": "yunikorn", "version": "v1"}), f"{TENANT}.scheduler.chart", "missing"),
     ("plan", tenants(scheduler={"name": "kai", "shared": True}), f"{TENANT}.scheduler.shared", "no-shared-scheduler"),
     ("plan", tenants(gpu_nodes={"count": 1, "shared_gpus": 2}), f"{TENANT}.gpu_nodes.shared_gpus", "not-applicable"),
     ("plan", tenants(trust="zero"), f"{TENANT}.gpu_nodes", "zero-trust-needs-own-nodes"),

@@ -22,6 +22,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import EXPIRES_ANNOTATION
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validation import read_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.values import manifest as volcano_manifest
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenancy_info as module
 from ansible_collections.kubegpu.tenancy.plugins.modules import tenant_record
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
@@ -442,3 +444,33 @@ def test_a_ledger_that_cannot_be_read_is_no_failure_of_the_tenants(host, monkeyp
 def test_a_cluster_that_is_yet_to_be_made(host, tmp_path):
     found = tenancy_info.reconcile(Run({"kubeconfig": str(tmp_path / "none.yml")}))
     assert (found["exists"], found["changed"], "tenants" in found) == (False, False, False)
+
+
+# --- Volcano -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "reasons"),
+    [
+        ([volcano_manifest(queue) for queue in read_queues([{"name": "q"}]).values()], []),
+        ([], ["its queues differ: q"]),
+        (TenancyError("no route to host"), ["its queues cannot be read: no route to host"]),
+        (
+            [{"metadata": {"name": "old", "labels": dict(OWNED_LABELS)}, "spec": {}, "status": {"running": 1}}],
+            ["its queues differ: queues.old: is not removed, because it has pod groups: 1 running. End their jobs first."],
+        ),
+    ],
+)
+def test_queues_of_volcano_are_compared_from_within(host, monkeypatch, answer, reasons):
+    cluster = host("ml", scheduler={"name": "volcano", "version": "1.10.0"}, queues=[{"name": "q"}], gpu_nodes={})
+
+    def ask(_config, path, timeout):
+        assert path == "/apis/scheduling.volcano.sh/v1beta1/queues"
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(tenancy_info, "ask_list", ask)
+    (found,) = cluster.compare()["tenants"]
+    assert found["reasons"] == reasons
+    assert found["due"] == (["change", "verify"] if reasons else [])

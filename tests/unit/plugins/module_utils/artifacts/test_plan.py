@@ -45,13 +45,25 @@ def test_each_tenant_has_a_virtual_cluster_and_the_scheduler_of_its_own_unless_i
 def test_another_scheduler_comes_from_where_it_says():
     (_own, other) = installations(
         cluster(
-            {"scheduler": {"name": "volcano", "chart": "volcano", "repository": "https://volcano.example", "version": "1.12.0"}},
+            {
+                "scheduler": {
+                    "name": "yunikorn",
+                    "chart": "yunikorn",
+                    "repository": "https://volcano.example",
+                    "version": "1.12.0",
+                }
+            },
             kubegpu_charts="/charts",
         ),
         {},
     )
-    assert (other.chart, other.reference, other.repository, other.source) == ("volcano", "volcano", "https://volcano.example", "")
-    assert (other.release, other.namespace) == ("volcano", "volcano")
+    assert (other.chart, other.reference, other.repository, other.source) == (
+        "yunikorn",
+        "yunikorn",
+        "https://volcano.example",
+        "",
+    )
+    assert (other.release, other.namespace) == ("yunikorn", "yunikorn")
 
 
 def test_a_scheduler_that_tenants_share_is_the_clusters():

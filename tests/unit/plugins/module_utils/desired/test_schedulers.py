@@ -28,17 +28,17 @@ from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, refu
         ({"state": "absent", "scheduler": KAI | {"accept_hazards": [3]}}, "[0].scheduler.accept_hazards[0]: unknown-hazard"),
         ({"scheduler": SHARED | {"accept_hazards": ["#104"]}}, "[0].scheduler.accept_hazards: not-applicable"),
         (
-            {"scheduler": {"name": "volcano", "version": "1", "chart": "v", "accept_hazards": ["#104"]}},
+            {"scheduler": {"name": "yunikorn", "version": "1", "chart": "v", "accept_hazards": ["#104"]}},
             "[0].scheduler.accept_hazards: not-applicable",
         ),
-        ({"scheduler": {"name": "volcano", "version": "1.2.3"}}, "[0].scheduler.chart: missing"),
-        ({"scheduler": {"name": "volcano", "chart": "volcano"}}, "[0].scheduler.version: missing"),
+        ({"scheduler": {"name": "yunikorn", "version": "1.2.3"}}, "[0].scheduler.chart: missing"),
+        ({"scheduler": {"name": "yunikorn", "chart": "yunikorn"}}, "[0].scheduler.version: missing"),
         (
-            {"scheduler": {"name": "Volcano", "chart": "v", "version": "1"}},
+            {"scheduler": {"name": "Yunikorn", "chart": "v", "version": "1"}},
             "[0].scheduler.name: not-a-name",
         ),
         (
-            {"scheduler": {"name": "volcano", "chart": "volcano", "version": "1.2.3"}, "queues": QUEUES},
+            {"scheduler": {"name": "yunikorn", "chart": "yunikorn", "version": "1.2.3"}, "queues": QUEUES},
             "[0].queues: not-applicable",
         ),
         ({"scheduler": KAI | {"chart": "kai"}}, "[0].scheduler.chart: not-applicable"),
@@ -72,7 +72,7 @@ def test_the_shared_scheduler_has_all_tenants_queues():
     without_gpus = {key: value for key, value in tenants[0].items() if key != "gpu_nodes"}
     assert read([without_gpus, tenants[1]], None, KAI).shared_nodes == {"tenant.kubegpu.tenancy/b": "true"}
     assert read([WEB], None, KAI).shared_nodes == {}
-    other = {"name": "volcano", "version": "v1"}
+    other = {"name": "yunikorn", "version": "v1"}
     assert placed(problems([WEB], None, other)) == [f"{SHARED_SCHEDULER}.name: not-a-choice"]
     assert placed(problems([WEB], None, {"name": "kai"})) == [f"{SHARED_SCHEDULER}.version: missing"]
 
@@ -114,7 +114,7 @@ def test_parts_for_any_tenant_need_a_shared_scheduler_that_gives_out_parts():
 
 
 def test_another_scheduler_comes_by_its_chart():
-    scheduler = {"name": "volcano", "version": "1.12.0", "chart": "volcano", "repository": "https://charts.example"}
+    scheduler = {"name": "yunikorn", "version": "1.12.0", "chart": "yunikorn", "repository": "https://charts.example"}
     (planned,) = plan([WEB | {"scheduler": scheduler}])
     assert planned["scheduler"] == scheduler | {"gpu_sharing": False, "accept_hazards": [], "values": {}, "shared": False}
 
@@ -151,13 +151,13 @@ def test_a_scheduler_is_not_called_as_a_namespace_of_others(name):
     ],
 )
 def test_what_is_no_chart(change, key):
-    tenant = WEB | {"scheduler": {"name": "volcano", "version": "1.12.0", "chart": "volcano"} | change}
+    tenant = WEB | {"scheduler": {"name": "yunikorn", "version": "1.12.0", "chart": "yunikorn"} | change}
     assert placed(problems([tenant])) == [f"{TENANTS}[0].scheduler.{key}: not-a-chart"]
 
 
 def test_fractions_of_gpus_are_kai_schedulers():
-    volcano = {"name": "volcano", "version": "1.12.0", "chart": "volcano", "gpu_sharing": True}
-    assert placed(problems([WEB | {"scheduler": volcano}])) == [f"{TENANTS}[0].scheduler.gpu_sharing: not-applicable"]
+    yunikorn = {"name": "yunikorn", "version": "1.12.0", "chart": "yunikorn", "gpu_sharing": True}
+    assert placed(problems([WEB | {"scheduler": yunikorn}])) == [f"{TENANTS}[0].scheduler.gpu_sharing: not-applicable"]
 
 
 def test_the_version_of_kai_is_written_as_upstream_does():
@@ -193,3 +193,51 @@ def test_a_release_that_needs_a_runtime_class_is_refused_without_one():
     tenant = ML | {"scheduler": {"name": "kai", "version": "v0.13.1", "gpu_sharing": True, "accept_hazards": ["#1103", "#1673"]}}
     with refuses("no-runtime-class"):
         read([tenant], kubegpu_runtime_class="")
+
+
+# --- Volcano -----------------------------------------------------------------------------------------------------
+
+VOLCANO = {"name": "volcano", "version": "1.10.0"}
+HPC = {"name": "hpc", "trust": "high", "scheduler": VOLCANO, "queues": [{"name": "weather", "gpu": {"quota": 2}}]}
+
+
+def test_volcano_needs_no_chart_and_gets_the_values_by_which_queues_are_kept():
+    (tenant,) = read([HPC], kubegpu_tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}]).tenants
+    assert (tenant.scheduler.chart, tenant.scheduler.repository) == ("volcano", "https://volcano-sh.github.io/helm-charts")
+    custom = tenant.scheduler.values["custom"]
+    assert '"capacity"' in custom["scheduler_config_override"]
+    assert custom["default_tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    assert tenants_from([tenant.data()]) == [tenant]
+
+
+def test_a_chart_and_values_of_the_users_count():
+    (tenant,) = read(
+        [
+            HPC
+            | {
+                "scheduler": VOLCANO
+                | {"chart": "oci://registry.example/volcano", "values": {"custom": {"scheduler_replicas": 2}}}
+            }
+        ]
+    ).tenants
+    assert (tenant.scheduler.chart, tenant.scheduler.repository) == ("oci://registry.example/volcano", "")
+    assert tenant.scheduler.values["custom"].keys() == {"scheduler_config_override", "scheduler_replicas"}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"scheduler": VOLCANO | {"version": "1.8.2"}}, "scheduler.version: unknown-release"),
+        ({"scheduler": {"name": "volcano"}}, "scheduler.version: missing"),
+        ({"scheduler": VOLCANO | {"gpu_sharing": True}}, "scheduler.gpu_sharing: not-applicable"),
+        ({"scheduler": VOLCANO | {"accept_hazards": ["#1103"]}}, "scheduler.accept_hazards: not-applicable"),
+        ({"queues": [{"name": "a", "children": [{"name": "b"}]}]}, "queues.b: queues-too-deep"),
+        ({"trust": "partial"}, "scheduler.version: refused-by-pod-security"),
+    ],
+)
+def test_what_volcano_cannot_be_is_refused(change, expected):
+    assert placed(problems([HPC | change])) == [f"{TENANTS}[0].{expected}"]
+
+
+def test_a_later_volcano_goes_with_less_trust():
+    assert plan([HPC | {"trust": "partial", "scheduler": VOLCANO | {"version": "1.12.0"}}])

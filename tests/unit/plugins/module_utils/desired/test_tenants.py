@@ -155,7 +155,7 @@ def test_a_quota_has_room_for_kai_scheduler():
     (problem,) = problems([WEB | {"scheduler": KAI, "quota": {"count/pods": pods - 1}}])
     assert problem.text.endswith(f"because the control plane takes 2, KAI Scheduler takes {pods - 2}.")
     # Another's is known to need nothing.
-    assert plan([WEB | {"scheduler": {"name": "volcano", "version": "1", "chart": "v"}, "quota": {"count/pods": 2}}])
+    assert plan([WEB | {"scheduler": {"name": "yunikorn", "version": "1", "chart": "v"}, "quota": {"count/pods": 2}}])
 
 
 def test_the_room_that_kai_needs_is_looked_for_where_shared_gpus_alone_make_a_quota():

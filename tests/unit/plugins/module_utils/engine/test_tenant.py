@@ -23,7 +23,7 @@ ML = {"name": "ml", "trust": "high", "gpu_nodes": {"count": 1}, "scheduler": KAI
 WEB = {"name": "web", "trust": "partial"}
 OTHER = WEB | {
     "name": "batch",
-    "scheduler": {"name": "volcano", "version": "1.13.0", "chart": "volcano", "repository": "https://x.example"},
+    "scheduler": {"name": "yunikorn", "version": "1.13.0", "chart": "yunikorn", "repository": "https://x.example"},
 }
 SHARING = {
     "name": "vision",
@@ -42,6 +42,7 @@ PARTS = (
     "kai_queues",
     "rehearsal_gate",
     "tenant_nodes",
+    "volcano_queues",
 )
 PROBES = ("probe", "tenant_record")
 DEFAULTS = {name: option.get("default") for name, option in module.ARGUMENT_SPEC.items()} | {
@@ -142,7 +143,7 @@ def test_a_new_tenant_has_nothing_that_is_not_wanted(parts):
 def test_another_scheduler_is_installed_by_its_chart_and_kept(parts):
     parts.bring(OTHER)
     assert parts.names[3:] == ["kai_scheduler", "former_schedulers", "chart_scheduler"]
-    assert parts.options("former_schedulers")["keep"] == ["volcano"]
+    assert parts.options("former_schedulers")["keep"] == ["yunikorn"]
     assert parts.options("chart_scheduler")["repository"] == "https://x.example"
 
 
@@ -249,7 +250,7 @@ def test_what_was_accepted_need_not_be_found_out(parts):
     ("tenant", "shared", "scheduler_name", "checks"),
     [
         (WEB, {}, None, None),
-        (OTHER, {}, "volcano", None),
+        (OTHER, {}, "yunikorn", None),
         (SHARING, {"gpu_sharing": True}, "kai-scheduler", ["queue", "devices", "gpu", "fraction"]),
         (SHARING, {"gpu_sharing": False}, "kai-scheduler", ["queue", "devices", "gpu"]),
         (WEB | {"gpu_nodes": {"names": ["n"], "shared_gpus": 1}}, {}, None, ["devices"]),
@@ -389,3 +390,33 @@ def test_one_that_is_paused_or_failed_is_not_verified(parts):
     with pytest.raises(TenancyError):
         module.reconcile(Whole(parts, tenants=[WEB]))
     assert "web" not in parts.names
+
+
+# --- Volcano -----------------------------------------------------------------------------------------------------
+
+HPC = {"name": "hpc", "trust": "high", "scheduler": {"name": "volcano", "version": "1.10.0"}, "queues": [{"name": "weather"}]}
+
+
+def test_volcano_gets_its_chart_then_its_queues(parts, tmp_path):
+    parts.bring(HPC)
+    assert parts.names[-2:] == ["chart_scheduler", "volcano_queues"]
+    asked = parts.options("chart_scheduler")
+    assert (asked["chart"], asked["repository"]) == ("volcano", "https://volcano-sh.github.io/helm-charts")
+    assert parts.options("volcano_queues")["queues"] == [{"name": "weather"}]
+
+
+def test_volcanos_chart_comes_from_where_all_charts_come_from_unless_another_one_is_named(parts):
+    parts.bring(HPC, chart_source="oci://registry.example/charts")
+    assert parts.options("chart_scheduler")["chart"] == "oci://registry.example/charts/volcano"
+    parts.calls.clear()
+    parts.bring(
+        HPC | {"scheduler": HPC["scheduler"] | {"chart": "oci://own.example/v"}}, chart_source="oci://registry.example/charts"
+    )
+    assert parts.options("chart_scheduler")["chart"] == "oci://own.example/v"
+
+
+def test_volcano_is_checked_by_gangs(parts):
+    parts.answers["volcano_scheduling"] = PASSED
+    parts.verify(HPC)
+    assert parts.names == ["volcano_scheduling", "tenant_record"]
+    assert parts.options("volcano_scheduling")["queues"] == [{"name": "weather"}]

@@ -1,0 +1,93 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Refused, TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine.volcano_queues import reconcile
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.facts import QUEUE_API, QUEUE_KIND
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
+from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed
+from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run
+
+
+class Silent(InMemoryApi):
+    """An API server whose webhook answers the second call."""
+
+    calls = 0
+
+    def create(self, item, **more):
+        self.calls += 1
+        if self.calls == 1:
+            raise TenancyError('failed calling webhook "validatequeue.volcano.sh": connection refused')
+        return super().create(item, **more)
+
+
+OWNED = {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}
+
+
+def queue(name, labels=OWNED, status=None, **spec):
+    item = {"apiVersion": QUEUE_API, "kind": QUEUE_KIND, "metadata": {"name": name, "labels": dict(labels)}, "spec": spec}
+    return item | ({"status": status} if status else {})
+
+
+def have(api, *tree, check_mode=False):
+    run = make_run({"queues": list(tree), "timeout": 5}, api, check_mode=check_mode)
+    return reconcile(run)
+
+
+WEATHER = {"name": "weather", "gpu": {"quota": 2, "limit": 4}}
+
+
+def test_queues_are_made_once_and_check_mode_makes_none():
+    api = InMemoryApi([queue("default", {}), queue("root", {})])
+    assert have(api, WEATHER, check_mode=True)["changed"]
+    assert api.writes == []
+    made = have(api, WEATHER)
+    assert made["leaves"] == ["weather"]
+    assert [step["step"] for step in made["steps"]] == ["create queue weather"]
+    assert not have(api, WEATHER)["changed"]
+    assert api.get(QUEUE_API, QUEUE_KIND, "weather")["spec"]["capability"] == {"nvidia.com/gpu": "4"}
+
+
+def test_what_was_edited_is_taken_back_and_what_volcano_adds_stays():
+    api = InMemoryApi()
+    have(api, WEATHER)
+    live = api.get(QUEUE_API, QUEUE_KIND, "weather")
+    live["spec"] |= {"parent": "root", "capability": {"nvidia.com/gpu": "9", "cpu": "1"}}
+    api.put(live)
+    result = have(api, WEATHER)
+    assert result["diff"]["before"]["queue weather"]["capability"] == {"nvidia.com/gpu": "9", "cpu": "1"}
+    spec = api.get(QUEUE_API, QUEUE_KIND, "weather")["spec"]
+    assert (spec["capability"], spec["parent"]) == ({"nvidia.com/gpu": "4"}, "root")
+    assert not have(api, WEATHER)["changed"]
+
+
+def test_a_queue_of_somebody_else_is_adopted_and_others_stay():
+    api = InMemoryApi([queue("weather", {}, weight=1), queue("theirs", {}, weight=1), queue("default", weight=1)])
+    have(api, WEATHER)
+    assert api.get(QUEUE_API, QUEUE_KIND, "weather")["metadata"]["labels"] == OWNED
+    assert {item["metadata"]["name"] for item in api.list(QUEUE_API, QUEUE_KIND)} == {"weather", "theirs", "default"}
+
+
+def test_what_is_not_wanted_goes_unless_it_has_work():
+    api = InMemoryApi([queue("old", weight=1, status={"running": 0})])
+    assert [step["step"] for step in have(api)["steps"]] == ["delete queue old"]
+    busy = InMemoryApi([queue("old", weight=1, status={"running": 2, "pending": 1, "completed": 9})])
+    with pytest.raises(Refused, match="because it has pod groups: 1 pending, 2 running") as caught:
+        have(busy, WEATHER)
+    assert placed(caught.value.problems) == ["queues.old: queue-in-use"]
+    assert busy.writes == []
+
+
+def test_a_webhook_that_does_not_answer_yet_is_waited_for():
+    api = Silent()
+    have(api, WEATHER)
+    assert api.writes == [("create", QUEUE_KIND, "weather")]
+
+
+def test_what_has_not_the_form_of_a_queue_is_left_alone():
+    api = InMemoryApi([queue("odd") | {"spec": ["x"]}])
+    assert not have(api)["changed"]

@@ -1,0 +1,43 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validation import read_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.values import chart_values, manifest
+
+
+def spec(**amounts):
+    (queue,) = read_queues([{"name": "a"} | amounts]).values()
+    return manifest(queue)["spec"]
+
+
+def test_a_quota_is_deserved_and_a_limit_is_a_capability():
+    said = spec(gpu={"quota": 2, "limit": 4}, cpu={"quota": "2500m", "limit": 8}, memory={"quota": "1Gi", "limit": "10G"})
+    assert said == {
+        "weight": 1,
+        "reclaimable": True,
+        "deserved": {"nvidia.com/gpu": "2", "cpu": "2500m", "memory": "1073741824"},
+        "capability": {"nvidia.com/gpu": "4", "cpu": "8", "memory": "10000000000"},
+    }
+
+
+def test_what_is_not_bounded_is_left_out_and_no_gpu_is_a_bound():
+    unlimited = {"cpu": "1000000", "memory": "1Pi"}
+    assert spec() == {"weight": 1, "reclaimable": True, "deserved": {"nvidia.com/gpu": "0"} | unlimited, "capability": {}}
+    assert spec(gpu={"limit": 0})["capability"] == {"nvidia.com/gpu": "0"}
+    assert "nvidia.com/gpu" not in spec(gpu={"quota": "unlimited"})["deserved"]
+
+
+def test_the_chart_is_told_to_keep_to_what_queues_deserve():
+    values = chart_values([{"key": "nvidia.com/gpu", "operator": "Exists"}])["custom"]
+    config = json.loads(values["scheduler_config_override"])
+    assert "reclaim" in config["actions"]
+    plugins = [plugin["name"] for tier in config["tiers"] for plugin in tier["plugins"]]
+    assert ("capacity" in plugins, "proportion" in plugins, "gang" in plugins) == (True, False, True)
+    assert values["default_tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    assert chart_values([]).keys() == {"custom"}
+    assert "default_tolerations" not in chart_values([])["custom"]
