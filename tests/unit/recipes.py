@@ -12,7 +12,7 @@ import yaml
 ROLE = Path(__file__).parents[2] / "lab/roles/lab"
 _DEFAULTS = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
 _LISTS = {"kai", "vcluster"}
-VERSIONS = {
+VERSIONS = {"frameworks": _DEFAULTS["lab_frameworks"]} | {
     name: _DEFAULTS[f"lab_{name}_version{'s' if name in _LISTS else ''}"]
     for name in (
         *("kubernetes", "kai", "vcluster", "kwok", "volcano", "kind", "helm", "nvidia_container_toolkit", "device_plugin"),

@@ -145,6 +145,44 @@ class Download:
 
 
 @dataclasses.dataclass(frozen=True)
+class Framework:
+    """A framework that a team installs in its own Kubernetes.
+
+    :ivar image: of its operator, without the tag, which is the version; ``binary``, the program in it, by the name that Go gives it.
+    :ivar chart: folder of its chart in the module; empty where the module has none that can be packaged.
+    """
+
+    version: str
+    module: str
+    image: str
+    binary: str
+    chart: str = ""
+    home: str = ""
+
+
+FRAMEWORKS = {
+    "jobset": Framework(
+        "v0.11.1",
+        "sigs.k8s.io/jobset",
+        "registry.k8s.io/jobset/jobset",
+        "jobset",
+        "charts/jobset",
+        "oci://registry.k8s.io/jobset/charts/jobset",
+    ),
+    "lws": Framework(
+        "v0.8.0", "sigs.k8s.io/lws", "registry.k8s.io/lws/lws", "cmd", "charts/lws", "oci://registry.k8s.io/lws/charts/lws"
+    ),
+    "kuberay": Framework("v1.5.1", "github.com/ray-project/kuberay/ray-operator", "quay.io/kuberay/operator", "ray-operator"),
+    "trainer": Framework(
+        "v2.1.0",
+        "github.com/kubeflow/trainer/v2",
+        "ghcr.io/kubeflow/trainer/trainer-controller-manager",
+        "trainer-controller-manager",
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
 class Recipe:
     """All parts of a lab.
 
@@ -185,6 +223,7 @@ class _Programs:
     policies: tuple[Program, ...]
     kwok: tuple[Program, ...]
     volcano: tuple[Program, ...]
+    frameworks: tuple[Program, ...]
     vcluster: tuple[Program, ...]
     kai: tuple[Program, ...]
 
@@ -200,6 +239,7 @@ class _Programs:
             *self.policies,
             *self.kwok,
             *self.volcano,
+            *self.frameworks,
             *self.kai,
             *self.vcluster,
         )
@@ -208,7 +248,7 @@ class _Programs:
 def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     """The lab's parts for these versions.
 
-    :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists, ``kwok`` and ``volcano`` to an empty text where it is not
+    :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists, ``frameworks`` to a list of names, ``kwok`` and ``volcano`` to an empty text where it is not
         wanted.
     :arg lab: ``name``, ``gpu_name``, ``gpu_memory_mib``, ``driver_version`` and Debian's ``host_release`` of the simulated host,
         and whether its cluster enforces ``network_policies``.
@@ -225,6 +265,7 @@ def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
             *_kai_images(programs),
             *_kwok_images(programs),
             *_volcano_images(programs),
+            *_framework_images(programs),
             _node(programs),
         ),
         _charts(programs),
@@ -262,6 +303,7 @@ def _programs(v: dict[str, t.Any], lab: dict[str, t.Any]) -> _Programs:
         kwok=(Program("kwok", v["kwok"], "sigs.k8s.io/kwok"),) if v["kwok"] else (),
         # Only a tenant that brings it needs it.
         volcano=(Program("volcano", v["volcano"], "volcano.sh/volcano"),) if v["volcano"] else (),
+        frameworks=tuple(map(_framework_program, v["frameworks"])),
         vcluster=tuple(map(_vcluster_program, v["vcluster"])),
         kai=tuple(map(_kai_program, v["kai"])),
     )
@@ -286,6 +328,12 @@ def _vcluster_program(version: str) -> Program:
 
 def _kai_program(version: str) -> Program:
     return Program("kai-scheduler", version, KAI_MODULES.get(version, ""), cgo=True)
+
+
+def _framework_program(name: str) -> Program:
+    if name not in FRAMEWORKS:
+        raise TenancyError(f"lab_frameworks: {name} is none of {', '.join(FRAMEWORKS)}.")
+    return Program(name, FRAMEWORKS[name].version, FRAMEWORKS[name].module)
 
 
 def _pause(kubernetes: Program) -> Program:
@@ -480,6 +528,21 @@ def _volcano_images(programs: _Programs) -> tuple[Image, ...]:
     )
 
 
+def _framework_images(programs: _Programs) -> tuple[Image, ...]:
+    """The operators of frameworks."""
+    return tuple(
+        Image(
+            f"{FRAMEWORKS[program.name].image}:{program.version}",
+            (_binary("/manager", program, FRAMEWORKS[program.name].binary),),
+            # With certificates of authorities, and folders for temporary files.
+            rootfs="base",
+            entrypoint=("/manager",),
+            user="65532:65532",
+        )
+        for program in programs.frameworks
+    )
+
+
 def _coredns(repository: str, coredns: Program, tag: str) -> Image:
     return Image(f"{repository}:{tag}", (_binary("/coredns", coredns, "coredns"),), entrypoint=("/coredns",))
 
@@ -540,10 +603,22 @@ def _charts(programs: _Programs) -> tuple[Chart, ...]:
         )
         for program in programs.volcano
     ]
+    frameworks = [
+        Chart(
+            chart.chart.rpartition("/")[2],
+            program.version[1:],
+            program.version[1:],
+            f"module:{program.id}/{chart.chart}",
+            chart.home,
+        )
+        for program in programs.frameworks
+        if (chart := FRAMEWORKS[program.name]).chart
+    ]
     return (
         *kais,
         *vclusters,
         *volcanos,
+        *frameworks,
         Chart("nvidia-device-plugin", plugin.version[1:], plugin.version[1:], folder, DEVICE_PLUGIN_CHARTS),
     )
 

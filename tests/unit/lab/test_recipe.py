@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.kubegpu.lab.plugins.plugin_utils._build import Builder
-from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import ENFORCING, REWRITE_HOSTS, Recipe, recipe
+from ansible_collections.kubegpu.lab.plugins.plugin_utils._recipe import ENFORCING, FRAMEWORKS, REWRITE_HOSTS, Recipe, recipe
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, ROLE, VERSIONS
 
 RECIPE = recipe(VERSIONS, LAB)
 ENFORCING_RECIPE = recipe(VERSIONS, LAB | {"network_policies": True})
 REHEARSING_RECIPE = recipe(VERSIONS | {"kwok": "v0.8.0"}, LAB)
-VOLCANO_RECIPE = recipe(VERSIONS | {"volcano": "v1.10.0"}, LAB)
+VOLCANO_RECIPE = recipe(VERSIONS | {"volcano": "v1.10.0", "frameworks": list(FRAMEWORKS)}, LAB)
 RECIPES = [RECIPE, ENFORCING_RECIPE, REHEARSING_RECIPE, VOLCANO_RECIPE]
 IMAGES = tuple(dict.fromkeys(image for parts in RECIPES for image in (*parts.node_images, *parts.images, parts.host)))
 
@@ -164,3 +164,8 @@ def test_the_host_can_be_of_an_older_release_of_debian():
     }
     with pytest.raises(TenancyError, match="lab_host_release: sid is none of bookworm, trixie"):
         recipe(VERSIONS, LAB | {"host_release": "sid"})
+
+
+def test_a_framework_that_is_not_known_is_refused_by_name():
+    with pytest.raises(TenancyError, match="lab_frameworks: slurm is none of jobset, lws, kuberay, trainer"):
+        recipe(VERSIONS | {"frameworks": ["slurm"]}, LAB)
