@@ -1,0 +1,289 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Frameworks in a tenant with a KAI Scheduler of its own: their operators, and what starts together.
+
+The operators are the real ones. Their pods run busybox, so of Ray and of PyTorch nothing runs: what is tried is who makes which pods, and how
+KAI Scheduler groups them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import POD_GROUP, QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai_pending_info
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, defaults
+
+NAME = "kubegpu-frameworks"
+GPUS = 4
+PROGRAMS = ROOT / "lab/roles/lab/files/programs"
+VARIABLES: dict[str, Any] = {
+    "lab_gpus": GPUS,
+    "lab_frameworks": ["jobset", "lws", "kuberay", "trainer"],
+    "nvkind_workers": [{"count": GPUS}],
+    "kubegpu_tenants": [
+        {
+            "name": "team",
+            "trust": "high",
+            "gpu_nodes": {"names": ["kubegpu-worker"]},
+            "scheduler": {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]},
+            "queues": [{"name": "work", "gpu": {"quota": GPUS}}],
+        }
+    ],
+}
+LABELS = {QUEUE_LABEL: "work"}
+# KubeRay looks after Ray by its own programs, which busybox has not.
+WITHOUT_RAY = {"ENABLE_INIT_CONTAINER_INJECTION": "false", "ENABLE_PROBES_INJECTION": "false"}
+
+
+def pod(**more: Any) -> dict[str, Any]:
+    """The template of a pod that holds one GPU."""
+    container = {
+        "name": "node",
+        "image": "docker.io/library/busybox:1.37.0",
+        "command": ["sleep", "infinity"],
+        "resources": {"limits": {"nvidia.com/gpu": 1}},
+    }
+    spec = {"schedulerName": "kai-scheduler", "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"metadata": {"labels": LABELS}, "spec": spec | more}
+
+
+def job_set(name: str) -> dict[str, Any]:
+    job = {"spec": {"parallelism": GPUS, "completions": GPUS, "template": pod(restartPolicy="Never")}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": name, "namespace": "default", "labels": LABELS},
+        "spec": {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": job}]},
+    }
+
+
+def leader_worker_set(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": name, "namespace": "default", "labels": LABELS},
+        "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": GPUS, "workerTemplate": pod()}},
+    }
+
+
+def ray_cluster(name: str) -> dict[str, Any]:
+    count = dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), GPUS - 1)
+    metadata = {"name": name, "namespace": "default", "labels": LABELS}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": metadata | {"annotations": {"ray.io/overwrite-container-cmd": "true"}},
+        "spec": {
+            "headGroupSpec": {"rayStartParams": {}, "template": pod()},
+            "workerGroupSpecs": [{"groupName": "workers", "rayStartParams": {}, "template": pod(), **count}],
+        },
+    }
+
+
+RUNTIME = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "ClusterTrainingRuntime",
+    "metadata": {"name": "ours", "labels": {"trainer.kubeflow.org/framework": "torch"}},
+    "spec": {
+        "mlPolicy": {"numNodes": GPUS, "torch": {"numProcPerNode": "1"}},
+        "template": {
+            "spec": {
+                "replicatedJobs": [
+                    {
+                        "name": "node",
+                        "template": {
+                            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+                            "spec": {"template": pod()},
+                        },
+                    }
+                ]
+            }
+        },
+    },
+}
+
+
+def train_job(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": name, "namespace": "default", "labels": LABELS},
+        "spec": {"runtimeRef": {"name": "ours"}, "labels": LABELS, "trainer": {"numNodes": GPUS}},
+    }
+
+
+class Team:
+    """A tenant and the frameworks in it.
+
+    :ivar kube: of its administrator.
+    """
+
+    def __init__(self, lab: Lab, cache: Path) -> None:
+        self.lab, self.cache = lab, cache
+        self.kubeconfig = Path(f"~/.kube/kubegpu/{lab.name}/tenants/team.yml").expanduser()
+        self.kube = Kube.connect(kubeconfig=str(self.kubeconfig))
+        self.cluster = Cluster(lab, cache, str(self.kubeconfig))
+
+    def chart(self, name: str, namespace: str, *values: str) -> None:
+        """Install a framework by its chart."""
+        (archive,) = (self.cache / "charts").glob(f"{name}-*.tgz")
+        settings = [f"--set={value}" for value in values]
+        command = [str(self.cluster.helm_binary), "upgrade", "--install", name, str(archive), f"--namespace={namespace}"]
+        self.run([*command, "--create-namespace", "--wait", "--timeout=4m", f"--kubeconfig={self.kubeconfig}", *settings])
+
+    def kustomize(self, folder: Path) -> None:
+        """Install a framework by a folder of manifests."""
+        kubectl = next(self.cache.glob("programs/kubernetes-*/kubectl"))
+        command = [str(kubectl), f"--kubeconfig={self.kubeconfig}", "apply", "--server-side", f"--kustomize={folder}"]
+        self.run(command)
+
+    def ready(self, name: str, namespace: str) -> None:
+        def there() -> tuple[bool | None, str]:
+            live = self.kube.get("apps/v1", "Deployment", name, namespace) or {}
+            status = live.get("status") or {}
+            return (True, "") if status.get("availableReplicas") else (None, str(status.get("conditions")))
+
+        wait_for(f"Deployment {name}", there, Deadline(240), 2.0)
+
+    def pods(self) -> list[dict[str, Any]]:
+        return [one for one in self.kube.list("v1", "Pod", "default") if "deletionTimestamp" not in one["metadata"]]
+
+    def running(self) -> list[str]:
+        return [one["metadata"]["name"] for one in self.pods() if one["status"].get("phase") == "Running"]
+
+    def wait(self, count: int) -> None:
+        def there() -> tuple[bool | None, str]:
+            found = self.running()
+            return (True, "") if len(found) == count else (None, ", ".join(found) or "none")
+
+        wait_for(f"{count} pods", there, Deadline(180), 1.0)
+
+    def groups(self) -> list[int]:
+        """Of each pod group with work in it, how many of its pods have to start together."""
+        return sorted(group["spec"]["minMember"] for group in self.kube.list(*POD_GROUP, "default"))
+
+    def reasons(self) -> set[str]:
+        """Why pods wait, as the collection says it."""
+        params = defaults(kai_pending_info, namespaces=["default"])
+        return {row["reason"] for row in kai_pending_info.reconcile(Run(params, kube=self.kube))["pods"]}
+
+    def end(self, item: dict[str, Any]) -> None:
+        self.kube.delete(item["apiVersion"], item["kind"], item["metadata"]["name"], "default")
+
+        def gone() -> tuple[bool | None, str]:
+            left = [one["metadata"]["name"] for one in self.kube.list("v1", "Pod", "default")]
+            return (None, ", ".join(left)) if left else (True, "")
+
+        wait_for(f"the end of {item['kind']}", gone, Deadline(120), 1.0)
+
+    def run(self, command: list[str]) -> None:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def module_of(name: str) -> Path:
+    """The folder of a framework's Go module."""
+    (program,) = PROGRAMS.glob(f"{name}-v*")
+    (module,) = (line.split()[1] for line in (program / "go.mod").read_text().splitlines() if line.startswith("tool "))
+    command = ["go", "list", "-f", "{{.Module.Dir}}", module]
+    done = subprocess.run(command, cwd=program, capture_output=True, text=True, timeout=120, check=True)
+    return Path(done.stdout.strip())
+
+
+@pytest.fixture(name="team", scope="module")
+def _team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    folder = tmp_path_factory.mktemp("frameworks")
+    with Lab(NAME, f"--extra-vars={json.dumps(VARIABLES)}") as lab:
+        lab.site()
+        team = Team(lab, Path(os.environ["KUBEGPU_CACHE"]))
+        image = "image.repository=registry.k8s.io/jobset/jobset"
+        team.chart("jobset", "jobset-system", image, "image.tag=v0.11.1", "controller.resources.requests.cpu=50m")
+        team.chart(
+            "lws", "lws-system", "image.manager.tag=v0.8.0", "resources.requests.cpu=50m", "resources.requests.memory=64Mi"
+        )
+        install_ray(team, folder / "ray")
+        install_trainer(team, folder / "trainer")
+        yield team
+
+
+def install_ray(team: Team, folder: Path) -> None:
+    shutil.copytree(module_of("kuberay") / "config", folder, copy_function=shutil.copyfile)
+    _writable(folder)
+    team.kustomize(folder / "default")
+    env = [{"name": name, "value": value} for name, value in WITHOUT_RAY.items()]
+    container = {"name": "kuberay-operator", "env": env}
+    patch = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    kubectl = next(team.cache.glob("programs/kubernetes-*/kubectl"))
+    command = [
+        str(kubectl),
+        f"--kubeconfig={team.kubeconfig}",
+        "patch",
+        "deployment",
+        "kuberay-operator",
+        f"--patch={json.dumps(patch)}",
+    ]
+    team.run(command)
+    team.ready("kuberay-operator", "default")
+
+
+def install_trainer(team: Team, folder: Path) -> None:
+    shutil.copytree(module_of("trainer") / "manifests", folder, copy_function=shutil.copyfile)
+    _writable(folder)
+    overlay = folder / "overlays/manager/kustomization.yaml"
+    # It is there already.
+    overlay.write_text("".join(line for line in overlay.read_text().splitlines(True) if "third-party/jobset" not in line))
+    team.kustomize(overlay.parent)
+    team.ready("kubeflow-trainer-controller-manager", "kubeflow-system")
+
+    def created() -> tuple[bool | None, str]:
+        try:
+            team.kube.apply(RUNTIME)
+        except Exception as exc:
+            return None, str(exc)
+        return True, ""
+
+    wait_for("the trainer's webhook", created, Deadline(120), 2.0)
+
+
+def _writable(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@pytest.mark.parametrize("make", [job_set, leader_worker_set, ray_cluster, train_job], ids=lambda make: make.__name__)
+def test_a_group_starts_whole_or_not_at_all(team: Team, make: Callable[[str], dict[str, Any]]) -> None:
+    item = make("whole")
+    team.kube.create(item)
+    team.wait(GPUS)
+    assert team.groups() == [GPUS]
+    assert {one["spec"]["schedulerName"] for one in team.pods()} == {"kai-scheduler"}
+    team.end(item)
+
+    # A GPU is taken.
+    holder = {"apiVersion": "v1", "kind": "Pod", **pod()}
+    holder["metadata"] = holder["metadata"] | {"name": "holder", "namespace": "default"}
+    team.kube.create(holder)
+    team.wait(1)
+    again = make("again")
+    team.kube.create(again)
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        assert team.running() == ["holder"]
+        time.sleep(1)
+    assert team.reasons() != set()
+    team.kube.delete("v1", "Pod", "holder", "default")
+    team.wait(GPUS)
+    team.end(again)
