@@ -593,6 +593,16 @@ def _charts(programs: _Programs) -> tuple[Chart, ...]:
         for program in programs.vcluster
     ]
     folder = f"module:{plugin.id}/deployments/helm/nvidia-device-plugin"
+    return (
+        *kais,
+        *vclusters,
+        *_charts_of_teams(programs),
+        Chart("nvidia-device-plugin", plugin.version[1:], plugin.version[1:], folder, DEVICE_PLUGIN_CHARTS),
+    )
+
+
+def _charts_of_teams(programs: _Programs) -> list[Chart]:
+    """Of what only some tenants bring."""
     volcanos = [
         Chart(
             "volcano",
@@ -614,13 +624,7 @@ def _charts(programs: _Programs) -> tuple[Chart, ...]:
         for program in programs.frameworks
         if (chart := FRAMEWORKS[program.name]).chart
     ]
-    return (
-        *kais,
-        *vclusters,
-        *volcanos,
-        *frameworks,
-        Chart("nvidia-device-plugin", plugin.version[1:], plugin.version[1:], folder, DEVICE_PLUGIN_CHARTS),
-    )
+    return [*volcanos, *frameworks]
 
 
 def _downloads(programs: _Programs) -> tuple[Download, ...]:
