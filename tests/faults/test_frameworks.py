@@ -31,7 +31,7 @@ GPUS = 4
 PROGRAMS = ROOT / "lab/roles/lab/files/programs"
 VARIABLES: dict[str, Any] = {
     "lab_gpus": GPUS,
-    "lab_frameworks": ["jobset", "lws", "kuberay", "trainer"],
+    "lab_frameworks": ["jobset", "lws", "kueue", "kuberay", "trainer"],
     "nvkind_workers": [{"count": GPUS}],
     "kubegpu_tenants": [
         {
@@ -214,6 +214,8 @@ def _team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         team.chart(
             "lws", "lws-system", "image.manager.tag=v0.8.0", "resources.requests.cpu=50m", "resources.requests.memory=64Mi"
         )
+        image = "controllerManager.manager.image.repository=registry.k8s.io/kueue/kueue"
+        team.chart("kueue", "kueue-system", image, "controllerManager.manager.image.tag=v0.17.0")
         install_ray(team, folder / "ray")
         install_trainer(team, folder / "trainer")
         yield team
@@ -287,3 +289,55 @@ def test_a_group_starts_whole_or_not_at_all(team: Team, make: Callable[[str], di
     team.kube.delete("v1", "Pod", "holder", "default")
     team.wait(GPUS)
     team.end(again)
+
+
+KUEUE = "kueue.x-k8s.io/v1beta2"
+GPU_OF_KUEUE = {"name": "nvidia.com/gpu", "nominalQuota": 2}
+QUEUES_OF_KUEUE = (
+    {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "any"}},
+    {
+        "apiVersion": KUEUE,
+        "kind": "ClusterQueue",
+        "metadata": {"name": "two"},
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [
+                {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "any", "resources": [GPU_OF_KUEUE]}]}
+            ],
+        },
+    },
+    {
+        "apiVersion": KUEUE,
+        "kind": "LocalQueue",
+        "metadata": {"name": "two", "namespace": "default"},
+        "spec": {"clusterQueue": "two"},
+    },
+)
+
+
+def admitted_job(name: str) -> dict[str, Any]:
+    """A Job that Kueue lets begin, and whose pods KAI Scheduler places."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default", "labels": LABELS | {"kueue.x-k8s.io/queue-name": "two"}},
+        "spec": {"suspend": True, "parallelism": 2, "completions": 2, "template": pod(restartPolicy="Never")},
+    }
+
+
+def test_kueue_lets_jobs_begin_that_kai_scheduler_places(team: Team) -> None:
+    for item in QUEUES_OF_KUEUE:
+        team.kube.create(item)
+    first, second = admitted_job("first"), admitted_job("second")
+    team.kube.create(first)
+    team.wait(2)
+    assert {one["spec"]["schedulerName"] for one in team.pods()} == {"kai-scheduler"}
+    # Two GPUs are free, but not of Kueue's queue: no pod is made.
+    team.kube.create(second)
+    end = time.monotonic() + 15
+    while time.monotonic() < end:
+        assert len(team.pods()) == 2
+        time.sleep(1)
+    team.kube.delete("batch/v1", "Job", "first", "default")
+    team.wait(2)
+    team.end(second)

@@ -172,6 +172,14 @@ FRAMEWORKS = {
     "lws": Framework(
         "v0.8.0", "sigs.k8s.io/lws", "registry.k8s.io/lws/lws", "cmd", "charts/lws", "oci://registry.k8s.io/lws/charts/lws"
     ),
+    "kueue": Framework(
+        "v0.17.0",
+        "sigs.k8s.io/kueue",
+        "registry.k8s.io/kueue/kueue",
+        "kueue",
+        "charts/kueue",
+        "oci://registry.k8s.io/kueue/charts/kueue",
+    ),
     "kuberay": Framework("v1.5.1", "github.com/ray-project/kuberay/ray-operator", "quay.io/kuberay/operator", "ray-operator"),
     "trainer": Framework(
         "v2.1.0",

@@ -167,5 +167,5 @@ def test_the_host_can_be_of_an_older_release_of_debian():
 
 
 def test_a_framework_that_is_not_known_is_refused_by_name():
-    with pytest.raises(TenancyError, match="lab_frameworks: slurm is none of jobset, lws, kuberay, trainer"):
+    with pytest.raises(TenancyError, match="lab_frameworks: slurm is none of jobset, lws, kueue, kuberay, trainer"):
         recipe(VERSIONS | {"frameworks": ["slurm"]}, LAB)
