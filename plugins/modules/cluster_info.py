@@ -159,6 +159,12 @@ gpu_operator:
   description: Whether NVIDIA's GPU operator has a ClusterPolicy to act on.
   returned: success
   type: bool
+dra_gpu_nodes:
+  description: Nodes whose GPUs NVIDIA's driver for Dynamic Resource Allocation offers to claims. Tenants cannot make claims.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 storage_classes:
   description: Names of its storage classes.
   returned: success

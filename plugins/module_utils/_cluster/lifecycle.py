@@ -49,6 +49,7 @@ def read(kube: Kube) -> Seen:
         policies=allowed(lambda: _all(kube, "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")),
         policy_bindings=allowed(lambda: _all(kube, "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding")),
         priority_classes=allowed(lambda: kube.list("scheduling.k8s.io/v1", "PriorityClass")),
+        resource_slices=allowed(lambda: kube.list(*facts.RESOURCE_SLICE)),
         security_contexts=kube.served(*facts.SECURITY_CONTEXTS),
         unread=unread,
     )

@@ -28,6 +28,7 @@ class Seen:
     :ivar version: of its API server.
     :ivar cluster_policies: of NVIDIA's GPU operator.
     :ivar webhooks: MutatingWebhookConfigurations and ValidatingWebhookConfigurations; ``policies`` alike, with ``policy_bindings``.
+    :ivar resource_slices: devices that drivers offer by Dynamic Resource Allocation.
     :ivar security_contexts: whether it serves OpenShift's SecurityContextConstraints.
     :ivar unread: why policies or priority classes were not read, where the kubeconfig's user may not list them.
     """
@@ -44,6 +45,7 @@ class Seen:
     policies: list[JsonObject]
     policy_bindings: list[JsonObject]
     priority_classes: list[JsonObject]
+    resource_slices: list[JsonObject]
     unread: list[str]
 
 
@@ -60,6 +62,13 @@ def report(seen: Seen) -> JsonObject:
             f"{item['metadata']['namespace']}/{name(item)}" for item in seen.daemon_sets if _offers_gpus(item)
         ),
         "gpu_operator": bool(seen.cluster_policies),
+        "dra_gpu_nodes": sorted(
+            {
+                str(spec.get("nodeName"))
+                for item in seen.resource_slices
+                if (spec := item["spec"]).get("driver") == facts.DRA_DRIVER
+            }
+        ),
         "storage_classes": sorted(map(name, seen.storage_classes)),
         "default_storage_class": default[0] if default else None,
         "ingress_classes": sorted(map(name, seen.ingress_classes)),

@@ -126,6 +126,11 @@ def _offer(cluster: JsonObject) -> Problem | None:
     labelled = ", ".join(node["name"] for node in cluster["gpu_nodes"])
     plugins = ", ".join(cluster["device_plugins"])
     seen = f"The device plugins {plugins} run." if plugins else "No device plugin runs."
+    if claimed := cluster["dra_gpu_nodes"]:
+        seen += (
+            f" {facts.DRA_DRIVER} offers the GPUs of {', '.join(claimed)} to ResourceClaims, of which tenants have none: vCluster's sync of "
+            "claims needs a licence."
+        )
     return Problem(
         "no-gpus",
         f"gpu_nodes: no node offers nvidia.com/gpu. Labelled as having GPUs: {labelled or 'none'}. {seen} Install NVIDIA's device plugin "

@@ -59,6 +59,7 @@ def test_all_that_is_told_of_a_cluster():
         "runtime_classes": {},
         "device_plugins": ["kube-system/nvidia-gpu-device-plugin"],
         "gpu_operator": False,
+        "dra_gpu_nodes": [],
         "storage_classes": ["standard-rwo"],
         "default_storage_class": "standard-rwo",
         "ingress_classes": [],

@@ -112,6 +112,25 @@ def test_tenants_without_gpus_need_neither_a_runtime_class_nor_tolerations():
     assert problems_of(tenant=ML | {"state": "absent"}) == []
 
 
+def test_gpus_that_only_claims_get_are_no_tenants():
+    gpu = [("v1", "Node", "gpu-1"), ("apps/v1", "DaemonSet", "nvidia-gpu-device-plugin", "kube-system")]
+    slices = [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"s{number}"},
+            "spec": {"driver": driver, "nodeName": node_name},
+        }
+        for number, (driver, node_name) in enumerate(
+            [("gpu.nvidia.com", "gpu-2"), ("gpu.nvidia.com", "gpu-2"), ("compute-domain.nvidia.com", "x")]
+        )
+    ]
+    labelled = node("gpu-2", 0, [GPU_TAINT], **{"nvidia.com/gpu.present": "true"})
+    (found,) = problems_of(labelled, *slices, without=gpu, **FITTING)
+    assert found.code == "no-gpus"
+    assert "gpu.nvidia.com offers the GPUs of gpu-2 to ResourceClaims, of which tenants have none" in found.text
+
+
 def test_no_node_offers_gpus():
     gpu = [("v1", "Node", "gpu-1"), ("apps/v1", "DaemonSet", "nvidia-gpu-device-plugin", "kube-system")]
     labelled = node("gpu-2", 0, [GPU_TAINT], **{"nvidia.com/gpu.present": "true"})
