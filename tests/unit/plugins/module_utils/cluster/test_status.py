@@ -18,7 +18,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.tenants import item
 
 
 def seen(version="v1.35.4", nodes=(), daemon_sets=(), webhooks=(), security_contexts=False):
-    return Seen(version, list(nodes), [], [], [], list(daemon_sets), [], list(webhooks), security_contexts, [], [], [], [])
+    return Seen(version, list(nodes), [], [], [], list(daemon_sets), [], list(webhooks), security_contexts, [], [], [], [], [])
 
 
 @pytest.mark.parametrize(
