@@ -38,8 +38,9 @@ options:
         of the tenant connects to a ready pod of the service at all its ports. For each service in O(network.ingress), a pod with the service's
         namespace and labels connects to a pod of the tenant. On the host cluster it lives for seconds. No controller adopts it and no Service
         sends it requests, because it is owned by its namespace and never ready. That nothing else gets through is the network policies' part.
-      - V(sandbox) starts a pod in the tenant that says which kernel it sees, and compares that with its node's by release and boot ID. A
-        RuntimeClass of any name whose handler is plain runc fails. All pods of the tenant have to run in O(runtime_class), too.
+      - V(sandbox) starts a pod in O(runtime_class), in the tenant's namespace of the host cluster, that says which kernel it sees, and compares
+        that with its node's by boot ID, or by release where the kernel has none. A RuntimeClass of any name whose handler is plain runc fails. All
+        pods of the tenant have to run in O(runtime_class), too.
       - V(kai_scheduling) runs small pods in the queues of KAI Scheduler and checks where they are placed and what they see, because an available
         scheduler is not yet one that schedules. Pods start only where GPUs are free and queues are below their limits, with the lowest priority,
         so that no one is evicted for them. A check that lacks free capacity is reported as not tried, never as passed.
@@ -62,8 +63,8 @@ options:
     type: str
   tenant_kubeconfig:
     description:
-      - For the kinds V(connectivity), V(sandbox) and V(shared_scheduler), which need it, the kubeconfig of the tenant's administrator.
-        O(kubeconfig) is that of its host cluster.
+      - For the kinds V(connectivity) and V(shared_scheduler), which need it, the kubeconfig of the tenant's administrator. O(kubeconfig) is that of
+        its host cluster.
     type: path
   network:
     description:
@@ -72,9 +73,9 @@ options:
     description:
       - Namespace of the pods. It is made for the probe, and emptied and deleted in any case.
       - One that exists is refused, unless an earlier probe left it.
+      - All kinds take it but V(sandbox), whose pod is in the tenant's own.
       - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for V(image_pull),
-        V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity), V(kubegpu-sandbox-probe) for
-        V(sandbox), V(kai-probe) for V(kai_scheduling), V(kai-policy-probe) for V(kai_policies), V(volcano-probe) for
+        V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity), V(kai-probe) for V(kai_scheduling), V(kai-policy-probe) for V(kai_policies), V(volcano-probe) for
         V(volcano_scheduling), V(kubegpu-shared-probe) for V(shared_scheduler).
     type: str
   image:
@@ -272,7 +273,6 @@ EXAMPLES = r"""
     kind: sandbox
     kubeconfig: /etc/kubegpu/dc1/cluster.yml
     tenant: team-x
-    tenant_kubeconfig: /etc/kubegpu/dc1/tenants/team-x.yml
     runtime_class: kata
 
 - name: Check that the team's queues work

@@ -22,11 +22,16 @@ options:
   queues:
     description:
       - The queues, each with C(name), and with C(gpu), C(cpu) and C(memory), which take C(quota) and C(limit) as for
-        M(kubegpu.tenancy.kai_queues). An omitted quota deserves nothing of GPUs, and anything of CPU and memory. An omitted limit is unlimited.
+        M(kubegpu.tenancy.kai_queues). An omitted quota deserves no GPUs, and any CPU and memory up to the limit. An omitted limit is unlimited.
       - Children, weights, priorities, parts of GPUs and minimal run times are refused.
     type: list
     elements: dict
     required: true
+  version:
+    description:
+      - Release of Volcano, such as V(1.10.0). Queues of a release for which they were not tried are refused. Empty where that does not matter.
+    type: str
+    default: ""
   timeout:
     description:
       - Seconds. After an installation, Volcano's webhook may not answer for some of them.
@@ -48,6 +53,7 @@ EXAMPLES = r"""
 - name: Half of the tenant's GPUs for each of two teams, which may lend them to each other
   kubegpu.tenancy.volcano_queues:
     kubeconfig: /etc/kubegpu/dc1/tenants/team-hpc.yml
+    version: 1.10.0
     queues:
       - {name: weather, gpu: {quota: 8}}
       - {name: chemistry, gpu: {quota: 8, limit: 12}}

@@ -22,7 +22,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.lifecyc
     remove_policies,
     remove_record_policies,
 )
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import device_policies, policies, queue_policies
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import policies, queue_policies
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, KAI_SCHEDULER_NAME, TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL
@@ -297,7 +297,7 @@ ITS_OWN["devices by a ConfigMap of KAI Scheduler"] = NAMED
 @pytest.fixture(name="sharing_nodes")
 def _sharing_nodes(host: Host) -> Host:
     """The tenant with a scheduler of its own, on nodes of others."""
-    ensure_policies(Run({"timeout": 30}, kube=host.kube), TENANT, device_policies(TENANT))
+    ensure_policies(Run({"timeout": 30}, kube=host.kube), TENANT, policies(TENANT, "partial", None, True, False))
     host.wait_for_policies(OPEN, scheduler="another", runtime=TENANT)
     return host
 
@@ -328,6 +328,25 @@ def test_accounts_of_a_tenant_make_pods_in_its_sandbox_alone(host: Host) -> None
     syncer.wait_for_policies(told, scheduler="another")
     assert told in syncer.refusal(pod({}, {}, host.namespace, scheduler="default-scheduler"))
     assert syncer.refusal(pod({}, {}, host.namespace, scheduler="another", runtime=TENANT)) == ""
+    # Nor by way of the control plane, whose pods a controller of Kubernetes makes.
+    container = {"name": "c", "image": "none"}
+    labels = {"matchLabels": {"app": "plane"}}
+    template = {"metadata": {"labels": {"app": "plane"}}, "spec": {"containers": [container]}}
+    plane = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "plane", "namespace": host.namespace},
+        "spec": {"replicas": 0, "serviceName": "plane", "selector": labels, "template": template},
+    }
+    host.kube.create(plane)
+    another = {"spec": {"template": {"spec": {"containers": [container | {"image": "another"}]}}}}
+    with pytest.raises(TenancyError, match="change no pods of workloads here"):
+        syncer.kube.patch("apps/v1", "StatefulSet", "plane", another, host.namespace)
+    with pytest.raises(TenancyError, match="change no pods of workloads here"):
+        syncer.kube.create(plane | {"metadata": plane["metadata"] | {"name": "second"}})
+    note = {"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}}
+    assert syncer.kube.patch("apps/v1", "StatefulSet", "plane", note, host.namespace)
+    assert host.kube.patch("apps/v1", "StatefulSet", "plane", another, host.namespace)
     # What an operator or a controller of Kubernetes makes there, such as the control plane, stays outside.
     assert host.refusal(pod({}, {}, host.namespace, scheduler="another")) == ""
     # The class shows a pod no device, so that what its image says of them does not matter.

@@ -4,7 +4,7 @@
 """A tenant in a sandbox: by a handler that is plain runc, which is none, and by a stand-in for a sandbox.
 
 Neither Kata Containers nor gVisor runs on the nodes of the lab. The stand-in is runc, whose containers Linux shows another release of its kernel
-(personality UNAME26). So it shows what the check sees, and keeps nothing from anything.
+(personality UNAME26), and no boot ID, which is masked. So it shows what the check sees, and keeps nothing from anything.
 """
 
 from __future__ import annotations
@@ -41,7 +41,18 @@ else
 fi
 systemctl restart containerd
 """
-RUNC_WITH_ANOTHER_RELEASE = f"printf '#!/bin/sh\\nexec setarch --uname-2.6 runc \"$@\"\\n' > {STAND_IN} && chmod 755 {STAND_IN}"
+RUNC_WITH_ANOTHER_KERNEL = r"""#!/bin/bash
+set -eu
+previous=
+for argument; do
+    if [[ $previous == --bundle ]]; then
+        jq '.linux.maskedPaths += ["/proc/sys/kernel/random/boot_id"]' "$argument/config.json" > "$argument/masked.json"
+        mv "$argument/masked.json" "$argument/config.json"
+    fi
+    previous=$argument
+done
+exec setarch --uname-2.6 runc "$@"
+"""
 
 
 class Sandbox:
@@ -56,7 +67,8 @@ class Sandbox:
         """Have the RuntimeClass kata lead to a program, on all nodes."""
         for node in self.cluster.kube.list("v1", "Node"):
             name = node["metadata"]["name"]
-            self.cluster.on_node(name, "sh", "-c", RUNC_WITH_ANOTHER_RELEASE)
+            write = f"cat > {STAND_IN} <<'END'\n{RUNC_WITH_ANOTHER_KERNEL}END\nchmod 755 {STAND_IN}"
+            self.cluster.on_node(name, "bash", "-c", write)
             self.cluster.on_node(name, "bash", "-c", HANDLER, "-", program)
 
     def ask(self, **more: Any) -> None:

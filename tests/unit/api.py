@@ -423,13 +423,13 @@ class InMemoryApi:
         name: str,
         namespace: str,
         container: str | None = None,
-        lines: int = 20,
+        lines: int | None = 20,
         previous: bool = False,
         seconds: int | None = None,
     ) -> str:
         self._enter("logs", "Pod")
         self._require("Reading the log of", "v1", "Pod", name, namespace)
-        return "\n".join(self.pod_logs.get(name, "").splitlines()[-lines:])
+        return "\n".join(self.pod_logs.get(name, "").splitlines()[-(lines or 0) :])
 
     def metrics(self, pod: str, namespace: str, port: int) -> str:
         self._enter("metrics", "Pod")

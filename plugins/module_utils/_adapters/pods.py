@@ -51,18 +51,20 @@ class Pods:
         name: str,
         namespace: str,
         container: str | None = None,
-        lines: int = 20,
+        lines: int | None = 20,
         previous: bool = False,
         seconds: int | None = None,
     ) -> str:
         """Return the last lines of a container's log, as far as LARGEST_LOG reaches; empty when it has written nothing yet.
 
+        :arg lines: None for all from the log's beginning.
         :arg container: may be left out where the pod has one container only.
         :arg previous: those of the container's run before its last restart.
         :arg seconds: only lines that are not older.
         :raises TenancyError: where the log cannot be read, with ``status`` 404 where the pod does not exist.
         """
-        query: JsonObject = {"tailLines": lines, "limitBytes": LARGEST_LOG, "previous": str(previous).lower()}
+        query: JsonObject = {"limitBytes": LARGEST_LOG, "previous": str(previous).lower()}
+        query |= {} if lines is None else {"tailLines": lines}
         query |= ({"container": container} if container else {}) | (
             {"sinceSeconds": max(1, seconds)} if seconds is not None else {}
         )

@@ -16,7 +16,7 @@ from .._common.ownership import annotations_of, is_owned, last_write
 from .._common.quantity import whole
 from .._common.values import JsonObject, merge_patch
 from .facts import ADMITS_ANNOTATION, API_VERSION, BINDING, POLICY, SINCE
-from .plan import policy_name, record_policies, record_policy_name
+from .plan import policy_name, record_policies, record_policy_name, workload_policy_name
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
@@ -35,6 +35,8 @@ def ensure_policies(run: Run, tenant: str, wanted: t.Sequence[JsonObject]) -> No
             "own, and no sandbox."
         )
     _ensure(run, wanted, f"it bounds the pods of {tenant}")
+    if workload_policy_name(tenant) not in {item["metadata"]["name"] for item in wanted}:
+        _remove(run, workload_policy_name(tenant), f"{tenant} has no sandbox any more")
 
 
 def ensure_record_policies(run: Run, tenant: str) -> bool:
@@ -73,8 +75,9 @@ def _write(run: Run, live: JsonObject | None, wanted: JsonObject) -> None:
 
 
 def remove_policies(run: Run, tenant: str) -> None:
-    """Remove a tenant's policy for pods and its binding, where there are any."""
-    _remove(run, policy_name(tenant), f"the pods of {tenant} need no bounds of it any more")
+    """Remove a tenant's policies for pods and workloads, and their bindings, where there are any."""
+    for name in (policy_name(tenant), workload_policy_name(tenant)):
+        _remove(run, name, f"the pods of {tenant} need no bounds of it any more")
 
 
 def remove_record_policies(run: Run, tenant: str) -> None:

@@ -36,6 +36,9 @@ from .facts import (
     VISIBLE_DEVICES,
 )
 
+# Whether an account of the tenant's namespace asks, such as the syncer's.
+_BY_TENANT = "request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':')"
+
 
 def policies(
     tenant: str,
@@ -45,7 +48,7 @@ def policies(
     gpu_sharing: bool,
     sandbox: str = "",
 ) -> list[JsonObject]:
-    """Return the policy that a tenant needs, with its binding; none where nothing is to be kept from it.
+    """Return the policies that a tenant needs, each with its binding; none where nothing is to be kept from it.
 
     :arg queues: names of the queues of the host cluster's KAI Scheduler that its pods may use; None where another one places them.
     :arg gpu_sharing: whether its pods may ask for part of a GPU.
@@ -54,33 +57,42 @@ def policies(
     if queues is not None:
         return queue_policies(tenant, queues, gpu_sharing, sandbox)
     # With a KAI Scheduler of its own, the tenant itself can write what tells a pod which GPU it shares.
-    if trust == "partial" and shares_nodes and not gpu_sharing:
-        return device_policies(tenant)
-    return sandbox_policies(tenant, sandbox) if sandbox else []
+    devices = _device_rules(by_kai=False) if trust == "partial" and shares_nodes and not gpu_sharing else []
+    rules = [*devices, *([_sandbox_rule(sandbox)] if sandbox else [])]
+    if not rules:
+        return []
+    admits = "; ".join([*(["GPUs that are asked for"] if devices else []), *([_in_class(sandbox)] if sandbox else [])])
+    return [*_policies(tenant, admits, _variables("created", "containers"), rules), *_workload_policies(tenant, sandbox)]
 
 
 def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool, sandbox: str = "") -> list[JsonObject]:
-    """Return the policy of a tenant that shares the host cluster's KAI Scheduler, and its binding to the tenant's namespace.
+    """Return the policies of a tenant that shares the host cluster's KAI Scheduler, and their bindings to the tenant's namespace.
 
     :arg queues: names of the queues that its pods may use.
     :arg gpu_sharing: whether they may ask for part of a GPU.
-    :arg sandbox: RuntimeClass in which all of them run, and get no GPUs; empty for none.
+    :arg sandbox: RuntimeClass in which all of them run, on nodes with GPUs of their own or without GPUs; empty for none.
     """
     admits = f"{'shared and whole' if gpu_sharing else 'whole'} GPUs in queues: {_listed(queues)}"
     rules = [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(by_kai=True, sandbox=sandbox)]
     if sandbox:
         admits, rules = f"{admits}; {_in_class(sandbox)}", [*rules, _sandbox_rule(sandbox)]
-    return _policies(tenant, admits, _variables(), rules)
+    return [*_policies(tenant, admits, _variables(), rules), *_workload_policies(tenant, sandbox)]
 
 
-def device_policies(tenant: str) -> list[JsonObject]:
-    """Return the policy of a tenant that shares nodes with a scheduler of its own, and its binding to the tenant's namespace."""
-    return _policies(tenant, "GPUs that are asked for", _variables("created", "containers"), _device_rules(by_kai=False))
+def _workload_policies(tenant: str, sandbox: str) -> list[JsonObject]:
+    """Return the policy that keeps a tenant's accounts from other pods by way of its control plane, and its binding; none without a sandbox.
 
-
-def sandbox_policies(tenant: str, sandbox: str) -> list[JsonObject]:
-    """Return the policy of a tenant whose pods all run in a RuntimeClass, and its binding to the tenant's namespace."""
-    return _policies(tenant, _in_class(sandbox), _variables("created"), [_sandbox_rule(sandbox)])
+    The syncer may change the control plane's StatefulSet (chart/templates/role.yaml of vCluster), whose pods a controller of Kubernetes makes,
+    outside of the sandbox.
+    """
+    if not sandbox:
+        return []
+    same = "request.operation == 'UPDATE' && object.spec.template.spec == oldObject.spec.template.spec"
+    rule = (f"!{_BY_TENANT} || ({same})", _text("The accounts of a tenant with a sandbox change no pods of workloads here."))
+    chosen = _chosen(tenant)
+    resources = _resources("statefulsets", "deployments", "replicasets", group="apps")
+    match = {"matchConstraints": chosen | {"resourceRules": [resources]}, "matchConditions": []}
+    return _bound(workload_policy_name(tenant), tenant, "workloads whose pods stay as they are", chosen, match, {}, [rule])
 
 
 def record_policies(tenant: str) -> list[JsonObject]:
@@ -119,9 +131,9 @@ def _chosen(tenant: str) -> JsonObject:
     return {"namespaceSelector": {"matchLabels": {TENANT_LABEL: tenant}}, "objectSelector": {}, "matchPolicy": "Equivalent"}
 
 
-def _resources(*names: str) -> JsonObject:
+def _resources(*names: str, group: str = "") -> JsonObject:
     return {
-        "apiGroups": [""],
+        "apiGroups": [group],
         "apiVersions": ["v1"],
         "operations": ["CREATE", "UPDATE"],
         "resources": list(names),
@@ -160,6 +172,11 @@ def _bound(
 def policy_name(tenant: str) -> str:
     """Return the name of a tenant's policy for pods, and of its binding."""
     return f"kubegpu-tenancy-{tenant}"
+
+
+def workload_policy_name(tenant: str) -> str:
+    """Return the name of a tenant's policy for workloads, and of its binding."""
+    return f"kubegpu-tenancy-{tenant}.workloads"
 
 
 def record_policy_name(tenant: str) -> str:
@@ -219,7 +236,7 @@ def _leaves_no_device_open(containers: str, sandbox: str) -> str:
 
     A variable from there counts after one that the container names, and before what the device plugin sets for a container with GPUs.
 
-    :arg sandbox: RuntimeClass that passes no GPUs on; empty for none.
+    :arg sandbox: RuntimeClass in which no GPUs of others are seen; empty for none.
     """
     named = f"has(c.env) && c.env.exists(e, e.name == {_text(VISIBLE_DEVICES)})"
     apart = f"has(f.prefix) && f.prefix != '' && !{_text(VISIBLE_DEVICES)}.startsWith(f.prefix)"
@@ -268,10 +285,9 @@ def _sandbox_rule(sandbox: str) -> tuple[str, str]:
 
     The pods of its control plane are made by Kubernetes' controllers, and run no code of the tenant.
     """
-    by_tenant = "request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':')"
     inside = f"has(object.spec.runtimeClassName) && object.spec.runtimeClassName == {_text(sandbox)}"
     return (
-        f"!variables.created || !{by_tenant} || ({inside})",
+        f"!variables.created || !{_BY_TENANT} || ({inside})",
         _text(f"All pods of this tenant run in RuntimeClass {sandbox}: leave runtimeClassName out, or name that one."),
     )
 
@@ -280,7 +296,7 @@ def _device_rules(by_kai: bool, sandbox: str = "") -> list[tuple[str, str]]:
     """Return the conditions under which a pod sees no GPU that it did not ask for, each with what one is told that does not meet it.
 
     :arg by_kai: whether the host cluster's KAI Scheduler may say which ones it sees.
-    :arg sandbox: RuntimeClass that passes no GPUs on; empty for none.
+    :arg sandbox: RuntimeClass in which no GPUs of others are seen; empty for none.
     """
     added = "object.spec.ephemeralContainers"
     blind = f"({_names_no_device(added, by_kai)}) && ({_leaves_no_device_open(added, sandbox)})"

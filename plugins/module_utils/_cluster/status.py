@@ -64,9 +64,9 @@ def report(seen: Seen) -> JsonObject:
         "gpu_operator": bool(seen.cluster_policies),
         "dra_gpu_nodes": sorted(
             {
-                str(spec.get("nodeName"))
+                item["spec"]["nodeName"]
                 for item in seen.resource_slices
-                if (spec := item["spec"]).get("driver") == facts.DRA_DRIVER
+                if item["spec"].get("driver") == facts.DRA_DRIVER and item["spec"].get("nodeName")
             }
         ),
         "storage_classes": sorted(map(name, seen.storage_classes)),

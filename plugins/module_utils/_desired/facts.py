@@ -110,7 +110,7 @@ OIDC: Fields = {
 
 SANDBOX: Fields = {
     "runtime_class": Field(str, "RuntimeClass in which all its pods run, such as kata or gvisor. Empty: none.", ""),
-    "gpus": Field(bool, "Whether pods in that class get GPUs, as in those of Kata for GPUs.", False),
+    "gpus": Field(bool, "Whether that class passes GPUs of the resource nvidia.com/gpu on.", False),
 }
 
 SERVICE: Fields = {

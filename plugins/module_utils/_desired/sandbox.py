@@ -24,6 +24,8 @@ def read(given: t.Any, path: str, problems: Problems) -> JsonObject:
     sandbox = {key: field.default for key, field in facts.SANDBOX.items()} | problems.mapping(given, facts.SANDBOX, path)
     name = sandbox["runtime_class"]
     if not name:
+        if sandbox["gpus"]:
+            problems.add("missing", f"{path}.runtime_class", "is missing: gpus is about the pods in a class.")
         return {}
     if not is_object(name):
         problems.add("not-a-name", f"{path}.runtime_class", f"{quoted(name)} is no name of a class.")

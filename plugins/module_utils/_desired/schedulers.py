@@ -72,13 +72,15 @@ def _volcano(scheduler: Scheduler, tree: t.Any, here: str, path: str, platform: 
 
     :returns: the scheduler with its chart, and with the values that the platform asks for.
     """
-    if scheduler.version:
-        problems.ask(f"{here}.", lambda: volcano.release(scheduler.version))
+    # As the chart's archive is named; images have a v.
+    version = scheduler.version.removeprefix("v")
+    if version:
+        problems.ask(f"{here}.", lambda: volcano.release(version))
     _check_chart(dataclasses.replace(scheduler, chart=scheduler.chart or VOLCANO), here, problems)
-    problems.ask(f"{path}.", lambda: volcano.read_queues(tree))
-    values = deep_merge(chart_values(platform.tolerations), scheduler.values)
+    problems.ask(f"{path}.", lambda: volcano.read_queues(tree, version))
+    values = deep_merge(chart_values(volcano.known(version), platform.tolerations), scheduler.values)
     chart, repository = (scheduler.chart, scheduler.repository) if scheduler.chart else (VOLCANO, REPOSITORY)
-    return dataclasses.replace(scheduler, values=values, chart=chart, repository=repository)
+    return dataclasses.replace(scheduler, version=version, values=values, chart=chart, repository=repository)
 
 
 def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, problems: Problems) -> None:
@@ -165,6 +167,9 @@ def shared_scheduler(tenants: list[Tenant], given: JsonObject, platform: Platfor
     tree = [queue for tenant in users for queue in tenant.queues]
     found = _kai(scheduler, "version" in entry, tree, SHARED_SCHEDULER, TENANTS, platform, problems)
     for tenant in users:
+        if found.gpu_sharing and tenant.runtime_class and tenant.gpu_nodes:
+            why = f"a sandbox gets whole GPUs only, and {SHARED_SCHEDULER}.gpu_sharing gives out parts. Give the tenant a scheduler of its own."
+            problems.add("sandbox-shares-gpus", f"{tenant.path}.sandbox", why)
         if found.gpu_sharing:
             problems.extend(_bound_problems(tenant))
         elif tenant.gpu_nodes.share_gpus_with == "any":

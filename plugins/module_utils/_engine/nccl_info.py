@@ -19,18 +19,16 @@ ARGUMENT_SPEC = {
     "label_selector": {"type": "str", "required": True},
     "container": {"type": "str"},
 }
-# Lines of a log from its end: what NCCL says of its connections stands near the beginning of a job's.
-_LINES = 100_000
 
 
 def reconcile(run: Run) -> Result:
-    """Read the logs of some pods, and judge each by itself."""
+    """Read the beginnings of the logs of some pods, where NCCL tells of its connections, and judge each by itself."""
     params, kube = run.params, run.kube
     namespace = params["namespace"]
     pods = sorted(item["metadata"]["name"] for item in kube.list("v1", "Pod", namespace, params["label_selector"]))
 
     def read(name: str) -> tuple[JsonObject | None, str]:
-        found, unread = attempt(name, lambda: judge(kube.pods.logs(name, namespace, params["container"], lines=_LINES)))
+        found, unread = attempt(name, lambda: judge(kube.pods.logs(name, namespace, params["container"], lines=None)))
         return ({"name": name} | found if found else None), f"pod {shown(name)}: {unread.why}" if unread else ""
 
     rows = concurrently(read, pods)

@@ -33,11 +33,11 @@ KINDS: dict[str, t.Callable[[Run], Result]] = {
     "kai_scheduling": probe_kai_scheduling,
     "kai_policies": probe_kai_policies,
     "volcano_scheduling": volcano.probe,
+    "sandbox": sandbox.probe,
 }
 # The kinds that ask a tenant's API server as well as its host cluster's.
 KINDS_OF_TENANTS: dict[str, t.Callable[[Run, Connect], Result]] = {
     "connectivity": connectivity.probe,
-    "sandbox": sandbox.probe,
     "shared_scheduler": probe_shared_scheduler,
 }
 
@@ -89,8 +89,7 @@ OPTIONS: dict[str, Params] = {
     },
     "sandbox": {
         **_PODS,
-        **_TENANT,
-        "namespace": sandbox.NAME,
+        "tenant": _REQUIRED,
         "timeout": 120,
         "runtime_class": _REQUIRED,
     },

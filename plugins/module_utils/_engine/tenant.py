@@ -129,7 +129,7 @@ def _scheduler(work: Work) -> None:
     work.do(SCHEDULER, "Install another scheduler by its chart", chart_scheduler, inside=True, timeout=timeout, **options)
     if own.volcano:
         title = "Bring the queues to what the tree says"
-        work.do(QUEUES, title, volcano_queues, inside=True, queues=list(work.tenant.queues), timeout=timeout)
+        work.do(QUEUES, title, volcano_queues, inside=True, queues=list(work.tenant.queues), version=own.version, timeout=timeout)
 
 
 def _own_kai(work: Work, own: Scheduler) -> None:

@@ -126,7 +126,6 @@ def _sandbox(work: Work) -> None:
             probe,
             kind="sandbox",
             tenant=work.tenant.name,
-            tenant_kubeconfig=work.kubeconfig,
             runtime_class=runtime_class,
             tolerations=work.params["tolerations"],
             image=work.params["probe_image"] or None,

@@ -13,12 +13,13 @@ from .._volcano.validation import read_queues
 
 ARGUMENT_SPEC = {
     "queues": {"type": "list", "elements": "dict", "required": True},
+    "version": {"type": "str", "default": ""},
     "timeout": {"type": "int", "default": 120},
 }
 
 
 def reconcile(run: Run) -> Result:
     """Check the queues, and write what differs."""
-    wanted = read_queues(run.params["queues"])
+    wanted = read_queues(run.params["queues"], run.params["version"])
     reconcile_queues(run, wanted)
     return run.result(leaves=list(wanted))

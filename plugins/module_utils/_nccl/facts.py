@@ -19,12 +19,15 @@ GDR, RDMA, TCP = "gdr", "rdma", "tcp"
 # Where no data go to another node, and where the log does not say.
 WITHIN_NODE, UNKNOWN = "within_node", "unknown"
 
-# A connection to another node, such as "via NET/IB/0/GDRDMA" (#307).
-LINK = re.compile(r"NCCL INFO .*\bvia NET/(?P<network>[\w-]+)/\S*?(?P<gdr>/GDRDMA\S*)?(?=\s|$)")
+# What a line says after this is NCCL's.
+PREFIX = "NCCL INFO "
+# A connection to another node, such as "via NET/IB/0/GDRDMA" (#307) or "via NET/AWS Libfabric/0/GDRDMA" (#527).
+LINK = re.compile(r" via NET/(?P<network>[^/]{1,40})/(?P<way>[^\s]{0,80})")
+OVER_GDR = "GDRDMA"
 # One within a node, such as "via P2P/IPC", "via SHM/direct/direct" or "via direct shared memory" (#302, #367).
-WITHIN = re.compile(r"NCCL INFO .*\bvia (?:P2P|SHM|NVLS|direct shared memory)")
+WITHIN = re.compile(r" via (?:P2P|SHM|NVLS|direct shared memory)")
 # Which network it chose (#707).
-NETWORK = re.compile(r"NCCL INFO Using network (?P<network>\S+)")
+NETWORK = re.compile(r"^Using network (?P<network>.{1,40})")
 SOCKET = "Socket"
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from .._common.text import shown
 from .._common.values import JsonObject
-from .facts import CAUSES, GDR, LINK, NETWORK, RDMA, SOCKET, TCP, UNKNOWN, WITHIN, WITHIN_NODE, Cause
+from .facts import CAUSES, GDR, LINK, NETWORK, OVER_GDR, PREFIX, RDMA, SOCKET, TCP, UNKNOWN, WITHIN, WITHIN_NODE, Cause
 
-# Characters of a line that are looked at, and of networks' names that are told.
-_LONGEST_LINE, _LONGEST_NAME = 2000, 40
-_NOTHING = "It has no line by which NCCL tells. Set NCCL_DEBUG=INFO in the containers, and look once the job exchanges data."
+# Characters of a line of NCCL that are looked at, and networks that are told: a log is its writer's own.
+_LONGEST_LINE, _MOST_NETWORKS = 400, 10
+_NOTHING = "The part of its log that was read has no line by which NCCL tells."
 
 
 def judge(log: str) -> JsonObject:
@@ -25,15 +25,16 @@ def judge(log: str) -> JsonObject:
     links, gdr, within = 0, 0, False
     networks: dict[str, None] = {}
     causes: dict[str, tuple[Cause, dict[str, str]]] = {}
-    for line in (line[:_LONGEST_LINE] for line in log.splitlines()):
-        if link := LINK.search(line):
-            links, gdr = links + 1, gdr + bool(link["gdr"])
-            networks[shown(link["network"], _LONGEST_NAME)] = None
-        elif chosen := NETWORK.search(line):
-            networks[shown(chosen["network"], _LONGEST_NAME)] = None
-        within = within or bool(WITHIN.search(line))
+    for said in _said(log):
+        if link := LINK.search(said):
+            links, gdr = links + 1, gdr + (OVER_GDR in link["way"].split("/"))
+        elif WITHIN.search(said):
+            within = True
+        network = link or NETWORK.search(said)
+        if network and len(networks) < _MOST_NETWORKS:
+            networks[shown(network["network"])] = None
         for cause in CAUSES:
-            if found := cause.line.search(line):
+            if found := cause.line.search(said):
                 causes.setdefault(cause.reason, (cause, found.groupdict()))
     transport = _transport(links, gdr, list(networks), within)
     return {
@@ -45,18 +46,30 @@ def judge(log: str) -> JsonObject:
     }
 
 
+def _said(log: str) -> list[str]:
+    """Return what NCCL says in a log, a line each."""
+    parts = (line.partition(PREFIX)[2] for line in log.split("\n") if PREFIX in line)
+    return [part[:_LONGEST_LINE] for part in parts]
+
+
 def _transport(links: int, gdr: int, networks: list[str], within: bool) -> str:
-    if SOCKET in networks:
-        return TCP if links or not within else WITHIN_NODE
     if links:
-        return GDR if gdr == links else RDMA
-    return WITHIN_NODE if within else RDMA if networks else UNKNOWN
+        return TCP if SOCKET in networks else GDR if gdr == links else RDMA
+    if within:
+        return WITHIN_NODE
+    return TCP if SOCKET in networks else RDMA if networks else UNKNOWN
 
 
 def _reasons(transport: str, causes: dict[str, tuple[Cause, dict[str, str]]]) -> list[JsonObject]:
     """Return what explains a transport, in the order of CAUSES."""
     if transport == UNKNOWN:
-        return [{"reason": "no_lines", "message": _NOTHING, "advice": "See the documentation of NCCL_DEBUG."}]
+        return [
+            {
+                "reason": "no_lines",
+                "message": _NOTHING,
+                "advice": "Set NCCL_DEBUG=INFO in the containers, and look once the job exchanges data.",
+            }
+        ]
     slower = {TCP: (RDMA,), RDMA: (GDR,)}.get(transport, ())
     return [
         {"reason": cause.reason, "message": cause.message.format(**groups), "advice": cause.advice}

@@ -5,23 +5,27 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """Probe whether a tenant's pods run in a sandbox: by the kernel that a pod sees, because a RuntimeClass of any name may lead to plain runc.
 
-A machine of Kata has a kernel of its own, with a boot ID of its own. gVisor is its own kernel, and reports its own release. A pod of plain
-runc sees release and boot ID of its node, both of which the node reports to the API server.
+The pod is made on the host cluster, in the tenant's namespace: what is made in the virtual cluster, its administrator can change on the way. It
+says release and boot ID of its kernel. A machine of Kata has a kernel of its own, with a boot ID of its own. gVisor is its own kernel, which
+reports a release of its own. A pod of plain runc sees both of its node's, as the kubelet reports them.
 """
 
 from __future__ import annotations
 
+import re
 import typing as t
 
-from .._common.errors import WaitTimeout
-from .._common.names import namespace_of
-from .._common.ownership import MARKER_LABEL
+from .._common.errors import TenancyError, WaitTimeout
+from .._common.names import DEDICATED_TAINT, namespace_of
+from .._common.ownership import MARKER_LABEL, OWNED_LABELS, is_owned
 from .._common.pods import is_ended, pod_spec, pod_state
-from .._common.synced import joined, virtual_name
+from .._common.synced import virtual_name
 from .._common.text import shown
 from .._common.values import JsonObject
+from .._common.wait import wait_for
+from .._nodes.status import node_selector
 from .facts import FAILED, PASSED
-from .lifecycle import Connect, await_verdict, own_namespace
+from .lifecycle import CLEAN_UP, await_verdict
 from .plan import Settings, pod
 from .status import Verdict, concluded, record, termination_message, untried
 
@@ -30,64 +34,90 @@ if t.TYPE_CHECKING:
 
 NAME = "kubegpu-sandbox-probe"
 CHECKS = KERNEL, PODS = ("sandbox kernel", "sandbox pods")
-# What the pod says of its kernel, a line each. Where a kernel has no boot ID to read, the line is empty.
-_SCRIPT = "{ uname -r; cat /proc/sys/kernel/random/boot_id 2>/dev/null; } > /dev/termination-log"
+# What the pod says of its kernel, a line each. Where a kernel has no boot ID to read, there is one line.
+_SCRIPT = "{ uname -r; cat /proc/sys/kernel/random/boot_id 2>/dev/null; } > /dev/termination-log; true"
+_BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Pods that a failure names.
 _NAMED = 5
 
 
-def probe(run: Run, connect: Connect) -> Result:
-    """Return the records of CHECKS.
-
-    :arg connect: returns the adapter to the tenant's API server.
-    """
+def probe(run: Run) -> Result:
+    """Return the records of CHECKS."""
     if run.check_mode:
         return concluded(untried(CHECKS), 0.0)
-    settings, deadline, runtime_class = Settings.of(run.params), run.deadline, run.params["runtime_class"]
-    kube, inside, tenant = run.kube, connect(), run.params["tenant"]
-    name, namespace = joined(NAME, "x", settings.namespace, "x", tenant), namespace_of(tenant)
+    kube, deadline, runtime_class = run.kube, run.deadline, run.params["runtime_class"]
+    tenant, namespace = run.params["tenant"], namespace_of(run.params["tenant"])
 
     def judge() -> Verdict:
-        # On the host cluster, what a pod said comes from the kubelet, and where it ran, from the scheduler.
-        live = kube.get("v1", "Pod", name, namespace)
+        live = kube.get("v1", "Pod", NAME, namespace)
         return outcome(live, kube.get("v1", "Node", live["spec"]["nodeName"]) if live and is_ended(live) else None, runtime_class)
 
-    with own_namespace(inside, settings.namespace, deadline):
-        inside.create(client(settings))
+    # Of a probe that was killed.
+    _remove(run, namespace)
+    try:
+        kube.create(client(Settings.of({**run.params, "namespace": namespace}), tenant, runtime_class))
         try:
             verdict, reason = await_verdict("the pod in the sandbox", judge, deadline)
         except WaitTimeout as exc:
             verdict, reason = FAILED, exc.message
-        kernel = record(KERNEL, verdict, reason, deadline.elapsed())
+    finally:
+        _remove(run, namespace)
+    kernel = record(KERNEL, verdict, reason, deadline.elapsed())
     synced = kube.list("v1", "Pod", namespace, f"{MARKER_LABEL}={tenant}")
     return concluded([kernel, record(PODS, *outside(synced, runtime_class), deadline.elapsed())], deadline.elapsed())
 
 
-def client(settings: Settings) -> JsonObject:
-    """Return the pod that says what kernel it sees. It names no RuntimeClass, as most pods do."""
-    return pod(settings, pod_spec(settings.image, _SCRIPT) | {"restartPolicy": "Never"}, name=NAME)
+def _remove(run: Run, namespace: str) -> None:
+    live = run.kube.get("v1", "Pod", NAME, namespace)
+    if live is None:
+        return
+    if not is_owned(live):
+        raise TenancyError(f"Pod {NAME} in namespace {namespace} is not this collection's. Remove it.")
+    run.kube.delete("v1", "Pod", NAME, namespace)
+
+    def gone() -> tuple[bool | None, str]:
+        return (None, "it still exists") if run.kube.get("v1", "Pod", NAME, namespace) else (True, "")
+
+    wait_for(f"the end of pod {NAME}", gone, run.deadline.extended(CLEAN_UP), interval=0.3)
+
+
+def client(settings: Settings, tenant: str, runtime_class: str) -> JsonObject:
+    """Return the pod that says what kernel it sees, on a node of the tenant."""
+    own = {"key": DEDICATED_TAINT, "operator": "Equal", "value": tenant, "effect": "NoSchedule"}
+    item = pod(
+        settings,
+        pod_spec(settings.image, _SCRIPT)
+        | {"restartPolicy": "Never", "runtimeClassName": runtime_class, "nodeSelector": node_selector(tenant)},
+        name=NAME,
+        labels=dict(OWNED_LABELS),
+    )
+    item["spec"]["tolerations"].append(own)
+    return item
 
 
 def outcome(client: JsonObject | None, node: JsonObject | None, runtime_class: str) -> Verdict:
     """Return the verdict on the kernel that a pod saw, once it has ended.
 
-    :arg client: as it is on the host cluster; None where it is not there yet.
+    :arg client: None where it was removed.
     :arg node: on which it ran; None where that is gone, or the pod has not ended.
     """
     if client is None:
-        return None, "the pod is not on the host cluster yet"
+        return FAILED, "the probe's pod was removed by someone else"
     if not is_ended(client):
         return None, pod_state(client)
-    release, _line, boot = termination_message(client).partition("\n")
+    release, _line, rest = termination_message(client).partition("\n")
     if client["status"]["phase"] != "Succeeded" or not release:
         return FAILED, f"the pod could not say which kernel it sees: {pod_state(client)}"
     if node is None:
         return FAILED, "the node of the pod is gone, so its kernel cannot be compared"
     info, where = node["status"]["nodeInfo"], f"node {node['metadata']['name']}"
-    if release != info["kernelVersion"]:
-        return PASSED, f"it sees kernel {shown(release)}, and {where} has {info['kernelVersion']}"
-    if boot.strip() and boot.strip() != info["bootID"]:
-        return PASSED, f"it sees kernel {shown(release)} of another boot than that of {where}"
+    said = f"it sees kernel {shown(release, 80)}"
+    boot = _BOOT_ID.fullmatch(rest.strip())
+    if boot and info.get("bootID"):
+        if boot[0] != info["bootID"]:
+            return PASSED, f"{said} of another boot than that of {where}"
+    elif release != info["kernelVersion"]:
+        return PASSED, f"{said}, and {where} has {info['kernelVersion']}"
     return FAILED, (
         f"it sees the kernel of {where}, {info['kernelVersion']}: RuntimeClass {runtime_class} is no sandbox there. "
         "See to which program its handler leads in the node's container runtime"

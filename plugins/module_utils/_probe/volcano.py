@@ -66,7 +66,8 @@ def probe(run: Run) -> Result:
         return concluded(untried(names), 0.0)
     kube, deadline = run.kube, run.deadline
     nodes = kube.list("v1", "Node")
-    checks, left_out = plan(queues, nodes, free_gpus(nodes, kube.list("v1", "Pod"), GPU_RESOURCE))
+    offered = free_gpus(nodes, [], GPU_RESOURCE)
+    checks, left_out = plan(queues, nodes, offered, free_gpus(nodes, kube.list("v1", "Pod"), GPU_RESOURCE))
     with own_namespace(kube, settings.namespace, deadline, KINDS):
         for check in checks:
             create = functools.partial(kube.create, job(settings, check))
@@ -82,11 +83,13 @@ def probe(run: Run) -> Result:
     return concluded([*found, *left_out], deadline.elapsed())
 
 
-def plan(queues: t.Mapping[str, Queue], nodes: t.Iterable[JsonObject], free: int) -> tuple[list[Check], list[JsonObject]]:
-    """Return the gangs to run, and the records of gangs that would show nothing.
+def plan(
+    queues: t.Mapping[str, Queue], nodes: t.Iterable[JsonObject], offered: int, free: int
+) -> tuple[list[Check], list[JsonObject]]:
+    """Return the gangs to run, and the records of gangs that would show nothing now. What could never show anything is left out.
 
     :arg queues: of Volcano; empty for its default queue.
-    :arg free: GPU devices that no pod holds.
+    :arg offered: GPU devices of the nodes; ``free``, those of them that no pod holds.
     """
     names = list(queues) or list(OWN_QUEUES[:1])
     checks = [Check(GANG, name, f"gang-{number}", ({},) * GANG_SIZE) for number, name in enumerate(names)]
@@ -96,13 +99,11 @@ def plan(queues: t.Mapping[str, Queue], nodes: t.Iterable[JsonObject], free: int
     left_out = []
     for number, queue in enumerate(queues.values()):
         limit = queue.spec["resources"]["gpu"]["limit"]
-        if limit < 0:
-            continue
-        check = Check(OVER_LIMIT, queue.name, f"over-limit-{number}", ({GPU_RESOURCE: "1"},) * (limit + 1))
-        if free > limit:
-            checks.append(check)
-        else:
-            left_out.append(record(str(check), NOT_TRIED, f"it needs {limit + 1} free GPUs, and {free} are"))
+        if 0 <= limit < free:
+            checks.append(Check(OVER_LIMIT, queue.name, f"over-limit-{number}", ({GPU_RESOURCE: "1"},) * (limit + 1)))
+        elif 0 <= limit < offered:
+            name = str(Check(OVER_LIMIT, queue.name, "", ()))
+            left_out.append(record(name, NOT_TRIED, f"it needs {limit + 1} free GPUs, and {free} are"))
     return checks, left_out
 
 

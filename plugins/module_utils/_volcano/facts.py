@@ -24,8 +24,8 @@ POD_GROUP_KIND = "PodGroup"
 JOB_LABEL = "volcano.sh/job-name"
 # Queues that Volcano makes itself (pkg/scheduler/cache/cache.go).
 OWN_QUEUES = ("default", "root")
-# Phases of pod groups that hold or wait for something, as a queue's status counts them.
-UNFINISHED = ("pending", "inqueue", "running", "unknown")
+# Phase of a pod group whose work is done (apis, scheduling/v1beta1/types.go); of all others, pods run or wait.
+COMPLETED = "Completed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,30 +34,50 @@ class Release:
 
     :ivar mounts_host: the scheduler mounts a folder of its node (hostPath in templates/scheduler.yaml of the chart), which the pod security
         standards baseline and restricted refuse.
+    :ivar queues: whether this collection makes queues for it. Plugin capacity, by which a queue gets what it deserves, gives back by other rules
+        from 1.13 on (pkg/scheduler/plugins/capacity, pkg/webhooks/admission/queues), which were not tried.
     """
 
     line: tuple[int, int]
     mounts_host: bool
+    queues: bool
 
 
-# Lines with plugin capacity, by which a queue has what it deserves (pkg/scheduler/plugins/capacity). Its hierarchy, from 1.11 on, was not tried.
-RELEASES = {release.line: release for release in (Release((1, minor), mounts_host=minor <= 11) for minor in range(9, 16))}
+# Before 1.10, the chart does not take a configuration of the scheduler as a value.
+RELEASES = {
+    release.line: release
+    for release in (Release((1, minor), mounts_host=minor <= 11, queues=minor <= 12) for minor in range(10, 16))
+}
 
 # Resources of a Volcano queue, by the names that users write.
 RESOURCES = {"gpu": "nvidia.com/gpu", "cpu": "cpu", "memory": "memory"}
 # Where a queue's amounts stand in its spec: what is its own, although others may borrow it, and what it gets at most.
-AMOUNTS = {"quota": "deserved", "limit": "capability"}
-# What stands for an unlimited quota. A CPU or memory that a queue's deserved leaves out counts as 0 (api.NewResource), and a queue with more of one
-# resource than it deserves gives pods back, even if it has less of the others; a GPU that is left out counts as unlimited.
-UNLIMITED_QUOTA = {"cpu": "1000000", "memory": "1Pi"}
+DESERVED, CAPABILITY = "deserved", "capability"
+# What stands for an unlimited quota where there is no limit. A CPU or memory that deserved leaves out counts as 0 (api.NewResource), and a queue
+# with more of one resource than it deserves gives pods back, even if it has less of the others. A GPU that it leaves out is never taken back for
+# the queue itself (LessEqualWithDimension in the plugin's PreemptiveFn).
+UNLIMITED_QUOTA = {"gpu": "1000000", "cpu": "1000000", "memory": "1Pi"}
 # Keys of KAI Scheduler's queues that say nothing to Volcano, and why.
 NOT_KNOWN = {
     "display_name": "Volcano's queues have no other name",
     "preempt_min_runtime": "Volcano has no time for which pods are kept",
     "reclaim_min_runtime": "Volcano has no time for which pods are kept",
 }
-# What decides, in its order: gangs first, then what a queue deserves; others give back what is above that.
+# The configuration of the scheduler. Who gives pods back is decided by the first tier of plugins that names some (framework/session_plugins.go),
+# so capacity stands there, without gang, which names all pods that a job has beyond its minimum.
 ACTIONS = "enqueue, allocate, backfill, reclaim"
-TIERS = (("priority", "gang", "conformance"), ("overcommit", "drf", "predicates", "capacity", "nodeorder", "binpack"))
-# Plugins that would keep a whole gang, or a fair share, from giving anything back.
-NO_PREEMPTION = ("gang", "drf")
+TIERS: tuple[tuple[dict[str, str | bool], ...], ...] = (
+    (
+        {"name": "priority"},
+        {"name": "gang", "enablePreemptable": False, "enableReclaimable": False},
+        {"name": "conformance"},
+        {"name": "capacity"},
+    ),
+    (
+        {"name": "overcommit"},
+        {"name": "drf", "enablePreemptable": False},
+        {"name": "predicates"},
+        {"name": "nodeorder"},
+        {"name": "binpack"},
+    ),
+)

@@ -11,8 +11,8 @@ import functools
 import typing as t
 
 from .._common.wait import when_webhook_answers
-from .facts import QUEUE_API, QUEUE_KIND
-from .plan import Change, plan
+from .facts import POD_GROUP_KIND, QUEUE_API, QUEUE_KIND
+from .plan import Change, plan, refuse_busy
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
@@ -25,7 +25,10 @@ def reconcile_queues(run: Run, wanted: t.Mapping[str, Queue]) -> None:
 
     :raises Refused: before the first write, where a queue that is to go has work.
     """
-    for change in plan(wanted, run.kube.list(QUEUE_API, QUEUE_KIND)):
+    changes = plan(wanted, run.kube.list(QUEUE_API, QUEUE_KIND))
+    if doomed := [change.name for change in changes if change.verb == "delete"]:
+        refuse_busy(doomed, run.kube.list(QUEUE_API, POD_GROUP_KIND))
+    for change in changes:
         what = f"{change.verb} queue {change.name}"
         run.change(f"queue {change.name}", change.before, change.after, change.write)
         write = functools.partial(_write, run.kube, change)

@@ -10,17 +10,21 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .._common.errors import Refused
+from .._common.errors import Refused, TenancyError
 from .._common.ownership import OWNED_LABELS, is_owned, labels_of, last_write
 from .._common.parties import each
 from .._common.schema import Problems, named
-from .._common.text import legible
+from .._common.text import legible, shown
 from .._common.values import JsonObject, Write, merge_patch
-from .facts import OWN_QUEUES, UNFINISHED
+from .facts import CAPABILITY, COMPLETED, DESERVED, OWN_QUEUES
 from .values import manifest
 
 if t.TYPE_CHECKING:
     from .._queues.values import Queue
+
+
+# Queues that cannot be read, as many as an error names.
+_MOST_UNREAD = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,13 +49,14 @@ class Change:
 def plan(wanted: t.Mapping[str, Queue], live: t.Iterable[JsonObject]) -> list[Change]:
     """Return the writes after which a cluster has these queues, and no other one that this collection made.
 
-    :arg live: queues of the cluster. What has not the form of one is left out: in a virtual cluster its administrator decides what the API serves.
-    :raises Refused: where a queue that is to go has work.
+    :arg live: queues of the cluster.
+    :raises TenancyError: where some cannot be read. In a virtual cluster its administrator decides what the API serves as a queue.
     """
-    readable, _unread = each(live, lambda item: f"queue {item['metadata']['name']}", _checked)
+    readable, unread = each(live, lambda item: f"queue {item['metadata']['name']}", _checked)
+    if unread:
+        raise TenancyError("; ".join(one.sentence for one in unread[:_MOST_UNREAD]))
     found = {item["metadata"]["name"]: item for item in readable}
     doomed = [item for name, item in sorted(found.items()) if is_owned(item) and name not in (*wanted, *OWN_QUEUES)]
-    _refuse_busy(doomed)
     changes = [_change(manifest(queue), found.get(queue.name)) for queue in wanted.values()]
     deletions = [
         Change(
@@ -79,7 +84,7 @@ def _change(item: JsonObject, live: JsonObject | None) -> Change | None:
 def _said(item: JsonObject) -> JsonObject:
     """Return what a queue says of the keys that this collection writes."""
     spec = item.get("spec") or {}
-    amounts = {key: spec.get(key) or {} for key in ("deserved", "capability")}
+    amounts = {key: spec.get(key) or {} for key in (DESERVED, CAPABILITY)}
     return amounts | {key: spec.get(key) for key in ("weight", "reclaimable")}
 
 
@@ -88,20 +93,43 @@ def _checked(item: JsonObject) -> JsonObject:
 
     :raises ValueError: where it has another form.
     """
-    for part in (item.get("spec") or {}, item.get("status") or {}, *_said(item).values()):
-        if not isinstance(part, (dict, int, type(None))):
-            raise ValueError("it has not the form of a queue")
+    spec = item.get("spec") or {}
+    if not isinstance(spec, dict) or not all(isinstance(spec.get(key) or {}, dict) for key in (DESERVED, CAPABILITY)):
+        raise ValueError("its spec has not the form of a queue's")
     return item
 
 
-def _refuse_busy(queues: t.Iterable[JsonObject]) -> None:
+def refuse_busy(names: t.Collection[str], groups: t.Iterable[JsonObject]) -> None:
+    """Refuse the removal of queues with work.
+
+    A queue's own status counts its pod groups up to 1.10 only (pkg/controllers/queue).
+
+    :arg groups: pod groups of the cluster.
+    :raises Refused: with the groups by their names.
+    """
+    busy: dict[str, list[str]] = {}
+    named_groups, _unread = each(groups, lambda item: item["metadata"]["name"], _queue_and_name)
+    for queue, name, done in named_groups:
+        if queue in names and not done:
+            busy.setdefault(queue, []).append(name)
     problems = Problems()
-    for item in queues:
-        status = item.get("status") or {}
-        busy = {key: status[key] for key in UNFINISHED if isinstance(status.get(key), int) and status[key] > 0}
-        if busy:
-            told = ", ".join(f"{count} {key}" for key, count in busy.items())
-            why = f"is not removed, because it has pod groups: {told}. End their jobs first."
-            problems.add("queue-in-use", f"queues.{named(item['metadata']['name'])}", why)
+    for queue, found in sorted(busy.items()):
+        more = f" and {len(found) - _MOST_UNREAD} more" if len(found) > _MOST_UNREAD else ""
+        told = ", ".join(shown(name, 120) for name in sorted(found)[:_MOST_UNREAD])
+        problems.add(
+            "queue-in-use",
+            f"queues.{named(queue)}",
+            f"is not removed, because it has pod groups: {told}{more}. End their jobs first.",
+        )
     if problems:
         raise Refused("\n".join(problem.text for problem in problems), problems)
+
+
+def _queue_and_name(group: JsonObject) -> tuple[str, str, bool]:
+    """Return a pod group's queue, its namespace and name, and whether its work is done."""
+    metadata = group["metadata"]
+    return (
+        str((group.get("spec") or {}).get("queue") or OWN_QUEUES[0]),
+        f"{metadata.get('namespace', '')}/{metadata['name']}",
+        (group.get("status") or {}).get("phase") == COMPLETED,
+    )

@@ -29,16 +29,17 @@ def release(version: str) -> Release:
 
     :raises Refused: where none is known.
     """
-    known = _known(version)
-    if known is None:
+    found = known(version)
+    if found is None:
         first, last = (".".join(map(str, line)) for line in (min(RELEASES), max(RELEASES)))
         raise refusal(
             "unknown-release", f"version: {shown(version)} is no release of Volcano that is known here, {first}.0 to {last}.x."
         )
-    return known
+    return found
 
 
-def _known(version: str) -> Release | None:
+def known(version: str) -> Release | None:
+    """Return the release of a version; None where none is known."""
     found = _VERSION.fullmatch(version)
     return RELEASES.get((whole(found[1]), whole(found[2]))) if found else None
 
@@ -48,9 +49,9 @@ def check_pod_security(version: str, level: str | None) -> None:
 
     :arg level: of the standard; None for none.
     """
-    known = _known(version)
-    if known and known.mounts_host and level in ("baseline", "restricted"):
-        last = max(line for line, known in RELEASES.items() if known.mounts_host)
+    found = known(version)
+    if found and found.mounts_host and level in ("baseline", "restricted"):
+        last = max(line for line, release in RELEASES.items() if release.mounts_host)
         raise refusal(
             "refused-by-pod-security",
             f"scheduler.version: Volcano up to {last[0]}.{last[1]} mounts a folder of its node, which pod security standard {level} refuses. "
@@ -58,13 +59,19 @@ def check_pod_security(version: str, level: str | None) -> None:
         )
 
 
-def read_queues(tree: t.Any) -> dict[str, Queue]:
+def read_queues(tree: t.Any, version: str = "") -> dict[str, Queue]:
     """Return queues by name, once they say nothing that Volcano cannot keep.
 
     :arg tree: as module kai_queues takes it.
+    :arg version: of Volcano; empty where that is checked elsewhere.
     :raises Refused: with everything that is wrong, one line each.
     """
     queues = parse(tree)
+    found = known(version)
+    if queues and found and not found.queues:
+        last = ".".join(map(str, max(line for line, one in RELEASES.items() if one.queues)))
+        why = f"Volcano {shown(version)} gives back by other rules than up to {last}, which were not tried. Leave queues out, and have the team make them"
+        raise refusal("not-applicable", f"queues: {why}, or take a release up to {last}.")
     refuse([problem for queue in queues.values() for problem in _problems(queue)])
     return queues
 

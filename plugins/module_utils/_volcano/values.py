@@ -8,32 +8,31 @@
 from __future__ import annotations
 
 import json
+import math
 import typing as t
 
 from .._common.ownership import OWNED_LABELS
 from .._common.values import JsonObject, Values
-from .facts import ACTIONS, AMOUNTS, NO_PREEMPTION, QUEUE_API, QUEUE_KIND, RESOURCES, TIERS, UNLIMITED_QUOTA
+from .facts import ACTIONS, CAPABILITY, DESERVED, QUEUE_API, QUEUE_KIND, RESOURCES, TIERS, UNLIMITED_QUOTA
 
 if t.TYPE_CHECKING:
     from .._queues.values import Queue
+    from .facts import Release
 
 _MEGABYTE = 10**6
 
 
-def chart_values(tolerations: t.Sequence[JsonObject]) -> Values:
-    """Return the values of the chart by which queues get what they deserve.
+def chart_values(release: Release | None, tolerations: t.Sequence[JsonObject]) -> Values:
+    """Return the values of the chart by which queues get what they deserve; of a release for which none are made, what it brings counts.
 
+    :arg release: None for one that is not known.
     :arg tolerations: of the scheduler's own pods.
     """
-    plugins = [
-        [{"name": name} | ({"enablePreemptable": False} if name in NO_PREEMPTION else {}) for name in tier] for tier in TIERS
-    ]
-    # YAML has JSON in it. The chart takes the configuration as a text.
-    config = json.dumps({"actions": ACTIONS, "tiers": [{"plugins": tier} for tier in plugins]})
-    custom: Values = {"scheduler_config_override": config}
-    if tolerations:
-        custom["default_tolerations"] = list(tolerations)
-    return {"custom": custom}
+    custom: Values = {"default_tolerations": list(tolerations)} if tolerations else {}
+    if release and release.queues:
+        # YAML has JSON in it. The chart takes the configuration as a text.
+        custom["scheduler_config_override"] = json.dumps({"actions": ACTIONS, "tiers": [{"plugins": tier} for tier in TIERS]})
+    return {"custom": custom} if custom else {}
 
 
 def manifest(queue: Queue) -> JsonObject:
@@ -41,26 +40,24 @@ def manifest(queue: Queue) -> JsonObject:
 
     :arg queue: as module kai_queues reads it, in KAI Scheduler's units; without children.
     """
-    resources = queue.spec["resources"]
-    amounts = {
-        field: {
-            name: _quantity(resource, resources[resource][key])
-            for resource, name in RESOURCES.items()
-            if resources[resource][key] != -1
-        }
-        for key, field in AMOUNTS.items()
-    }
-    amounts["deserved"] = UNLIMITED_QUOTA | amounts["deserved"]
+    deserved: dict[str, str] = {}
+    capability: dict[str, str] = {}
+    for resource, name in RESOURCES.items():
+        amounts = queue.spec["resources"][resource]
+        if amounts["limit"] != -1:
+            capability[name] = _quantity(resource, amounts["limit"])
+        unlimited = capability.get(name, UNLIMITED_QUOTA[resource])
+        deserved[name] = unlimited if amounts["quota"] == -1 else _quantity(resource, amounts["quota"])
     return {
         "apiVersion": QUEUE_API,
         "kind": QUEUE_KIND,
         "metadata": {"name": queue.name, "labels": dict(OWNED_LABELS)},
-        "spec": {"weight": 1, "reclaimable": True, **amounts},
+        "spec": {"weight": 1, "reclaimable": True, DESERVED: deserved, CAPABILITY: capability},
     }
 
 
 def _quantity(resource: str, amount: float) -> str:
-    """Return an amount in KAI Scheduler's unit as Kubernetes writes it: devices, milli-CPU or bytes."""
+    """Return an amount in KAI Scheduler's unit as Kubernetes writes it: devices, milli-CPU or bytes; what is less than one of these, as one."""
     if resource == "cpu":
-        return f"{round(amount)}m" if amount % 1000 else str(round(amount / 1000))
-    return str(round(amount * _MEGABYTE) if resource == "memory" else round(amount))
+        return f"{math.ceil(amount)}m" if amount % 1000 else str(math.ceil(amount / 1000))
+    return str(math.ceil(amount * _MEGABYTE) if resource == "memory" else math.ceil(amount))

@@ -38,8 +38,8 @@ def test_examples_give_options_that_their_kind_takes():
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_defaults_are_documented(kind):
     assert OPTIONS[kind].keys() <= probe.ARGUMENT_SPEC.keys() == DOCUMENTED.keys()
-    told = [str(OPTIONS[kind][option]) in lines(option) for option in ("namespace", "timeout")]
-    assert told == [True, True]
+    told = [str(OPTIONS[kind][option]) in lines(option) for option in ("namespace", "timeout") if option in OPTIONS[kind]]
+    assert False not in told
 
 
 @pytest.mark.parametrize("option", sorted(probe.ARGUMENT_SPEC.keys() - {"kind"}))
@@ -82,7 +82,7 @@ NEEDED = {
     "image_pull": {"images": ["busybox"]},
     "connectivity": {"tenant": "ml", "tenant_kubeconfig": "/x", "network": {"egress": [SERVICE]}},
     "shared_scheduler": {"tenant": "ml", "tenant_kubeconfig": "/x"},
-    "sandbox": {"tenant": "ml", "tenant_kubeconfig": "/x", "runtime_class": "kata"},
+    "sandbox": {"tenant": "ml", "runtime_class": "kata"},
 }
 
 

@@ -455,9 +455,10 @@ def test_a_cluster_that_is_yet_to_be_made(host, tmp_path):
         ([volcano_manifest(queue) for queue in read_queues([{"name": "q"}]).values()], []),
         ([], ["its queues differ: q"]),
         (TenancyError("no route to host"), ["its queues cannot be read: no route to host"]),
+        ([{"metadata": {"name": "old", "labels": dict(OWNED_LABELS)}, "spec": {}}], ["its queues differ: old, q"]),
         (
-            [{"metadata": {"name": "old", "labels": dict(OWNED_LABELS)}, "spec": {}, "status": {"running": 1}}],
-            ["its queues differ: queues.old: is not removed, because it has pod groups: 1 running. End their jobs first."],
+            [{"metadata": {"name": "odd"}, "spec": 5}],
+            ["its queues differ: queue odd cannot be read: its spec has not the form of a queue's"],
         ),
     ],
 )

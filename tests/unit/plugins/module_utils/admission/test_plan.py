@@ -52,15 +52,16 @@ def rules_of(policy):
 
 
 def test_a_sandbox_is_asked_of_each_pod_that_the_tenants_accounts_make_whoever_schedules_it():
-    (alone, _binding), (shared, _other) = (
-        policies("ml", "zero", None, False, False, "kata"),
-        queue_policies("ml", ["a"], False, "kata"),
-    )
+    alone, _binding, workloads, _other = policies("ml", "zero", None, False, False, "kata")
     (rule,) = rules_of(alone)
-    assert rules_of(shared)[-1] == rule
+    assert rules_of(queue_policies("ml", ["a"], False, "kata")[0])[-1] == rule
+    # Also for who sees only the GPUs that it asked for.
+    assert rules_of(policies("ml", "partial", None, True, False, "kata")[0])[-1] == rule
+    (of_workloads,) = rules_of(workloads)
+    assert of_workloads.endswith("(request.operation == 'UPDATE' && object.spec.template.spec == oldObject.spec.template.spec)")
+    assert workloads["metadata"]["name"] == "kubegpu-tenancy-ml.workloads"
     assert rule.endswith('(has(object.spec.runtimeClassName) && object.spec.runtimeClassName == "kata")')
     assert "'system:serviceaccount:' + request.namespace + ':'" in rule
-    assert [variable["name"] for variable in alone["spec"]["variables"]] == ["created"]
     # A class that passes no GPUs on shows no devices, so that what an image says of them does not matter.
     assert not any('runtimeClassName == "kata")' in found for found in rules_of(queue_policies("ml", ["a"], False)[0]))
     assert policies("ml", "zero", None, False, False) == []

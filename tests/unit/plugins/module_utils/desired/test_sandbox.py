@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.values import value_at
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.variables import TENANTS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.values import vcluster_values
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._vcluster.facts import SYNCED_RUNTIME_CLASS
-from ansible_collections.kubegpu.tenancy.tests.unit.desired import KAI, OLD, WEB, problems, read, refused
+from ansible_collections.kubegpu.tenancy.tests.unit.desired import KAI, OLD, SHARED, WEB, problems, read, refused
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed
 
 KATA = {"runtime_class": "kata"}
@@ -32,7 +33,7 @@ def test_all_pods_of_a_tenant_run_in_its_class():
     assert tenant.sandbox == {"runtime_class": "kata", "gpus": False}
 
 
-@pytest.mark.parametrize("none", [{}, {"runtime_class": ""}, {"gpus": True}])
+@pytest.mark.parametrize("none", [{}, {"runtime_class": ""}, {"gpus": False}])
 def test_a_tenant_without_a_class_has_no_sandbox(none):
     assert sandbox_of(WEB | {"sandbox": none}) == {}
     (tenant,) = read([WEB]).tenants
@@ -54,6 +55,7 @@ def test_that_of_the_cluster_is_for_zero_trust_alone():
     [
         ({"sandbox": {"runtime_class": "Kata"}}, ".sandbox.runtime_class: not-a-name"),
         ({"sandbox": {"class": "kata"}}, ".sandbox.class: unknown-key"),
+        ({"sandbox": {"gpus": True}}, ".sandbox.runtime_class: missing"),
         ({"sandbox": KATA, "gpu_nodes": OWN_NODES}, ".sandbox: sandbox-without-gpus"),
         ({"sandbox": WITH_GPUS, "gpu_nodes": OWN_NODES | {"shared_gpus": 1}}, ".sandbox: sandbox-shares-gpus"),
         (
@@ -69,6 +71,17 @@ def test_that_of_the_cluster_is_for_zero_trust_alone():
 def test_what_a_sandbox_cannot_have_is_refused(change, found):
     first, *_more = placed(problems([WEB | change]))
     assert first.rpartition("[0]")[2] == found
+
+
+def test_parts_of_gpus_by_the_shared_scheduler_are_refused_too():
+    release = {"name": "kai", "version": "v0.16.8", "gpu_sharing": True}
+    tenant = WEB | {
+        "sandbox": WITH_GPUS,
+        "gpu_nodes": OWN_NODES,
+        "scheduler": SHARED,
+        "queues": [{"name": "q", "gpu": {"limit": 1}}],
+    }
+    assert f"{TENANTS}[0].sandbox: sandbox-shares-gpus" in placed(problems([tenant], shared_scheduler=release))
 
 
 def test_the_cluster_s_sandbox_is_checked_as_a_tenant_s():

@@ -227,12 +227,13 @@ def test_a_chart_and_values_of_the_users_count():
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"scheduler": VOLCANO | {"version": "1.8.2"}}, "scheduler.version: unknown-release"),
+        ({"scheduler": VOLCANO | {"version": "1.9.1"}}, "scheduler.version: unknown-release"),
         ({"scheduler": {"name": "volcano"}}, "scheduler.version: missing"),
         ({"scheduler": VOLCANO | {"gpu_sharing": True}}, "scheduler.gpu_sharing: not-applicable"),
         ({"scheduler": VOLCANO | {"accept_hazards": ["#1103"]}}, "scheduler.accept_hazards: not-applicable"),
         ({"queues": [{"name": "a", "children": [{"name": "b"}]}]}, "queues.b: queues-too-deep"),
         ({"trust": "partial"}, "scheduler.version: refused-by-pod-security"),
+        ({"scheduler": VOLCANO | {"version": "1.15.1"}}, "queues: not-applicable"),
     ],
 )
 def test_what_volcano_cannot_be_is_refused(change, expected):
@@ -241,3 +242,8 @@ def test_what_volcano_cannot_be_is_refused(change, expected):
 
 def test_a_later_volcano_goes_with_less_trust():
     assert plan([HPC | {"trust": "partial", "scheduler": VOLCANO | {"version": "1.12.0"}}])
+
+
+def test_the_newest_volcano_goes_without_queues_and_by_its_own_configuration():
+    (tenant,) = read([HPC | {"scheduler": VOLCANO | {"version": "v1.15.1"}, "queues": []}]).tenants
+    assert (tenant.scheduler.version, tenant.scheduler.values) == ("1.15.1", {})

@@ -16,15 +16,26 @@ NAMESPACE = "volcano-probe"
 WEATHER = {"name": "weather", "gpu": {"quota": 1, "limit": 2}}
 
 
+def holder(gpus):
+    container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "holder", "namespace": "ml"},
+        "spec": {"nodeName": "n1", "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+
+
 class Cluster:
     """A cluster in which Volcano starts the jobs of some names, as many of their pods as are said.
 
     :ivar jobs: what was created.
     """
 
-    def __init__(self, gpus=4, groups=True, **started):
+    def __init__(self, gpus=4, held=0, groups=True, **started):
         self.started, self.groups, self.jobs = started, groups, {}
-        self.api = InMemoryApi([node("n1", gpus=gpus)])
+        self.api = InMemoryApi([node("n1", gpus=gpus), *([holder(held)] if held else [])])
         self.api.react("create", "Namespace", self.api.add_account)
         self.api.react("create", "Job", self._run)
 
@@ -71,8 +82,11 @@ def test_without_queues_the_default_one_is_tried():
 
 
 def test_a_limit_is_not_tried_where_nothing_else_would_let_it_start():
-    found = verdicts(Cluster(gpus=2, gang_0=3).probe(WEATHER))
+    found = verdicts(Cluster(held=2, gang_0=3).probe(WEATHER))
     assert found["over limit in weather"] == ("not_tried", "it needs 3 free GPUs, and 2 are")
+    # Where no gang could ever be larger, there is nothing to try, and nothing in doubt.
+    for limit in (2, 10**9, 2**62):
+        assert "over limit in weather" not in verdicts(Cluster(gpus=2, gang_0=3).probe(WEATHER | {"gpu": {"limit": limit}}))
 
 
 @pytest.mark.parametrize(

@@ -852,18 +852,22 @@ def test_pods_run_in_the_sandbox_before_there_are_any_and_go_on_where_nothing_is
     world = World()
     after = world.run(sandbox="kata")["diff"]["after"]
     kinds = [kind for _verb, kind, _name in world.api.writes]
-    assert kinds[:3] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Namespace"]
+    assert kinds[:5] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 2 + ["Namespace"]
     assert after["ValidatingAdmissionPolicy kubegpu-tenancy-web"] == admits(world, "PolicyBinding") == "pods in RuntimeClass kata"
+    assert after["ValidatingAdmissionPolicy kubegpu-tenancy-web.workloads"] == "workloads whose pods stay as they are"
     world.helm.live = RELEASE
     world.run(version=None)
     assert admits(world, "Policy") == "pods in RuntimeClass kata"
+    world.run(host_scheduler="kai")
+    assert admits(world, "Policy") == "whole GPUs in queues: none"
+    assert admits(world, "Policy", "web.workloads") is None
     world.run()
     assert admits(world, "Policy") is None
 
 
-def admits(world, kind):
+def admits(world, kind, name="web"):
     """What the policy of tenant web, or its binding, says that it admits; None without one."""
-    live = world.api.get("admissionregistration.k8s.io/v1", f"ValidatingAdmission{kind}", "kubegpu-tenancy-web")
+    live = world.api.get("admissionregistration.k8s.io/v1", f"ValidatingAdmission{kind}", f"kubegpu-tenancy-{name}")
     return live and live["metadata"]["annotations"]["kubegpu.tenancy/admits"]
 
 

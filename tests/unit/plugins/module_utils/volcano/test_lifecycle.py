@@ -28,13 +28,22 @@ class Silent(InMemoryApi):
 OWNED = {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}
 
 
-def queue(name, labels=OWNED, status=None, **spec):
-    item = {"apiVersion": QUEUE_API, "kind": QUEUE_KIND, "metadata": {"name": name, "labels": dict(labels)}, "spec": spec}
-    return item | ({"status": status} if status else {})
+def queue(name, labels=OWNED, **spec):
+    return {"apiVersion": QUEUE_API, "kind": QUEUE_KIND, "metadata": {"name": name, "labels": dict(labels)}, "spec": spec}
+
+
+def group(name, queue_name, phase=None):
+    item = {
+        "apiVersion": QUEUE_API,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"queue": queue_name},
+    }
+    return item | ({"status": {"phase": phase}} if phase else {})
 
 
 def have(api, *tree, check_mode=False):
-    run = make_run({"queues": list(tree), "timeout": 5}, api, check_mode=check_mode)
+    run = make_run({"queues": list(tree), "version": "1.10.0", "timeout": 5}, api, check_mode=check_mode)
     return reconcile(run)
 
 
@@ -73,10 +82,11 @@ def test_a_queue_of_somebody_else_is_adopted_and_others_stay():
 
 
 def test_what_is_not_wanted_goes_unless_it_has_work():
-    api = InMemoryApi([queue("old", weight=1, status={"running": 0})])
+    api = InMemoryApi([queue("old", weight=1)])
     assert [step["step"] for step in have(api)["steps"]] == ["delete queue old"]
-    busy = InMemoryApi([queue("old", weight=1, status={"running": 2, "pending": 1, "completed": 9})])
-    with pytest.raises(Refused, match="because it has pod groups: 1 pending, 2 running") as caught:
+    groups = [group("a", "old", "Running"), group("b", "old"), group("c", "old", "Completed"), group("d", "else", "Running")]
+    busy = InMemoryApi([queue("old", weight=1), *groups])
+    with pytest.raises(Refused, match="because it has pod groups: ml/a, ml/b") as caught:
         have(busy, WEATHER)
     assert placed(caught.value.problems) == ["queues.old: queue-in-use"]
     assert busy.writes == []
@@ -88,6 +98,25 @@ def test_a_webhook_that_does_not_answer_yet_is_waited_for():
     assert api.writes == [("create", QUEUE_KIND, "weather")]
 
 
-def test_what_has_not_the_form_of_a_queue_is_left_alone():
-    api = InMemoryApi([queue("odd") | {"spec": ["x"]}])
-    assert not have(api)["changed"]
+@pytest.mark.parametrize("spec", [["x"], {"deserved": 5}, {"capability": "x"}, 5])
+def test_what_has_not_the_form_of_a_queue_is_named(spec):
+    api = InMemoryApi([queue("odd") | {"spec": spec}])
+    with pytest.raises(TenancyError, match="queue odd cannot be read: its spec has not the form of a queue's"):
+        have(api, WEATHER)
+    assert api.writes == []
+
+
+def test_odd_pod_groups_hold_no_queue():
+    odd = [
+        group("a", "old") | {"spec": 5},
+        group("b", ["old"]),
+        group("c", "old", "Completed"),
+        group("d", "old") | {"status": 5},
+    ]
+    assert have(InMemoryApi([queue("old", weight=1), *odd]))["changed"]
+
+
+def test_a_release_with_other_rules_gets_no_queues():
+    run = make_run({"queues": [WEATHER], "version": "1.14.0", "timeout": 5}, InMemoryApi())
+    with pytest.raises(TenancyError, match="gives back by other rules"):
+        reconcile(run)

@@ -11,14 +11,14 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validatio
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed
 
 
-@pytest.mark.parametrize(("version", "line"), [("1.10.0", (1, 10)), ("v1.15.1", (1, 15)), ("1.9.1", (1, 9))])
+@pytest.mark.parametrize(("version", "line"), [("1.10.0", (1, 10)), ("v1.15.1", (1, 15)), ("1.12.4", (1, 12))])
 def test_a_release_by_its_version(version, line):
     assert release(version) is RELEASES[line]
 
 
-@pytest.mark.parametrize("version", ["", "1.8.2", "1.16.0", "1.10", "latest", "1.10.0-alpha", "1.10.0\n"])
+@pytest.mark.parametrize("version", ["", "1.9.1", "1.16.0", "1.10", "latest", "1.10.0-alpha", "1.10.0\n"])
 def test_a_release_that_is_not_known_is_refused_by_its_lines(version):
-    with pytest.raises(TenancyError, match=r"no release of Volcano that is known here, 1\.9\.0 to 1\.15\.x") as caught:
+    with pytest.raises(TenancyError, match=r"no release of Volcano that is known here, 1\.10\.0 to 1\.15\.x") as caught:
         release(version)
     assert placed(caught.value.problems) == ["version: unknown-release"]
 
@@ -60,6 +60,14 @@ def test_children_are_refused():
     with pytest.raises(Refused) as caught:
         read_queues([{"name": "a", "children": [{"name": "b"}]}])
     assert placed(caught.value.problems) == ["queues.b: queues-too-deep"]
+
+
+def test_queues_of_a_release_with_other_rules_are_refused_and_no_queues_are_none():
+    with pytest.raises(TenancyError, match=r"Volcano 1\.15\.1 gives back by other rules than up to 1\.12") as caught:
+        read_queues([{"name": "a"}], "1.15.1")
+    assert placed(caught.value.problems) == ["queues: not-applicable"]
+    assert read_queues([], "1.15.1") == {}
+    assert list(read_queues([{"name": "a"}], "1.12.4")) == ["a"]
 
 
 def test_what_they_can_say_is_taken():
