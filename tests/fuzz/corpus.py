@@ -126,6 +126,7 @@ OWN = {"app": "kai-resource-reservation", "runai-gpu-group": "g"}
 RESERVES = OWN | {"runai-gpu-group": host.GROUP}
 FORGED_TEXT = yaml.safe_dump(FORGED)
 QUOTAS: list[Any] = [{"requests.nvidia.com/gpu": "lots"}, ["x"], "x"]
+VOLCANO = "scheduling.volcano.sh/v1beta1"
 PARTS_OF_GPUS = ("0.001", "-1", "NaN", "sNaN", "1e999999999", "Infinity", "0x1p-1", "2.5", "")
 
 CORPUS: dict[str, list[Any]] = {
@@ -188,6 +189,22 @@ CORPUS: dict[str, list[Any]] = {
         b'{"message": "' + b"x" * 2_000_000 + b'"}',
         json.dumps({"message": SCREEN * 1000}).encode(),
         b"<html>Sign in</html>",
+    ],
+    "served queues of Volcano": [
+        *(
+            {"queues": [item(VOLCANO, "Queue", "a", spec=spec)], "groups": []}
+            for spec in ({"deserved": 5}, {"capability": "x"}, ["x"], "x", {"weight": 1.5}, {"deserved": {"cpu": "9" * 5000}})
+        ),
+        *(
+            {"queues": [], "groups": [item(VOLCANO, "PodGroup", "g", "ml", spec=spec)]}
+            for spec in (5, {"queue": ["old"]}, {"queue": "old"})
+        ),
+    ],
+    "logs of NCCL": [
+        "NCCL INFO via NET/AWS Libfabric/0/GDRDMA",
+        "NCCL INFO " * 20_000,
+        "NCCL INFO " + "GPU Direct RDMA Disabled for GPU " * 5_000,
+        "\x1b[2JNCCL INFO Using network \x1b[31mX",
     ],
     "served queues": [
         *(served(uses("cpu", amount)) for amount in ("abc", "-1", "1e999990", "")),
@@ -321,6 +338,12 @@ CORPUS: dict[str, list[Any]] = {
         {"about": "x", "variables": {"nvkind_image": nested(150)}},
         {"about": "x", "variables": {"nvkind_image": loop()}},
         {"about": "x", "variables": {None: 1}},
+    ],
+    "queues of Volcano": [
+        # Its webhook takes no quota above a limit, and reads a limit of 0 as none.
+        [{"name": "q", "gpu": {"quota": 4, "limit": 8}, "cpu": {"limit": 64}}],
+        [{"name": "q", "cpu": {"limit": "0.4m"}, "memory": {"limit": "0.0001k"}}],
+        [{"name": "q", "gpu": {"limit": 2**62}}],
     ],
     "queues": [
         [{"name": "q", "cpu": {"limit": "0.0001m"}}],

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._blueprint import validation as blueprint
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.quantity import quantity
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.schema import plain
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._desired.validation import desired_state, tenants_from
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.plan import plan
@@ -21,6 +22,9 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values imp
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.change import Change, Gate, parse_verdict
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.values import wanted
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.plan import plan as volcano_plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validation import read_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.values import manifest as volcano_manifest
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._blueprints import FOLDER
 from ansible_collections.kubegpu.tenancy.tests.fuzz.cases import Part, check_line, check_lines, finite, frozen, outcome
 from ansible_collections.kubegpu.tenancy.tests.fuzz.inputs import ANYTHING, CHANGES, changed
@@ -198,6 +202,9 @@ def _trees(draw: st.DrawFn) -> list[Data]:
     return top
 
 
+_FLAT = [{"name": "a", "gpu": {"quota": 2, "limit": 4}, "cpu": {"limit": "8"}}, {"name": "b", "memory": {"quota": "1Gi"}}]
+
+
 def check_queues(tree: Any) -> None:
     """Refuse, or plan what leads to nothing more to do, and show it as it was written."""
     before = frozen(tree)
@@ -216,6 +223,22 @@ def check_queues(tree: Any) -> None:
     assert not unread
     finite(overview(told, "nvidia.com/gpu"))
     check_lines([problem.text for problem in overcommitted_quotas(queues)])
+
+
+def check_volcano(tree: Any) -> None:
+    """Refuse, or plan queues of Volcano that its webhook takes, and that lead to nothing more to do."""
+    queues = outcome(lambda: read_queues(tree, "1.10.0"))
+    if queues is None:
+        return
+    live = [volcano_manifest(queue) for queue in queues.values()]
+    finite(live)
+    for item in live:
+        deserved, capability = item["spec"]["deserved"], item["spec"]["capability"]
+        assert all(quantity(amount) > 0 for name, amount in capability.items() if name != "nvidia.com/gpu")
+        assert all(quantity(deserved[name]) <= quantity(amount) for name, amount in capability.items())
+    assert [change.body for change in volcano_plan(queues, [])] == live
+    assert volcano_plan(queues, json.loads(json.dumps(live))) == []
+    assert [change.verb for change in volcano_plan({}, live)] == ["delete"] * len(live)
 
 
 # --- traces and verdicts of rehearsals ---------------------------------------------------------------------------
@@ -264,6 +287,7 @@ PARTS = {
     "tenants": Part(check_tenants, changed([one["kubegpu_tenants"] for one in INVENTORIES], ANYTHING, _HELD), 15_000),
     "blueprints": Part(check_blueprint, changed(_BLUEPRINTS, ANYTHING, _HELD), 5_000),
     "queues": Part(check_queues, _trees(), 10_000),
+    "queues of Volcano": Part(check_volcano, _trees() | changed([_FLAT], ANYTHING, _HELD), 8_000),
     "odd queues": Part(check_queues, changed([_TREE], ANYTHING, _HELD), 8_000),
     "traces": Part(check_trace, changed(TRACES, ANYTHING, _HELD), 8_000),
     "verdicts": Part(check_verdict, changed(VERDICTS, ANYTHING, _HELD), 6_000),

@@ -18,15 +18,20 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects 
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.retry import message_of
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._helm.lifecycle import Edits, HelmRelease
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._nccl.status import judge as judge_nccl
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import readable
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import MOST, is_reserved
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.status import judge, listed
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.plan import plan as volcano_plan
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.plan import refuse_busy
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validation import read_queues
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.values import manifest as volcano_manifest
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_pending_info, kai_queues_info
 from ansible_collections.kubegpu.tenancy.tests.fuzz import host
 from ansible_collections.kubegpu.tenancy.tests.fuzz.cases import Part, check_line, check_lines, finite, outcome
-from ansible_collections.kubegpu.tenancy.tests.fuzz.inputs import JSON, changed, cut, encoded, rewritten
+from ansible_collections.kubegpu.tenancy.tests.fuzz.inputs import ANY_TEXT, JSON, changed, cut, encoded, rewritten
 from ansible_collections.kubegpu.tenancy.tests.unit import pending
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.helm import InMemoryHelm
@@ -369,10 +374,62 @@ def _labelled(draw: st.DrawFn) -> Object:
     return {name: draw(st.sampled_from([name, name, "volcano", "", "x"])) for name in names}
 
 
+# --- Volcano, and logs of NCCL -----------------------------------------------------------------------------------
+
+_QUEUE = ("scheduling.volcano.sh/v1beta1", "Queue")
+_VOLCANO = read_queues([{"name": "a", "gpu": {"quota": 2, "limit": 4}}, {"name": "old"}])
+_OWN_QUEUES = [json.loads(json.dumps(volcano_manifest(queue))) for queue in _VOLCANO.values()]
+_OWN_GROUPS = [
+    item(_QUEUE[0], "PodGroup", "g", "ml", spec={"queue": "old"}, status={"phase": "Running"}),
+    item(_QUEUE[0], "PodGroup", "h", "ml", spec={}),
+]
+
+
+def check_volcano_served(given: Object) -> None:
+    """Refuse what cannot be read, or plan writes that say what they change."""
+    wanted = {"a": _VOLCANO["a"]}
+    queues, groups = (_kube(given[kind]).list(_QUEUE[0], name) for kind, name in (("queues", _QUEUE[1]), ("groups", "PodGroup")))
+    changes = outcome(lambda: volcano_plan(wanted, queues))
+    for change in changes or []:
+        finite([change.before, change.after, change.body])
+        check_lines(change.before)
+    outcome(lambda: refuse_busy(["old"], groups))
+
+
+_NCCL_LINES = [
+    "a:1:2 [0] NCCL INFO Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0/GDRDMA\n",
+    "a:1:2 [0] NCCL INFO via NET/AWS Libfabric/0\n",
+    "a:1:2 [0] NCCL INFO Using network Socket\n",
+    "a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n",
+    "a:1:2 [0] NCCL INFO GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)\n",
+    "epoch 1\n",
+]
+
+
+def check_nccl(log: str) -> None:
+    """Tell by which way, in lines that are printed as they are."""
+    found = judge_nccl(log)
+    finite(found)
+    assert found["transport"] in ("gdr", "rdma", "tcp", "within_node", "unknown")
+    assert found["gdr_links"] <= found["links"] <= log.count("NCCL INFO")
+    check_lines([*found["networks"], *(text for reason in found["reasons"] for text in reason.values())])
+
+
 PARTS = {
     "charts": Part(check_chart, _CHARTS, 4_000),
     "answers": Part(check_answer, cut(_ANSWERS, _MARKS).map(encoded) | st.binary(max_size=60), 10_000),
     "served queues": Part(check_served, _SERVED, 4_000),
+    "served queues of Volcano": Part(
+        check_volcano_served,
+        st.fixed_dictionaries(
+            {
+                "queues": st.lists(changed(_OWN_QUEUES, JSON), max_size=3),
+                "groups": st.lists(changed(_OWN_GROUPS, JSON), max_size=3),
+            }
+        ),
+        6_000,
+    ),
+    "logs of NCCL": Part(check_nccl, st.lists(st.sampled_from(_NCCL_LINES) | ANY_TEXT, max_size=6).map("".join), 5_000),
     "virtual clusters": Part(check_cluster, _CLUSTERS, 8_000),
     "schedulers": Part(check_schedulers, _labelled(), 3_000),
 }
