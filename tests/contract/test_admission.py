@@ -315,13 +315,19 @@ def test_what_a_pod_of_a_tenant_with_a_scheduler_of_its_own_may_see(sharing_node
 
 def test_accounts_of_a_tenant_make_pods_in_its_sandbox_alone(host: Host) -> None:
     ensure_policies(Run({"timeout": 30}, kube=host.kube), TENANT, policies(TENANT, "partial", None, False, False, TENANT))
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "vc-x", "namespace": host.namespace}}
-    binding = {"apiVersion": kai.RBAC, "kind": "RoleBinding", "metadata": {"name": "vc-x", "namespace": host.namespace}}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}
-    host.kube.create(account)
-    host.kube.create(
-        binding | {"roleRef": role, "subjects": [{"kind": "ServiceAccount", "name": "vc-x", "namespace": host.namespace}]}
-    )
+    here = {"name": "vc-x", "namespace": host.namespace}
+    rules = [
+        {
+            "apiGroups": ["", "apps"],
+            "resources": ["pods", "statefulsets"],
+            "verbs": ["create", "get", "patch", "update", "delete"],
+        }
+    ]
+    host.kube.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": here})
+    host.kube.create({"apiVersion": kai.RBAC, "kind": "Role", "metadata": here, "rules": rules})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "vc-x"}
+    subjects = [{"kind": "ServiceAccount"} | here]
+    host.kube.create({"apiVersion": kai.RBAC, "kind": "RoleBinding", "metadata": here, "roleRef": role, "subjects": subjects})
     config = _with_token(host.kube.create_token("vc-x", host.namespace, 600))
     syncer = dataclasses.replace(host, kube=Kube.connect(kubeconfig=config))
     told = f"All pods of this tenant run in RuntimeClass {TENANT}"
