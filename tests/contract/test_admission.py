@@ -120,7 +120,7 @@ class Host:
 
     def wait_for_policies(self, said: str, **asked: Any) -> None:
         """Wait until the API server refuses a pod so: it learns of policies after they are written."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while said not in self.refusal(pod({}, {}, self.namespace, **asked)):
             assert time.monotonic() < deadline
             time.sleep(0.5)
@@ -356,7 +356,7 @@ def test_accounts_of_a_tenant_make_pods_in_its_sandbox_alone(host: Host) -> None
     host.kube.create(plane)
     another = {"spec": {"template": {"spec": {"containers": [container | {"image": "another"}]}}}}
     told_of_workloads = "change no pods of workloads here"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while told_of_workloads not in _refused(
         lambda: syncer.kube.patch("apps/v1", "StatefulSet", "plane", another, host.namespace)
     ):
