@@ -75,8 +75,8 @@ options:
       - One that exists is refused, unless an earlier probe left it.
       - All kinds take it but V(sandbox), whose pod is in the tenant's own.
       - By default V(kubegpu-web-probe) for the kind V(web), V(kubegpu-gpu-probe) for V(gpu), V(kubegpu-image-probe) for V(image_pull),
-        V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity), V(kai-probe) for V(kai_scheduling), V(kai-policy-probe) for V(kai_policies), V(volcano-probe) for
-        V(volcano_scheduling), V(kubegpu-shared-probe) for V(shared_scheduler).
+        V(kubegpu-network-probe) for V(network_policy), V(kubegpu-services-probe) for V(connectivity), V(kai-probe) for V(kai_scheduling),
+        V(kai-policy-probe) for V(kai_policies), V(volcano-probe) for V(volcano_scheduling), V(kubegpu-shared-probe) for V(shared_scheduler).
     type: str
   image:
     description:

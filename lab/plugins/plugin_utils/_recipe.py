@@ -256,8 +256,8 @@ class _Programs:
 def recipe(versions: dict[str, t.Any], lab: dict[str, t.Any]) -> Recipe:
     """The lab's parts for these versions.
 
-    :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists, ``frameworks`` to a list of names, ``kwok`` and ``volcano`` to an empty text where it is not
-        wanted.
+    :arg versions: program name to version; ``kai`` and ``vcluster`` map to lists, ``frameworks`` to a list of names,
+        ``kwok`` and ``volcano`` to an empty text where it is not wanted.
     :arg lab: ``name``, ``gpu_name``, ``gpu_memory_mib``, ``driver_version`` and Debian's ``host_release`` of the simulated host,
         and whether its cluster enforces ``network_policies``.
     """

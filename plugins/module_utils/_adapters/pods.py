@@ -63,8 +63,8 @@ class Pods:
         :arg seconds: only lines that are not older.
         :raises TenancyError: where the log cannot be read, with ``status`` 404 where the pod does not exist.
         """
-        query: JsonObject = {"limitBytes": LARGEST_LOG, "previous": str(previous).lower()}
-        query |= {} if lines is None else {"tailLines": lines}
+        query: JsonObject = {} if lines is None else {"tailLines": lines}
+        query |= {"limitBytes": LARGEST_LOG, "previous": str(previous).lower()}
         query |= ({"container": container} if container else {}) | (
             {"sinceSeconds": max(1, seconds)} if seconds is not None else {}
         )

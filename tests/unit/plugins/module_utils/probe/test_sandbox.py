@@ -37,8 +37,8 @@ class Host:
     :ivar asked: the pod.
     """
 
-    def __init__(self, said, *pods, phase="Succeeded", node=NODE):
-        self.api, self.asked = InMemoryApi([*([node] if node else []), *pods]), None
+    def __init__(self, said, *pods, phase="Succeeded", nodes=(NODE,)):
+        self.api, self.asked = InMemoryApi([*nodes, *pods]), None
         self.api.react("create", "Pod", self.run)
         ended = {"terminated": {"reason": "Completed", "message": said}}
         self.status = {"phase": phase, "containerStatuses": [{"name": "probe", "state": ended}]}
@@ -113,7 +113,7 @@ def test_pods_that_are_older_than_the_sandbox_are_named():
     [
         (Host("", phase="Failed"), "the pod could not say which kernel it sees"),
         (Host(""), "the pod could not say which kernel it sees"),
-        (Host("4.4.0", node=None), "the node of the pod is gone"),
+        (Host("4.4.0", nodes=()), "the node of the pod is gone"),
         (Host("4.4.0", phase="Pending"), "Last seen: "),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_pod_of_a_probe_that_was_killed_goes_and_one_of_somebody_else_stays():
 
 def test_a_boot_that_the_node_does_not_tell_is_not_compared():
     silent = NODE | {"status": {"nodeInfo": {"kernelVersion": KERNEL, "bootID": ""}}}
-    assert "sandbox kernel" in failed(Host(f"{KERNEL}\n{BOOT}", node=silent))
+    assert "sandbox kernel" in failed(Host(f"{KERNEL}\n{BOOT}", nodes=[silent]))
 
 
 def test_in_check_mode_nothing_runs():

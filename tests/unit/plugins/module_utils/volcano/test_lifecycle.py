@@ -18,18 +18,23 @@ class Silent(InMemoryApi):
 
     calls = 0
 
-    def create(self, item, **more):
+    def create(self, definition, **more):
         self.calls += 1
         if self.calls == 1:
             raise TenancyError('failed calling webhook "validatequeue.volcano.sh": connection refused')
-        return super().create(item, **more)
+        return super().create(definition, **more)
 
 
 OWNED = {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}
 
 
-def queue(name, labels=OWNED, **spec):
-    return {"apiVersion": QUEUE_API, "kind": QUEUE_KIND, "metadata": {"name": name, "labels": dict(labels)}, "spec": spec}
+def queue(name, labels=None, **spec):
+    return {
+        "apiVersion": QUEUE_API,
+        "kind": QUEUE_KIND,
+        "metadata": {"name": name, "labels": dict(OWNED if labels is None else labels)},
+        "spec": spec,
+    }
 
 
 def group(name, queue_name, phase=None):
