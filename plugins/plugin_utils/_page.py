@@ -206,7 +206,7 @@ def _is_numeric(column: t.Sequence[object]) -> bool:
 
 
 def _cell(name: str, cell: object, number: bool, more: str = "") -> str:
-    text = f"{cell:g}" if isinstance(cell, (int, float)) else _text(cell if isinstance(cell, Markup) else str(cell))
+    text = f"{cell:g}" if isinstance(cell, float) else _text(cell if isinstance(cell, Markup) else str(cell))
     css = "number" if number else "long" if len(_TAG.sub("", text)) > _LONG else ""
     return f"<{name}{more}{f' class={css}' if css else ''}>{text}</{name}>"
 

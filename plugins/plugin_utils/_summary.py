@@ -27,6 +27,8 @@ _WRONG, ACCEPTED = ("failed", "not_tried"), "accepted"
 # Columns for readers who ask for all of them, and columns that a narrow table does without.
 _WIDE = ("leaf queues", "seconds", "kubeconfig")
 _VERSIONS = (("vcluster",), ("scheduler",), ("vcluster", "scheduler"))
+# GPUs that a cell counts.
+_MOST_SHOWN = 99_999
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -83,7 +85,12 @@ def _cells(tenant: JsonObject) -> JsonObject:
 
 
 def _read(value: t.Any) -> t.Any:
-    """Return a cell of what the ledger says; None is what was not read."""
+    """Return a cell of what the ledger says; None is what was not read.
+
+    A pod may ask for 10 to the 18 GPUs; such a number leaves no room for others.
+    """
+    if isinstance(value, int) and value > _MOST_SHOWN:
+        return f">{_MOST_SHOWN}"
     return NOT_READ if value is None else " ".join(value) if isinstance(value, list) else value
 
 

@@ -139,6 +139,8 @@ CORPUS: dict[str, list[Any]] = {
         # It has the group of GPUs that another tenant shares, on another node, or on none.
         *(written(pod(labels={"runai-gpu-group": host.GROUP}, node=node), profile="shared") for node in ("gpu-evil", "")),
         *(written(pod("1k", node="", phase="Pending"), profile=profile) for profile in host.PROFILES),
+        # So many GPUs leave no room in a table for others.
+        *(written(pod("1E", phase=phase), profile=profile) for profile in host.PROFILES for phase in ("Pending", "Running")),
         written(pod("1k"), pod(str(2**62), "b"), pod(str(2**63 - 1), "c"), pod(str(2**63 - 1), "d")),
         *(written(secret(content)) for content in ("{", "[" * 100_000, FORGED_TEXT)),
         *(
@@ -194,6 +196,10 @@ CORPUS: dict[str, list[Any]] = {
         *(
             {"queues": [item(VOLCANO, "Queue", "a", spec=spec)], "groups": []}
             for spec in ({"deserved": 5}, {"capability": "x"}, ["x"], "x", {"weight": 1.5}, {"deserved": {"cpu": "9" * 5000}})
+        ),
+        *(
+            {"queues": [item(VOLCANO, "Queue", "a", labels=queue()["metadata"]["labels"], spec=spec)], "groups": []}
+            for spec in ({"weight": "a\nb"}, {"weight": SCREEN}, {"deserved": {"cpu": "a\nb", "c\nd": [SCREEN]}})
         ),
         *(
             {"queues": [], "groups": [item(VOLCANO, "PodGroup", "g", "ml", spec=spec)]}
@@ -407,6 +413,7 @@ CORPUS: dict[str, list[Any]] = {
         '{"format": 2}',
         '{"format": 2, "clusters": 5}',
         json.dumps({"format": SCREEN}),
+        files.former_with_verdict(10**400),
     ],
     "texts": [
         {"value": one, "most": most}

@@ -355,6 +355,14 @@ def _former() -> Object:
     return json.loads(json.dumps(evidence(_reports(), "2026-11-23T10:00:00Z")))
 
 
+def former_with_verdict(verdict: Any) -> str:
+    """Return evidence in which each check of a shared scheduler has this verdict."""
+    former = copy.deepcopy(_former())
+    for check in former["clusters"][1]["shared_scheduler"]["checks"]:
+        check["verdict"] = verdict
+    return json.dumps(former)
+
+
 def check_former(text: str) -> None:
     """Compare with the evidence before, or say in one line why not; all else is as without it."""
     found = evidence(_reports(), AT, text)

@@ -53,14 +53,17 @@ def shown_lines(text: t.Any, most: int = LONGEST, lines: int = 200) -> str:
     return "\n".join([*kept, *more])
 
 
-def legible(data: t.Any) -> t.Any:
-    """Return plain data with each text in it as ``shown_lines`` has it, for reports, in which texts of others stand anywhere."""
+def legible(data: t.Any, lines: bool = True) -> t.Any:
+    """Return plain data with each text in it as ``shown_lines`` has it, for reports, in which texts of others stand anywhere.
+
+    :arg lines: whether a text may have several lines; else each is as ``shown`` has it.
+    """
     if isinstance(data, str):
-        plain = len(data) <= LONGEST_LINE and data.isascii() and data.isprintable()
-        return data if plain else shown_lines(data, LONGEST_LINE)
+        plain = len(data) <= (LONGEST_LINE if lines else LONGEST) and data.isascii() and data.isprintable()
+        return data if plain else shown_lines(data, LONGEST_LINE) if lines else shown(data)
     if isinstance(data, dict):
-        return {legible(key): legible(value) for key, value in data.items()}
-    return [legible(item) for item in data] if isinstance(data, (list, tuple)) else data
+        return {legible(key, lines): legible(value, lines) for key, value in data.items()}
+    return [legible(item, lines) for item in data] if isinstance(data, (list, tuple)) else data
 
 
 def _cut(line: str, most: int) -> str:

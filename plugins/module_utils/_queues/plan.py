@@ -14,7 +14,7 @@ from .._common.errors import refusal
 from .._common.names import DEFAULT_QUEUE, QUEUE_LABEL
 from .._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of, last_write
 from .._common.pods import is_ended
-from .._common.text import legible, shown
+from .._common.text import legible
 from .._common.values import JsonObject, Write
 from .values import Queue, fields, from_live, levels, manifest, path_of, spec_of
 
@@ -93,7 +93,7 @@ def _write(queue: Queue, live: JsonObject | None, level: int) -> Change | None:
         return None
     # A merge patch removes what is None.
     patch = {"metadata": {"labels": dict(OWNED_LABELS)}, "spec": queue.spec}
-    old, new = (_legible({key: side[key] for key in differing}) for side in (before, after))
+    old, new = (legible({key: side[key] for key in differing}, lines=False) for side in (before, after))
     return Change("update", queue.name, old, new, patch, level, last_write(live, *map(_path, differing)))
 
 
@@ -103,12 +103,8 @@ def _path(key: str) -> tuple[str, ...]:
 
 
 def _shown(live: JsonObject) -> JsonObject:
-    return _legible(_without_none(fields(spec_of(live))))
-
-
-def _legible(values: JsonObject) -> JsonObject:
-    """Return what a queue says as others may read it: in a virtual cluster its administrator writes any text."""
-    return {key: shown(value) if isinstance(value, str) else legible(value) for key, value in values.items()}
+    found: JsonObject = legible(_without_none(fields(spec_of(live))), lines=False)
+    return found
 
 
 def _without_none(values: JsonObject) -> JsonObject:

@@ -60,7 +60,13 @@ def plan(wanted: t.Mapping[str, Queue], live: t.Iterable[JsonObject]) -> list[Ch
     changes = [_change(manifest(queue), found.get(queue.name)) for queue in wanted.values()]
     deletions = [
         Change(
-            "delete", item["metadata"]["name"], "it is not wanted", legible(_said(item)), None, {}, last_write(item, ("spec",))
+            "delete",
+            item["metadata"]["name"],
+            "it is not wanted",
+            legible(_said(item), lines=False),
+            None,
+            {},
+            last_write(item, ("spec",)),
         )
         for item in doomed
     ]
@@ -78,7 +84,7 @@ def _change(item: JsonObject, live: JsonObject | None) -> Change | None:
     spec = {key: merge_patch(before[key], value) if isinstance(value, dict) else value for key, value in after.items()}
     patch = {"metadata": {"labels": dict(OWNED_LABELS)}, "spec": spec}
     write = last_write(live, ("spec",), ("metadata", "labels", *OWNED_LABELS))
-    return Change("update", name, "it differs", legible(before), after, patch, write)
+    return Change("update", name, "it differs", legible(before, lines=False), after, patch, write)
 
 
 def _said(item: JsonObject) -> JsonObject:

@@ -126,6 +126,12 @@ def test_a_table_fits_a_terminal_of_120_columns():
     assert all(text in whole for text in ("ip-10-0-1-2.eu-central-1.compute.internal", "kai v0.12.0 -> v0.16.8", "0.36.1"))
 
 
+def test_a_pod_that_asks_for_very_many_gpus_leaves_others_their_columns():
+    """The largest amount that the API takes."""
+    inventory = Inventory().cluster(nodes=[node("n1", "ml", in_use=2**63 - 1)])
+    assert only(inventory)["in use"] == ">99999"
+
+
 def test_a_pause_names_the_pods_that_it_ends_for_good():
     inventory = Inventory().cluster().worked(parts={"virtual cluster": {"lost_pods": ["team/train", "team/shell"]}})
     ended = "ml: pods that the pause ends for good, because no controller makes them anew: team/train, team/shell"
