@@ -85,7 +85,7 @@ class Sandbox:
 
         def ready() -> tuple[bool | None, str]:
             pods = self.tenant.list("v1", "Pod", "default", "app=work")
-            return (True, "") if len(pods) == 1 and is_ready(pods[0]) else (None, f"{len(pods)} pods")
+            return (True, "") if len(pods) == 1 and is_ready(pods[0]) else (None, str([pod["status"] for pod in pods]))
 
         wait_for("the pod of the Deployment", ready, Deadline(180), 1.0)
 

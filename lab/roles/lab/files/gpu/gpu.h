@@ -47,7 +47,7 @@
 #define DEV_DIR "/dev"
 #endif
 
-#define GPU_MAX 16       /* device nodes nvidia0 to nvidia15 */
+#define GPU_MAX 32       /* device nodes nvidia0 to nvidia31 */
 #define GPU_PCI_BUS 0xd0 /* nvidiaN sits on bus 0xd0 + N, clear of a real machine's usual devices */
 
 struct gpu {
