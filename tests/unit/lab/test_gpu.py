@@ -85,24 +85,24 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Driver:
     return Driver(tmp_path_factory.mktemp("two"), "two")
 
 
-@pytest.mark.parametrize("minors", [[], [0], [0, 1, 2, 3], [3, 5], list(range(16))])
+@pytest.mark.parametrize("minors", [[], [0], [0, 1, 2, 3], [3, 5], list(range(32))])
 def test_devices_are_the_nodes_in_sight_in_order(driver: Driver, minors: list[int]) -> None:
     driver.plug(minors)
     assert driver.minors() == minors
 
 
 def test_a_gpu_keeps_its_uuid_whatever_else_is_in_sight(driver: Driver) -> None:
-    driver.plug(range(16))
+    driver.plug(range(32))
     every = driver.uuids()
-    assert len(set(every)) == 16
+    assert len(set(every)) == 32
     assert all(UUID.fullmatch(uuid) for uuid in every)
     driver.plug([3, 11])
     assert driver.uuids() == [every[3], every[11]]
 
 
 def test_labs_share_no_uuid(driver: Driver, other: Driver) -> None:
-    driver.plug(range(16))
-    other.plug(range(16))
+    driver.plug(range(32))
+    other.plug(range(32))
     assert not set(driver.uuids()) & set(other.uuids())
 
 
