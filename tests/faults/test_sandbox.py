@@ -28,6 +28,8 @@ VARIABLES: dict[str, Any] = {
     "nvkind_workers": [{"count": 1}],
     "kubegpu_tenants": [{"name": "visitors", "trust": "high"}],
 }
+# The control plane has no NVIDIA runtime.
+WORKER = {"kubernetes.io/hostname": "kubegpu-worker"}
 STAND_IN = "/usr/local/bin/stand-in-for-a-sandbox"
 # A handler of the node's container runtime beside runc's.
 HANDLER = r"""
@@ -102,7 +104,7 @@ def _sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 def deployment() -> dict[str, Any]:
     container = {"name": "c", "image": "docker.io/library/busybox:1.37.0", "command": ["sleep", "infinity"]}
     # A tenant that would like to be outside.
-    spec = {"runtimeClassName": "nvidia", "terminationGracePeriodSeconds": 0, "containers": [container]}
+    spec = {"runtimeClassName": "nvidia", "nodeSelector": WORKER, "terminationGracePeriodSeconds": 0, "containers": [container]}
     labels = {"app": "work"}
     return {
         "apiVersion": "apps/v1",
