@@ -98,7 +98,7 @@ RUNTIME = {
     "kind": "ClusterTrainingRuntime",
     "metadata": {"name": "ours", "labels": {"trainer.kubeflow.org/framework": "torch"}},
     "spec": {
-        "mlPolicy": {"numNodes": GPUS, "torch": {"numProcPerNode": "1"}},
+        "mlPolicy": {"numNodes": GPUS, "torch": {"numProcPerNode": 1}},
         "template": {
             "spec": {
                 "replicatedJobs": [
