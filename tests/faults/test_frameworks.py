@@ -14,20 +14,23 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import POD_GROUP, QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai_pending_info
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, defaults
 
 NAME = "kubegpu-frameworks"
 GPUS = 4
+IMAGE = "docker.io/library/busybox:1.37.0"
 PROGRAMS = ROOT / "lab/roles/lab/files/programs"
 VARIABLES: dict[str, Any] = {
     "lab_gpus": GPUS,
@@ -43,85 +46,49 @@ VARIABLES: dict[str, Any] = {
         }
     ],
 }
-LABELS = {QUEUE_LABEL: "work"}
 # KubeRay looks after Ray by its own programs, which busybox has not.
 WITHOUT_RAY = {"ENABLE_INIT_CONTAINER_INJECTION": "false", "ENABLE_PROBES_INJECTION": "false"}
+EXAMPLES = ROOT / "examples/workloads/frameworks"
+# Pods of an example that start together, each with a GPU.
+SIZE = 2
 
 
-def pod(**more: Any) -> dict[str, Any]:
-    """The template of a pod that holds one GPU."""
-    container = {
-        "name": "node",
-        "image": "docker.io/library/busybox:1.37.0",
-        "command": ["sleep", "infinity"],
-        "resources": {"limits": {"nvidia.com/gpu": 1}},
-    }
-    spec = {"schedulerName": "kai-scheduler", "terminationGracePeriodSeconds": 0, "containers": [container]}
-    return {"metadata": {"labels": LABELS}, "spec": spec | more}
+def example(framework: str, name: str) -> list[dict[str, Any]]:
+    """An example as it stands there, under another name, in the tenant's queue, with pods of busybox that stay."""
+    items = list(yaml.safe_load_all((EXAMPLES / f"{framework}.yaml").read_text()))
+    items[-1]["metadata"]["name"] = name
+    # KubeRay then leaves a container's command as it is.
+    items[-1]["metadata"]["annotations"] = {"ray.io/overwrite-container-cmd": "true"}
+    for item in items:
+        item["metadata"]["namespace"] = "default"
+        for template in templates(item):
+            template["metadata"]["labels"][QUEUE_LABEL] = "work"
+            template["spec"]["terminationGracePeriodSeconds"] = 0
+            template["spec"]["containers"][0] |= {"image": IMAGE, "command": ["sleep", "infinity"]}
+    return items
 
 
-def job_set(name: str) -> dict[str, Any]:
-    job = {"spec": {"parallelism": GPUS, "completions": GPUS, "template": pod(restartPolicy="Never")}}
+def templates(part: Any) -> Iterator[dict[str, Any]]:
+    """The templates of pods in an object, wherever they stand in it."""
+    if isinstance(part, dict):
+        if "containers" in (part.get("spec") or {}):
+            yield part
+        for value in part.values():
+            yield from templates(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from templates(value)
+
+
+def holder(gpus: int) -> dict[str, Any]:
+    """A pod that holds GPUs."""
+    container = {"name": "main", "image": IMAGE, "command": ["sleep", "infinity"]}
+    spec = {"schedulerName": "kai-scheduler", "terminationGracePeriodSeconds": 0}
     return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": {"name": name, "namespace": "default", "labels": LABELS},
-        "spec": {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": job}]},
-    }
-
-
-def leader_worker_set(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": name, "namespace": "default", "labels": LABELS},
-        "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": GPUS, "workerTemplate": pod()}},
-    }
-
-
-def ray_cluster(name: str) -> dict[str, Any]:
-    count = dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), GPUS - 1)
-    metadata = {"name": name, "namespace": "default", "labels": LABELS}
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": metadata | {"annotations": {"ray.io/overwrite-container-cmd": "true"}},
-        "spec": {
-            "headGroupSpec": {"rayStartParams": {}, "template": pod()},
-            "workerGroupSpecs": [{"groupName": "workers", "rayStartParams": {}, "template": pod(), **count}],
-        },
-    }
-
-
-RUNTIME = {
-    "apiVersion": "trainer.kubeflow.org/v1alpha1",
-    "kind": "ClusterTrainingRuntime",
-    "metadata": {"name": "ours", "labels": {"trainer.kubeflow.org/framework": "torch"}},
-    "spec": {
-        "mlPolicy": {"numNodes": GPUS, "torch": {"numProcPerNode": 1}},
-        "template": {
-            "spec": {
-                "replicatedJobs": [
-                    {
-                        "name": "node",
-                        "template": {
-                            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-                            "spec": {"template": pod()},
-                        },
-                    }
-                ]
-            }
-        },
-    },
-}
-
-
-def train_job(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": name, "namespace": "default", "labels": LABELS},
-        "spec": {"runtimeRef": {"name": "ours"}, "labels": LABELS, "trainer": {"numNodes": GPUS}},
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "holder", "namespace": "default", "labels": {QUEUE_LABEL: "work"}},
+        "spec": spec | {"containers": [container | {"resources": {"limits": {"nvidia.com/gpu": gpus}}}]},
     }
 
 
@@ -159,7 +126,9 @@ class Team:
         wait_for(f"Deployment {name}", there, Deadline(240), 2.0)
 
     def pods(self) -> list[dict[str, Any]]:
-        return [one for one in self.kube.list("v1", "Pod", "default") if "deletionTimestamp" not in one["metadata"]]
+        """The pods of workloads; KubeRay's operator is in the same namespace."""
+        pods = self.kube.list("v1", "Pod", "default", f"{QUEUE_LABEL}=work")
+        return [one for one in pods if "deletionTimestamp" not in one["metadata"]]
 
     def running(self) -> list[str]:
         return [one["metadata"]["name"] for one in self.pods() if one["status"].get("phase") == "Running"]
@@ -180,11 +149,18 @@ class Team:
         params = defaults(kai_pending_info, namespaces=["default"])
         return {row["reason"] for row in kai_pending_info.reconcile(Run(params, kube=self.kube))["pods"]}
 
+    def start(self, framework: str, name: str) -> dict[str, Any]:
+        """Create an example with what it needs; return the workload."""
+        items = example(framework, name)
+        for item in items:
+            when_webhook_answers(f"the webhook of {item['kind']}", partial(self.kube.apply, item), 120)
+        return items[-1]
+
     def end(self, item: dict[str, Any]) -> None:
         self.kube.delete(item["apiVersion"], item["kind"], item["metadata"]["name"], "default")
 
         def gone() -> tuple[bool | None, str]:
-            left = [one["metadata"]["name"] for one in self.kube.list("v1", "Pod", "default")]
+            left = [one["metadata"]["name"] for one in self.kube.list("v1", "Pod", "default", f"{QUEUE_LABEL}=work")]
             return (None, ", ".join(left)) if left else (True, "")
 
         wait_for(f"the end of {item['kind']}", gone, Deadline(120), 1.0)
@@ -250,94 +226,47 @@ def install_trainer(team: Team, folder: Path) -> None:
     team.kustomize(overlay.parent)
     team.ready("kubeflow-trainer-controller-manager", "kubeflow-system")
 
-    def created() -> tuple[bool | None, str]:
-        try:
-            team.kube.apply(RUNTIME)
-        except Exception as exc:
-            return None, str(exc)
-        return True, ""
-
-    wait_for("the trainer's webhook", created, Deadline(120), 2.0)
-
 
 def _writable(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-@pytest.mark.parametrize("make", [job_set, leader_worker_set, ray_cluster, train_job], ids=lambda make: make.__name__)
-def test_a_group_starts_whole_or_not_at_all(team: Team, make: Callable[[str], dict[str, Any]]) -> None:
-    item = make("whole")
-    team.kube.create(item)
-    team.wait(GPUS)
-    assert team.groups() == [GPUS]
-    assert {one["spec"]["schedulerName"] for one in team.pods()} == {"kai-scheduler"}
-    team.end(item)
-
-    # A GPU is taken.
-    holder = {"apiVersion": "v1", "kind": "Pod", **pod()}
-    holder["metadata"] = holder["metadata"] | {"name": "holder", "namespace": "default"}
-    team.kube.create(holder)
-    team.wait(1)
-    again = make("again")
-    team.kube.create(again)
-    end = time.monotonic() + 20
+def stays(team: Team, seconds: float, count: int) -> None:
+    """Wait, and see that there are no more pods that run meanwhile."""
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
-        assert team.running() == ["holder"]
+        assert len(team.running()) == count
         time.sleep(1)
+
+
+@pytest.mark.parametrize("framework", ["job-set", "leader-worker-set", "ray-cluster", "ray-job", "train-job"])
+def test_a_group_starts_whole_or_not_at_all(team: Team, framework: str) -> None:
+    whole = team.start(framework, "whole")
+    team.wait(SIZE)
+    assert team.groups() == [SIZE]
+    assert {one["spec"]["schedulerName"] for one in team.pods()} == {"kai-scheduler"}
+    team.end(whole)
+
+    # All GPUs but one are taken.
+    team.kube.create(holder(GPUS - 1))
+    team.wait(1)
+    again = team.start(framework, "again")
+    stays(team, 20, 1)
     assert team.reasons() != set()
     team.kube.delete("v1", "Pod", "holder", "default")
-    team.wait(GPUS)
+    team.wait(SIZE)
     team.end(again)
 
 
-KUEUE = "kueue.x-k8s.io/v1beta2"
-GPU_OF_KUEUE = {"name": "nvidia.com/gpu", "nominalQuota": 2}
-QUEUES_OF_KUEUE = (
-    {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "any"}},
-    {
-        "apiVersion": KUEUE,
-        "kind": "ClusterQueue",
-        "metadata": {"name": "two"},
-        "spec": {
-            "namespaceSelector": {},
-            "resourceGroups": [
-                {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "any", "resources": [GPU_OF_KUEUE]}]}
-            ],
-        },
-    },
-    {
-        "apiVersion": KUEUE,
-        "kind": "LocalQueue",
-        "metadata": {"name": "two", "namespace": "default"},
-        "spec": {"clusterQueue": "two"},
-    },
-)
-
-
-def admitted_job(name: str) -> dict[str, Any]:
-    """A Job that Kueue lets begin, and whose pods KAI Scheduler places."""
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": "default", "labels": LABELS | {"kueue.x-k8s.io/queue-name": "two"}},
-        "spec": {"suspend": True, "parallelism": 2, "completions": 2, "template": pod(restartPolicy="Never")},
-    }
-
-
 def test_kueue_lets_jobs_begin_that_kai_scheduler_places(team: Team) -> None:
-    for item in QUEUES_OF_KUEUE:
-        team.kube.create(item)
-    first, second = admitted_job("first"), admitted_job("second")
-    team.kube.create(first)
-    team.wait(2)
+    first = team.start("kueue-job", "first")
+    team.wait(SIZE)
     assert {one["spec"]["schedulerName"] for one in team.pods()} == {"kai-scheduler"}
-    # Two GPUs are free, but not of Kueue's queue: no pod is made.
-    team.kube.create(second)
-    end = time.monotonic() + 15
-    while time.monotonic() < end:
-        assert len(team.pods()) == 2
-        time.sleep(1)
-    team.kube.delete("batch/v1", "Job", "first", "default")
-    team.wait(2)
+    # GPUs are free, but not of Kueue's queue: no pod is made.
+    second = team.start("kueue-job", "second")
+    stays(team, 15, SIZE)
+    assert len(team.pods()) == SIZE
+    team.kube.delete(first["apiVersion"], first["kind"], "first", "default")
+    team.wait(SIZE)
     team.end(second)

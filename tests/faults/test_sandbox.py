@@ -143,7 +143,7 @@ def test_a_sandbox_is_judged_by_what_a_pod_sees(sandbox: Sandbox) -> None:
     sandbox.handler(STAND_IN)
     sandbox.lab.site()
     assert changed(sandbox.lab.site()) == 0
-    said = sandbox.lab.play("drift")
+    said = sandbox.lab.play("drift", "--check")
     assert sandbox.lab.code == 0, said[-6000:]
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.facts import JOB_API, QUEUE_API, QUEUE_KIND
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import Cluster, Lab, changed
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
 
 NAME = "kubegpu-volcano"
 IMAGE = "docker.io/library/busybox:1.37.0"
@@ -102,7 +103,7 @@ def _team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
 
 
 def template(job: str) -> dict[str, Any]:
-    """The pods of the documents: one GPU each. The image is busybox's, because that of PyTorch cannot be had, and no node has RDMA."""
+    """A pod with one GPU, past Volcano where its workload names no scheduler."""
     container = {
         "name": "trainer",
         "image": IMAGE,
@@ -116,18 +117,16 @@ def template(job: str) -> dict[str, Any]:
 
 
 def gang(name: str, size: int = SIZE, **spec: Any) -> dict[str, Any]:
-    """The Job of the documents: all or nothing."""
-    return {
-        "apiVersion": JOB_API,
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {
-            "minAvailable": size,
-            "schedulerName": "volcano",
-            "tasks": [{"replicas": size, "name": "worker", "template": template(name)}],
-            **spec,
-        },
-    }
+    """The example, which is the Job of the documents, with pods that stay."""
+    job = yaml.safe_load((ROOT / "examples/workloads/frameworks/volcano-job.yaml").read_text())
+    job["metadata"] |= {"name": name, "namespace": "ml"}
+    (task,) = job["spec"]["tasks"]
+    container = task["template"]["spec"]["containers"][0] | {"command": ["sleep", "infinity"]}
+    task["template"] = {"metadata": {"labels": {"job": name}}, "spec": task["template"]["spec"] | {"containers": [container]}}
+    task["template"]["spec"]["terminationGracePeriodSeconds"] = 0
+    task["replicas"] = size
+    job["spec"] |= {"minAvailable": size} | spec
+    return job
 
 
 def single(name: str) -> dict[str, Any]:
@@ -192,7 +191,7 @@ def test_a_queue_lends_and_takes_back_but_not_past_its_limit(team: Team) -> None
 
 def test_edits_of_queues_are_named_and_taken_back(team: Team) -> None:
     team.kube.patch(QUEUE_API, QUEUE_KIND, "small", {"spec": {"capability": {"nvidia.com/gpu": "16"}}})
-    said = team.lab.play("drift")
+    said = team.lab.play("drift", "--check")
     assert team.lab.code == 2, said[-6000:]
     assert "queue small" in said
     team.lab.site()
