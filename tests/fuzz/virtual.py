@@ -24,8 +24,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecyc
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse as parse_trace
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.facts import MOST, is_reserved
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._schedulers.status import judge, listed
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.plan import groups_in_use
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.plan import plan as volcano_plan
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.plan import refuse_busy
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.validation import read_queues
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.values import manifest as volcano_manifest
 from ansible_collections.kubegpu.tenancy.plugins.modules import kai_pending_info, kai_queues_info
@@ -393,7 +393,7 @@ def check_volcano_served(given: Object) -> None:
     for change in changes or []:
         finite([change.before, change.after, change.body])
         check_lines(change.before)
-    outcome(lambda: refuse_busy(["old"], groups))
+    finite(groups_in_use(["old"], groups))
 
 
 _NCCL_LINES = [

@@ -46,21 +46,30 @@ def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:
     changes = plan(wanted, live, params["state"], params["remove_foreign"])
     doomed = [change.name for change in changes if change.verb == "delete"]
     if doomed and not params["force"]:
-        refuse_queues_in_use(pods_in_use(doomed, kube.list("v1", "Pod"), params["scheduler_name"]))
-    for change in changes:
-        before = None if change.verb == "create" else change.before
-        run.change(change.name, before, None if change.verb == "delete" else change.after, change.write)
+        refuse_queues_in_use(
+            pods_in_use(doomed, kube.list("v1", "Pod"), params["scheduler_name"]),
+            "pods in it have not ended",
+            "End them first, or remove the queues all the same with force.",
+        )
     write_all(run, changes)
     return changes
 
 
-def write_all(run: Run, changes: list[Change]) -> None:
-    """Write level after level, the queues of one side by side; after a failure no further level is begun."""
+def write_all(run: Run, changes: list[Change], kind: tuple[str, str] = (QUEUE_API_VERSION, QUEUE_KIND)) -> None:
+    """Report changes, then write level after level, the queues of one side by side; after a failure no further level is begun.
+
+    :arg kind: of the queues, with the version of its API.
+    """
+    for change in changes:
+        before = None if change.verb == "create" else change.before
+        run.change(change.name, before, None if change.verb == "delete" else change.after, change.write)
 
     def write(change: Change) -> None:
         if not run.deadline.left(0):
             raise WaitTimeout(f"The {run.deadline.seconds:.0f} s were over before queue {change.name} was written.", last_seen="")
-        when_webhook_answers(f"queue {change.name} to be written", functools.partial(_write, run.kube, change), run.deadline)
+        when_webhook_answers(
+            f"queue {change.name} to be written", functools.partial(_write, run.kube, change, kind), run.deadline
+        )
 
     for _level, grouped in itertools.groupby(changes, key=lambda change: (change.verb == "delete", change.level)):
         level = list(grouped)
@@ -74,10 +83,10 @@ def write_all(run: Run, changes: list[Change]) -> None:
         run.perform(what, why, functools.partial(concurrently, write, level))
 
 
-def _write(kube: Kube, change: Change) -> None:
+def _write(kube: Kube, change: Change, kind: tuple[str, str]) -> None:
     if change.verb == "create":
         kube.create(change.body)
     elif change.verb == "update":
-        kube.patch(QUEUE_API_VERSION, QUEUE_KIND, change.name, change.body)
+        kube.patch(*kind, change.name, change.body)
     else:
-        kube.delete(QUEUE_API_VERSION, QUEUE_KIND, change.name)
+        kube.delete(*kind, change.name)

@@ -212,16 +212,17 @@ def without_gpu_quota(data: t.Sequence[JsonObject]) -> list[str]:
     return names
 
 
-def refuse_queues_in_use(pods: t.Mapping[str, list[str]]) -> None:
-    """Refuse the removal of queues with pods that have not ended.
+def refuse_queues_in_use(work: t.Mapping[str, list[str]], why: str, advice: str) -> None:
+    """Refuse the removal of queues with work.
 
-    :arg pods: as namespace/name, by queue.
+    :arg work: pods or groups of them, as namespace/name, by queue.
+    :arg why: what holds a queue; ``advice``, what to do.
+    :raises Refused: with all of these queues.
     """
-    why = "is not removed, because pods in it have not ended"
     problems = Problems()
-    for name, found in pods.items():
+    for name, found in work.items():
         more = f" and {len(found) - 10} more" if len(found) > 10 else ""
-        problems.add("queue-in-use", f"queues.{name}", f"{why}: {', '.join(sorted(found)[:10])}{more}.")
+        told = ", ".join(shown(one, 120) for one in sorted(found)[:10])
+        problems.add("queue-in-use", f"queues.{named(name)}", f"is not removed, because {why}: {told}{more}.")
     if problems:
-        advice = "End them first, or remove the queues all the same with force."
         raise Refused("\n".join([*(problem.text for problem in problems), advice]), problems)

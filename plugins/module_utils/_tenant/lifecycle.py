@@ -24,7 +24,7 @@ from .._common.values import JsonObject
 from .._desired.model import Tenant
 from .._kai.status import scheduler_version
 from .._metrics.lifecycle import find_all
-from .._queues.plan import plan
+from .._queues.plan import Change, plan
 from .._queues.status import counted
 from .._queues.validation import parse
 from .._vcluster import facts as vc
@@ -103,12 +103,8 @@ def compare_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, l
     live, groups = answers
     queues, unread_parts = counted(live, groups)
     reasons = [shown(one.sentence) for one in unread_parts[:_MOST_REASONS]]
-    try:
-        names = sorted(change.name for change in plan(parse(list(tenant.queues)), queues, "exact"))
-        reasons += [f"its queues differ: {_some(names)}"] if names else []
-    except TenancyError as exc:
-        reasons.append(f"its queues differ: {shown(exc.message)}")
-    return _queues_due(*reasons) if reasons else Due(), queues
+    reasons += _differing(lambda: plan(parse(list(tenant.queues)), queues, "exact"))
+    return _queues_due(*reasons), queues
 
 
 def compare_volcano_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, None]:
@@ -116,15 +112,20 @@ def compare_volcano_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tupl
     answer, unread = attempt("", lambda: ask(config, VOLCANO_QUEUES_PATH))
     if answer is None:
         return _queues_due(f"its queues cannot be read: {unread.why if unread else ''}"), None
+    return _queues_due(*_differing(lambda: volcano_plan(read_queues(list(tenant.queues)), answer))), None
+
+
+def _differing(compare: t.Callable[[], list[Change]]) -> list[str]:
+    """Return a reason that names the queues that differ, or why that cannot be told; none where all are as desired."""
     try:
-        names = sorted(change.name for change in volcano_plan(read_queues(list(tenant.queues)), answer))
-        return (_queues_due(f"its queues differ: {_some(names)}") if names else Due()), None
+        names = sorted(change.name for change in compare())
     except TenancyError as exc:
-        return _queues_due(f"its queues differ: {shown(exc.message)}"), None
+        return [f"its queues differ: {shown(exc.message)}"]
+    return [f"its queues differ: {_some(names)}"] if names else []
 
 
 def _queues_due(*reasons: str) -> Due:
-    return Due((facts.CHANGE, facts.VERIFY), tuple(reasons))
+    return Due((facts.CHANGE, facts.VERIFY), reasons) if reasons else Due()
 
 
 def _some(names: t.Sequence[str]) -> str:

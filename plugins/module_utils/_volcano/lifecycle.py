@@ -7,15 +7,14 @@
 
 from __future__ import annotations
 
-import functools
 import typing as t
 
-from .._common.wait import when_webhook_answers
+from .._queues.lifecycle import write_all
+from .._queues.validation import refuse_queues_in_use
 from .facts import POD_GROUP_KIND, QUEUE_API, QUEUE_KIND
-from .plan import Change, plan, refuse_busy
+from .plan import groups_in_use, plan
 
 if t.TYPE_CHECKING:
-    from .._adapters.kubernetes import Kube
     from .._common.run import Run
     from .._queues.values import Queue
 
@@ -27,18 +26,6 @@ def reconcile_queues(run: Run, wanted: t.Mapping[str, Queue]) -> None:
     """
     changes = plan(wanted, run.kube.list(QUEUE_API, QUEUE_KIND))
     if doomed := [change.name for change in changes if change.verb == "delete"]:
-        refuse_busy(doomed, run.kube.list(QUEUE_API, POD_GROUP_KIND))
-    for change in changes:
-        what = f"{change.verb} queue {change.name}"
-        run.change(f"queue {change.name}", change.before, change.after, change.write)
-        write = functools.partial(_write, run.kube, change)
-        run.perform(what, change.why, functools.partial(when_webhook_answers, what, write, run.deadline))
-
-
-def _write(kube: Kube, change: Change) -> None:
-    if change.verb == "create":
-        kube.create(change.body)
-    elif change.verb == "update":
-        kube.patch(QUEUE_API, QUEUE_KIND, change.name, change.body)
-    else:
-        kube.delete(QUEUE_API, QUEUE_KIND, change.name)
+        busy = groups_in_use(doomed, run.kube.list(QUEUE_API, POD_GROUP_KIND))
+        refuse_queues_in_use(busy, "its pod groups have work to do", "End their jobs first.")
+    write_all(run, changes, (QUEUE_API, QUEUE_KIND))

@@ -7,43 +7,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
-from .._common.errors import Refused, TenancyError
-from .._common.ownership import OWNED_LABELS, is_owned, labels_of, last_write
+from .._common.errors import TenancyError
+from .._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of, last_write
 from .._common.parties import each
-from .._common.schema import Problems, named
-from .._common.text import legible, shown
-from .._common.values import JsonObject, Write, merge_patch
+from .._common.text import legible
+from .._common.values import JsonObject, merge_patch
+from .._queues.lifecycle import MOST_UNREAD
+from .._queues.plan import Change
 from .facts import CAPABILITY, COMPLETED, DESERVED, OWN_QUEUES
 from .values import manifest
 
 if t.TYPE_CHECKING:
     from .._queues.values import Queue
 
-
-# Queues that cannot be read, as many as an error names.
-_MOST_UNREAD = 5
-
-
-@dataclasses.dataclass(frozen=True)
-class Change:
-    """One write that is needed.
-
-    :ivar verb: create, update or delete; ``why``, the reason.
-    :ivar before: what the queue says now; None for one that is not there. ``after`` alike.
-    :ivar body: the object to create, or the merge patch.
-    :ivar write: the last write of what changes; None where that is not known.
-    """
-
-    verb: str
-    name: str
-    why: str
-    before: JsonObject | None
-    after: JsonObject | None
-    body: JsonObject
-    write: Write | None = None
+# Keys of a queue's spec that this collection writes.
+_PLAIN, _AMOUNTS = ("weight", "reclaimable"), (DESERVED, CAPABILITY)
 
 
 def plan(wanted: t.Mapping[str, Queue], live: t.Iterable[JsonObject]) -> list[Change]:
@@ -54,20 +34,12 @@ def plan(wanted: t.Mapping[str, Queue], live: t.Iterable[JsonObject]) -> list[Ch
     """
     readable, unread = each(live, lambda item: f"queue {item['metadata']['name']}", _checked)
     if unread:
-        raise TenancyError("; ".join(one.sentence for one in unread[:_MOST_UNREAD]))
+        raise TenancyError("; ".join(one.sentence for one in unread[:MOST_UNREAD]))
     found = {item["metadata"]["name"]: item for item in readable}
     doomed = [item for name, item in sorted(found.items()) if is_owned(item) and name not in (*wanted, *OWN_QUEUES)]
     changes = [_change(manifest(queue), found.get(queue.name)) for queue in wanted.values()]
     deletions = [
-        Change(
-            "delete",
-            item["metadata"]["name"],
-            "it is not wanted",
-            legible(_said(item), lines=False),
-            None,
-            {},
-            last_write(item, ("spec",)),
-        )
+        Change("delete", item["metadata"]["name"], legible(_said(item), lines=False), {}, {}, 1, last_write(item, ("spec",)))
         for item in doomed
     ]
     return [*filter(None, changes), *deletions]
@@ -76,22 +48,25 @@ def plan(wanted: t.Mapping[str, Queue], live: t.Iterable[JsonObject]) -> list[Ch
 def _change(item: JsonObject, live: JsonObject | None) -> Change | None:
     name, after = item["metadata"]["name"], _said(item)
     if live is None:
-        return Change("create", name, "it does not exist", None, after, item)
+        return Change("create", name, {}, after, item, 1)
     before = _said(live)
-    if before == after and labels_of(live).items() >= OWNED_LABELS.items():
+    after["owner"], before["owner"] = MANAGER, labels_of(live).get("app.kubernetes.io/managed-by")
+    differing = [key for key in {**after, **before} if before.get(key) != after.get(key)]
+    if not differing:
         return None
+    old, new = (legible({key: side.get(key) for key in differing}, lines=False) for side in (before, after))
     # What is not among the new amounts has to go.
-    spec = {key: merge_patch(before[key], value) if isinstance(value, dict) else value for key, value in after.items()}
-    patch = {"metadata": {"labels": dict(OWNED_LABELS)}, "spec": spec}
+    amounts = {key: merge_patch((live.get("spec") or {}).get(key) or {}, item["spec"][key]) for key in _AMOUNTS}
+    patch = {"metadata": {"labels": dict(OWNED_LABELS)}, "spec": item["spec"] | amounts}
     write = last_write(live, ("spec",), ("metadata", "labels", *OWNED_LABELS))
-    return Change("update", name, "it differs", legible(before, lines=False), after, patch, write)
+    return Change("update", name, old, new, patch, 1, write)
 
 
 def _said(item: JsonObject) -> JsonObject:
-    """Return what a queue says of the keys that this collection writes."""
+    """Return what a queue says of the keys that this collection writes, an amount as ``deserved nvidia.com/gpu``."""
     spec = item.get("spec") or {}
-    amounts = {key: spec.get(key) or {} for key in (DESERVED, CAPABILITY)}
-    return amounts | {key: spec.get(key) for key in ("weight", "reclaimable")}
+    amounts = {f"{key} {resource}": amount for key in _AMOUNTS for resource, amount in (spec.get(key) or {}).items()}
+    return {key: spec.get(key) for key in _PLAIN} | amounts
 
 
 def _checked(item: JsonObject) -> JsonObject:
@@ -100,35 +75,24 @@ def _checked(item: JsonObject) -> JsonObject:
     :raises ValueError: where it has another form.
     """
     spec = item.get("spec") or {}
-    if not isinstance(spec, dict) or not all(isinstance(spec.get(key) or {}, dict) for key in (DESERVED, CAPABILITY)):
+    if not isinstance(spec, dict) or not all(isinstance(spec.get(key) or {}, dict) for key in _AMOUNTS):
         raise ValueError("its spec has not the form of a queue's")
     return item
 
 
-def refuse_busy(names: t.Collection[str], groups: t.Iterable[JsonObject]) -> None:
-    """Refuse the removal of queues with work.
+def groups_in_use(names: t.Collection[str], groups: t.Iterable[JsonObject]) -> dict[str, list[str]]:
+    """Return the pod groups with work to do, as namespace/name, by queue, for these queues.
 
     A queue's own status counts its pod groups up to 1.10 only (pkg/controllers/queue).
 
     :arg groups: pod groups of the cluster.
-    :raises Refused: with the groups by their names.
     """
     busy: dict[str, list[str]] = {}
     named_groups, _unread = each(groups, lambda item: item["metadata"]["name"], _queue_and_name)
     for queue, name, done in named_groups:
         if queue in names and not done:
             busy.setdefault(queue, []).append(name)
-    problems = Problems()
-    for queue, found in sorted(busy.items()):
-        more = f" and {len(found) - _MOST_UNREAD} more" if len(found) > _MOST_UNREAD else ""
-        told = ", ".join(shown(name, 120) for name in sorted(found)[:_MOST_UNREAD])
-        problems.add(
-            "queue-in-use",
-            f"queues.{named(queue)}",
-            f"is not removed, because it has pod groups: {told}{more}. End their jobs first.",
-        )
-    if problems:
-        raise Refused("\n".join(problem.text for problem in problems), problems)
+    return busy
 
 
 def _queue_and_name(group: JsonObject) -> tuple[str, str, bool]:

@@ -191,11 +191,12 @@ def test_quotas_that_a_limit_above_them_keeps_from_being_used_up_are_named():
 
 
 def test_queues_in_use_are_named_with_ten_pods_at_most():
-    refuse_queues_in_use({})
+    refuse_queues_in_use({}, "", "")
+    busy = {"b": [f"ns/p{n:02}" for n in range(12)], "a": ["ns/x"]}
     with pytest.raises(TenancyError) as caught:
-        refuse_queues_in_use({"b": [f"ns/p{n:02}" for n in range(12)], "a": ["ns/x"]})
+        refuse_queues_in_use(busy, "pods in it have not ended", "End them first.")
     assert sentences(caught.value.problems) == [
         f"queues.b: is not removed, because pods in it have not ended: {', '.join(f'ns/p{n:02}' for n in range(10))} and 2 more.",
         "queues.a: is not removed, because pods in it have not ended: ns/x.",
     ]
-    assert caught.value.message.endswith("remove the queues all the same with force.")
+    assert caught.value.message.endswith("\nEnd them first.")

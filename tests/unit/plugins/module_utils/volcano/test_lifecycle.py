@@ -73,7 +73,9 @@ def test_what_was_edited_is_taken_back_and_what_volcano_adds_stays():
     live["spec"] |= {"parent": "root", "capability": {"nvidia.com/gpu": "9", "cpu": "1"}}
     api.put(live)
     result = have(api, WEATHER)
-    assert result["diff"]["before"]["queue weather"]["capability"] == {"nvidia.com/gpu": "9", "cpu": "1"}
+    assert result["diff"]["before"]["weather"] == {"capability nvidia.com/gpu": "9", "capability cpu": "1"}
+    (step,) = result["steps"]
+    assert step["why"] == "capability nvidia.com/gpu 9 -> 4, capability cpu 1 -> nothing"
     spec = api.get(QUEUE_API, QUEUE_KIND, "weather")["spec"]
     assert (spec["capability"], spec["parent"]) == ({"nvidia.com/gpu": "4"}, "root")
     assert not have(api, WEATHER)["changed"]
@@ -91,7 +93,7 @@ def test_what_is_not_wanted_goes_unless_it_has_work():
     assert [step["step"] for step in have(api)["steps"]] == ["delete queue old"]
     groups = [group("a", "old", "Running"), group("b", "old"), group("c", "old", "Completed"), group("d", "else", "Running")]
     busy = InMemoryApi([queue("old", weight=1), *groups])
-    with pytest.raises(Refused, match="because it has pod groups: ml/a, ml/b") as caught:
+    with pytest.raises(Refused, match="because its pod groups have work to do: ml/a, ml/b") as caught:
         have(busy, WEATHER)
     assert placed(caught.value.problems) == ["queues.old: queue-in-use"]
     assert busy.writes == []
