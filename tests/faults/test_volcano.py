@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai_pending_info
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.facts import JOB_API, QUEUE_API, QUEUE_KIND
-from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed
+from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, changed, defaults
 
 NAME = "kubegpu-volcano"
 IMAGE = "docker.io/library/busybox:1.37.0"
@@ -80,6 +82,11 @@ class Team:
             pods = self.kube.list("v1", "Pod", "ml", f"job={job}")
             assert [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")] == []
             time.sleep(1)
+
+    def reasons(self) -> set[str]:
+        """Why pods wait, as the collection says it."""
+        params = defaults(kai_pending_info, namespaces=["ml"])
+        return {row["reason"] for row in kai_pending_info.reconcile(Run(params, kube=self.kube))["pods"]}
 
     def end(self, api_version: str, kind: str, name: str) -> None:
         self.kube.delete(api_version, kind, name, "ml")
@@ -148,6 +155,7 @@ def test_sixteen_pods_start_together_or_not_at_all(team: Team) -> None:
     team.wait("notebook", 1)
     team.kube.create(gang("ddp-again"))
     team.stays_away("ddp-again")
+    assert team.reasons() == {"gang"}
     team.kube.delete("v1", "Pod", "notebook", "ml")
     team.wait("ddp-again", SIZE)
     team.end(JOB_API, "Job", "ddp-again")
@@ -177,6 +185,7 @@ def test_a_queue_lends_and_takes_back_but_not_past_its_limit(team: Team) -> None
     # Nothing else runs, and yet the queue gets no more than its limit.
     team.kube.create(gang("too-many", 5, queue="small"))
     team.stays_away("too-many")
+    assert team.reasons() == {"over_limit"}
     team.end(JOB_API, "Job", "too-many")
     # The other one has no limit, and lends what it does not need.
     lent = gang("lent", SIZE, queue="weather", minAvailable=1)

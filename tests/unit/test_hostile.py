@@ -160,6 +160,7 @@ NOTES = {
     MEMORY_NOTE: "1e999999999",
     RESERVED_GPU_NOTE: "GPU-9f3e4c1a-0000-4000-8000-000000000003",
     "pod-group-name": "x",
+    "scheduling.k8s.io/group-name": "x",
 }
 KINDS = {
     "Secret": ("v1", {"data": {"config.yaml": base64.b64encode(b"{").decode(), "certificate-authority": "x"}}),

@@ -47,8 +47,8 @@ FURTHER_FILES = {
     "_kind": {"host_files", "nodes"},
     "_kubeconfig": {"current"},  # the context that counts
     "_ledger": {"devices", "model"},  # what kubelet knows of devices; rows of nodes and pods
-    # What is judged; then rules: on what a pod asks for, on pods that have a node, and on workloads without pods.
-    "_pending": {"cluster", "asked", "node", "workloads"},
+    # What is judged; then rules: on what a pod asks for, on pods that have a node, on gangs of Volcano, and on workloads without pods.
+    "_pending": {"cluster", "asked", "node", "volcano", "workloads"},
     # The kinds, those with much to judge in a folder.
     "_probe": {
         "connectivity",

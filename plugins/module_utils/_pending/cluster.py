@@ -58,18 +58,31 @@ class SchedulerReason(t.NamedTuple):
     details: JsonObject
 
 
+class Gang(t.NamedTuple):
+    """A gang of Volcano, its texts as they may be shown.
+
+    :ivar why: it waits; empty where it does not. ``above``: the first resource of which it needs more than its queue gets at most.
+    """
+
+    name: str
+    queue: str
+    why: str
+    above: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Cluster:
     """What one reading of a cluster shows.
 
     :ivar scheduler: the name by which pods ask for KAI Scheduler.
     :ivar pods: all that have not succeeded; ``nodes``, all.
-    :ivar groups: PodGroups; ``requests``, BindRequests by their pod; ``events``, those of each pod by its UID, oldest first.
+    :ivar groups: PodGroups; ``volcano_gangs``, those of Volcano; ``requests``, BindRequests by their pod; ``events``, those of each pod by
+        its UID, oldest first.
     :ivar trouble: what KAI's scheduler logs; None where that was not read, or shows no error.
     :ivar pools: the node pools that SchedulingShards of KAI serve; an empty text is that of nodes without a label. None where
         one of these could not be read.
-    :ivar creators: workloads that could not create a pod, by the UID of each; ``refused``, the newest event of each that says so.
-    :ivar done: UIDs of Jobs that need no pods any more.
+    :ivar creators: workloads that could not create a pod, by the UID of each; ``refused``, the newest event of each that says so;
+        ``done``, UIDs of Jobs that need no pods any more.
     :ivar host: where this is a virtual cluster and its host cluster was read, the pods there by "namespace/name" of this one.
     :ivar outer: that host cluster, where its KAI Scheduler places the pods of this one.
     """
@@ -87,19 +100,18 @@ class Cluster:
     refused: dict[str, JsonObject] = dataclasses.field(default_factory=dict)
     done: frozenset[str] = frozenset()
     host: dict[str, JsonObject] = dataclasses.field(default_factory=dict)
+    volcano_gangs: dict[Key, Gang] = dataclasses.field(default_factory=dict)
     outer: Cluster | None = None
     # Of groups of which a pod was judged already: a group may have thousands of pods.
     gangs: dict[Key, Answer | None] = dataclasses.field(default_factory=dict, compare=False)
+    # Of queues, with the queue first.
+    paths: dict[str, list[Queue]] = dataclasses.field(default_factory=dict, compare=False)
 
     def ancestors(self, name: str) -> list[Queue]:
         """Return a queue, its parent, and so on to the root; of each queue once, because many pods wait in one."""
-        if name not in self._ancestors:
-            self._ancestors[name] = ancestors(self.queues, name)
-        return self._ancestors[name]
-
-    @functools.cached_property
-    def _ancestors(self) -> dict[str, list[Queue]]:
-        return {}
+        if name not in self.paths:
+            self.paths[name] = ancestors(self.queues, name)
+        return self.paths[name]
 
     @functools.cached_property
     def schedulers(self) -> list[JsonObject]:

@@ -21,7 +21,7 @@ from .._common.synced import virtual_name
 from .._common.values import JsonObject, utc_now
 from .._kai.facts import SHARD
 from .._queues.values import from_live, readable
-from . import facts
+from . import facts, volcano
 from .cluster import Answer, Cluster, Key, key_name, key_of
 from .status import last_error, report
 from .workloads import pods_of
@@ -72,6 +72,7 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
     shards = kube.list(*SHARD)
     pools, odd_shards = each(shards, lambda item: f"SchedulingShard {key_name(item)}", _served)
     pods, odd_pods = each(kube.list("v1", "Pod", field_selector=_PODS), lambda item: f"pod {key_name(item)}", _pod)
+    gangs, odd_gangs = volcano.gangs(kube, pods)
     cluster = Cluster(
         scheduler=scheduler,
         pods=pods,
@@ -84,8 +85,9 @@ def read(kube: Kube, scheduler: str) -> tuple[Cluster, list[Unread]]:
         creators=creators,
         refused=refused,
         done=_done(kube, pods),
+        volcano_gangs=gangs,
     )
-    return cluster, [*odd_requests, *odd_queues, *odd_groups, *odd_shards, *odd_pods]
+    return cluster, [*odd_requests, *odd_queues, *odd_groups, *odd_shards, *odd_pods, *odd_gangs]
 
 
 def _pod(item: JsonObject) -> JsonObject:

@@ -38,7 +38,7 @@ from .._common.values import JsonObject, moment
 from .._kai.facts import OVER_LIMIT, dotted, facts_of
 from .._kai.status import is_error, log_cause, plain_lines
 from .._nodes.status import gpus_of, held, is_reservation
-from . import asked, facts, node, workloads
+from . import asked, facts, node, volcano, workloads
 from .cluster import Answer, Cluster, SchedulerReason, conditions_of, group_key, key_name, key_of, line, scheduler_of
 
 # pkg/scheduler/api/unschedule_info.go, alike from v0.7.11 to v0.17.0.
@@ -396,6 +396,7 @@ RULES: tuple[Rule, ...] = (
     _gated,
     node.not_started,
     _too_large,
+    volcano.waiting,
     _of_another_scheduler,
     _no_kai,
     _kai_down,

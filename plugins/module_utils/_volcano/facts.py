@@ -22,6 +22,9 @@ JOB_API, JOB_KIND = "batch.volcano.sh/v1alpha1", "Job"
 POD_GROUP_KIND = "PodGroup"
 # Label of each pod of a Job (staging or vendored apis, batch/v1alpha1/labels.go).
 JOB_LABEL = "volcano.sh/job-name"
+# Annotation of a pod: its pod group (apis, scheduling/v1beta1/labels.go), and the condition of a group that does not start, which another one
+# replaces once it does (pkg/scheduler/plugins/gang).
+GROUP_NOTE, WAITS = "scheduling.k8s.io/group-name", "Unschedulable"
 # Queues that Volcano makes itself (pkg/scheduler/cache/cache.go).
 OWN_QUEUES = ("default", "root")
 # Phase of a pod group whose work is done (apis, scheduling/v1beta1/types.go); of all others, pods run or wait.
