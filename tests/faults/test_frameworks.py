@@ -1,7 +1,7 @@
 # Copyright: kubegpu.tenancy contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Frameworks in a tenant with a KAI Scheduler of its own: their operators, and what starts together.
+"""Frameworks in tenants: their operators, and what starts together, by a KAI Scheduler of the tenant's own and by a shared one.
 
 The operators are the real ones. Their pods run busybox, so of Ray and of PyTorch nothing runs: what is tried is who makes which pods, and how
 KAI Scheduler groups them.
@@ -22,28 +22,39 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import POD_GROUP, QUEUE_LABEL
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_SCHEDULER_NAME, POD_GROUP, QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai_pending_info
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
+from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal_record
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, defaults
 
 NAME = "kubegpu-frameworks"
 GPUS = 4
 IMAGE = "docker.io/library/busybox:1.37.0"
 PROGRAMS = ROOT / "lab/roles/lab/files/programs"
+KAI = {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]}
 VARIABLES: dict[str, Any] = {
-    "lab_gpus": GPUS,
+    "lab_gpus": GPUS + 2,
     "lab_frameworks": ["jobset", "lws", "kueue", "kuberay", "trainer"],
-    "nvkind_workers": [{"count": GPUS}],
+    "nvkind_workers": [{"count": GPUS}, {"count": 2}],
+    "kubegpu_shared_scheduler": KAI,
     "kubegpu_tenants": [
         {
             "name": "team",
             "trust": "high",
             "gpu_nodes": {"names": ["kubegpu-worker"]},
-            "scheduler": {"name": "kai", "version": "v0.13.1", "accept_hazards": ["#1103", "#1673", "end-of-support"]},
+            "scheduler": KAI,
             "queues": [{"name": "work", "gpu": {"quota": GPUS}}],
-        }
+        },
+        {
+            "name": "guests",
+            "trust": "high",
+            "gpu_nodes": {"names": ["kubegpu-worker2"]},
+            "scheduler": {"name": "kai", "shared": True},
+            "queues": [{"name": "guests", "gpu": {"quota": 2}}],
+        },
     ],
 }
 # KubeRay looks after Ray by its own programs, which busybox has not.
@@ -53,8 +64,8 @@ EXAMPLES = ROOT / "examples/workloads/frameworks"
 SIZE = 2
 
 
-def example(framework: str, name: str) -> list[dict[str, Any]]:
-    """An example as it stands there, under another name, in the tenant's queue, with pods of busybox that stay."""
+def example(framework: str, name: str, queue: str) -> list[dict[str, Any]]:
+    """An example as it stands there, under another name, in a queue, with pods of busybox that stay."""
     items = list(yaml.safe_load_all((EXAMPLES / f"{framework}.yaml").read_text()))
     items[-1]["metadata"]["name"] = name
     # KubeRay then leaves a container's command as it is.
@@ -62,7 +73,7 @@ def example(framework: str, name: str) -> list[dict[str, Any]]:
     for item in items:
         item["metadata"]["namespace"] = "default"
         for template in templates(item):
-            template["metadata"]["labels"][QUEUE_LABEL] = "work"
+            template["metadata"]["labels"][QUEUE_LABEL] = queue
             template["spec"]["terminationGracePeriodSeconds"] = 0
             template["spec"]["containers"][0] |= {"image": IMAGE, "command": ["sleep", "infinity"]}
     return items
@@ -80,14 +91,14 @@ def templates(part: Any) -> Iterator[dict[str, Any]]:
             yield from templates(value)
 
 
-def holder(gpus: int) -> dict[str, Any]:
+def holder(gpus: int, queue: str) -> dict[str, Any]:
     """A pod that holds GPUs."""
     container = {"name": "main", "image": IMAGE, "command": ["sleep", "infinity"]}
     spec = {"schedulerName": "kai-scheduler", "terminationGracePeriodSeconds": 0}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "holder", "namespace": "default", "labels": {QUEUE_LABEL: "work"}},
+        "metadata": {"name": "holder", "namespace": "default", "labels": {QUEUE_LABEL: queue}},
         "spec": spec | {"containers": [container | {"resources": {"limits": {"nvidia.com/gpu": gpus}}}]},
     }
 
@@ -95,12 +106,12 @@ def holder(gpus: int) -> dict[str, Any]:
 class Team:
     """A tenant and the frameworks in it.
 
-    :ivar kube: of its administrator.
+    :ivar queue: of its workloads; ``kube``, of its administrator.
     """
 
-    def __init__(self, lab: Lab, cache: Path) -> None:
-        self.lab, self.cache = lab, cache
-        self.kubeconfig = Path(f"~/.kube/kubegpu/{lab.name}/tenants/team.yml").expanduser()
+    def __init__(self, lab: Lab, cache: Path, name: str, queue: str) -> None:
+        self.lab, self.cache, self.queue = lab, cache, queue
+        self.kubeconfig = Path(f"~/.kube/kubegpu/{lab.name}/tenants/{name}.yml").expanduser()
         self.kube = Kube.connect(kubeconfig=str(self.kubeconfig))
         self.cluster = Cluster(lab, cache, str(self.kubeconfig))
 
@@ -127,7 +138,7 @@ class Team:
 
     def pods(self) -> list[dict[str, Any]]:
         """The pods of workloads; KubeRay's operator is in the same namespace."""
-        pods = self.kube.list("v1", "Pod", "default", f"{QUEUE_LABEL}=work")
+        pods = self.kube.list("v1", "Pod", "default", f"{QUEUE_LABEL}={self.queue}")
         return [one for one in pods if "deletionTimestamp" not in one["metadata"]]
 
     def running(self) -> list[str]:
@@ -151,7 +162,7 @@ class Team:
 
     def start(self, framework: str, name: str) -> dict[str, Any]:
         """Create an example with what it needs; return the workload."""
-        items = example(framework, name)
+        items = example(framework, name, self.queue)
         for item in items:
             when_webhook_answers(f"the webhook of {item['kind']}", partial(self.kube.apply, item), 120)
         return items[-1]
@@ -160,7 +171,7 @@ class Team:
         self.kube.delete(item["apiVersion"], item["kind"], item["metadata"]["name"], "default")
 
         def gone() -> tuple[bool | None, str]:
-            left = [one["metadata"]["name"] for one in self.kube.list("v1", "Pod", "default", f"{QUEUE_LABEL}=work")]
+            left = [one["metadata"]["name"] for one in self.kube.list("v1", "Pod", "default", f"{QUEUE_LABEL}={self.queue}")]
             return (None, ", ".join(left)) if left else (True, "")
 
         wait_for(f"the end of {item['kind']}", gone, Deadline(120), 1.0)
@@ -184,9 +195,8 @@ def _team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     folder = tmp_path_factory.mktemp("frameworks")
     with Lab(NAME, f"--extra-vars={json.dumps(VARIABLES)}") as lab:
         lab.site()
-        team = Team(lab, Path(os.environ["KUBEGPU_CACHE"]))
-        image = "image.repository=registry.k8s.io/jobset/jobset"
-        team.chart("jobset", "jobset-system", image, "image.tag=v0.11.1", "controller.resources.requests.cpu=50m")
+        team = Team(lab, Path(os.environ["KUBEGPU_CACHE"]), "team", "work")
+        install_jobset(team)
         team.chart(
             "lws", "lws-system", "image.manager.tag=v0.8.0", "resources.requests.cpu=50m", "resources.requests.memory=64Mi"
         )
@@ -195,6 +205,18 @@ def _team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         install_ray(team, folder / "ray")
         install_trainer(team, folder / "trainer")
         yield team
+
+
+@pytest.fixture(name="guests", scope="module")
+def _guests(team: Team) -> Team:
+    guests = Team(team.lab, team.cache, "guests", "guests")
+    install_jobset(guests)
+    return guests
+
+
+def install_jobset(team: Team) -> None:
+    image = "image.repository=registry.k8s.io/jobset/jobset"
+    team.chart("jobset", "jobset-system", image, "image.tag=v0.11.1", "controller.resources.requests.cpu=50m")
 
 
 def install_ray(team: Team, folder: Path) -> None:
@@ -246,10 +268,13 @@ def test_a_group_starts_whole_or_not_at_all(team: Team, framework: str) -> None:
     team.wait(SIZE)
     assert team.groups() == [SIZE]
     assert {one["spec"]["schedulerName"] for one in team.pods()} == {"kai-scheduler"}
+    recorded = record(Run(defaults(rehearsal_record), kube=team.kube), KAI_SCHEDULER_NAME, 0, 1, plain_names=True).workloads
+    assert sum(one.pods for one in recorded) == SIZE
+    assert {one.together for one in recorded} == {SIZE}
     team.end(whole)
 
     # All GPUs but one are taken.
-    team.kube.create(holder(GPUS - 1))
+    team.kube.create(holder(GPUS - 1, team.queue))
     team.wait(1)
     again = team.start(framework, "again")
     stays(team, 20, 1)
@@ -270,3 +295,16 @@ def test_kueue_lets_jobs_begin_that_kai_scheduler_places(team: Team) -> None:
     team.kube.delete(first["apiVersion"], first["kind"], "first", "default")
     team.wait(SIZE)
     team.end(second)
+
+
+def test_a_shared_kai_scheduler_starts_each_pod_by_itself(guests: Team) -> None:
+    """It sees the pods on the host cluster, and neither what made them nor a PodGroup of the team."""
+    guests.kube.create(holder(1, guests.queue))
+    guests.wait(1)
+    job = guests.start("job-set", "parts")
+    guests.wait(2)
+    stays(guests, 20, 2)
+    assert len(guests.pods()) == 1 + SIZE
+    guests.kube.delete("v1", "Pod", "holder", "default")
+    guests.wait(SIZE)
+    guests.end(job)
