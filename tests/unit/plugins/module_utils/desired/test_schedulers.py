@@ -247,3 +247,10 @@ def test_a_later_volcano_goes_with_less_trust():
 def test_the_newest_volcano_goes_without_queues_and_by_its_own_configuration():
     (tenant,) = read([HPC | {"scheduler": VOLCANO | {"version": "v1.15.1"}, "queues": []}]).tenants
     assert (tenant.scheduler.version, tenant.scheduler.values) == ("1.15.1", {})
+
+
+def test_a_team_with_two_schedulers_is_two_tenants_on_nodes_of_their_own():
+    hpc, kai = HPC | {"gpu_nodes": {"names": ["n1"]}}, ML | {"name": "hpc-kai", "gpu_nodes": {"names": ["n2"]}}
+    assert [tenant.scheduler.name for tenant in read([hpc, kai]).tenants] == ["volcano", "kai"]
+    both = [hpc, kai | {"gpu_nodes": {"names": ["n1"]}}]
+    assert placed(problems(both)) == [f"{TENANTS}[1].gpu_nodes.names: nodes-claimed-twice"]
