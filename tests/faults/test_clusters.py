@@ -92,7 +92,7 @@ class Existing(Cluster):
     def play(self, book: str) -> str:
         """Run a playbook, drift as it has to be run, and return what it says."""
         command = ["ansible-playbook", f"playbooks/{book}.yml", f"--inventory={self.inventory}"]
-        command += ["--check"] if book == "drift" else []
+        command += {"drift": ["--check"], "cleanup": ["--extra-vars=kubegpu_confirm=shapes"]}.get(book, [])
         done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=1200, check=False)
         self.code = done.returncode
         return done.stdout + done.stderr

@@ -28,8 +28,6 @@ VARIABLES: dict[str, Any] = {
     "nvkind_workers": [{"count": 1}],
     "kubegpu_tenants": [{"name": "visitors", "trust": "high"}],
 }
-# The control plane has no NVIDIA runtime.
-WORKER = {"kubernetes.io/hostname": "kubegpu-worker"}
 STAND_IN = "/usr/local/bin/stand-in-for-a-sandbox"
 # A handler of the node's container runtime beside runc's.
 HANDLER = r"""
@@ -104,7 +102,7 @@ def _sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 def deployment() -> dict[str, Any]:
     container = {"name": "c", "image": "docker.io/library/busybox:1.37.0", "command": ["sleep", "infinity"]}
     # A tenant that would like to be outside.
-    spec = {"runtimeClassName": "nvidia", "nodeSelector": WORKER, "terminationGracePeriodSeconds": 0, "containers": [container]}
+    spec = {"runtimeClassName": "plain", "terminationGracePeriodSeconds": 0, "containers": [container]}
     labels = {"app": "work"}
     return {
         "apiVersion": "apps/v1",
@@ -114,7 +112,13 @@ def deployment() -> dict[str, Any]:
     }
 
 
+def runtime_class(name: str, handler: str) -> dict[str, Any]:
+    return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": handler}
+
+
 def test_a_sandbox_is_judged_by_what_a_pod_sees(sandbox: Sandbox) -> None:
+    for kube in (sandbox.cluster.kube, sandbox.tenant):
+        kube.apply(runtime_class("plain", "runc"))
     sandbox.tenant.create(deployment())
     sandbox.work()
     sandbox.ask(sandbox={"runtime_class": "kata"})
@@ -125,8 +129,7 @@ def test_a_sandbox_is_judged_by_what_a_pod_sees(sandbox: Sandbox) -> None:
     assert "sandbox: there is no RuntimeClass kata, in which all pods of tenant visitors are to run." in said
 
     sandbox.handler("runc")
-    kata = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}, "handler": "kata"}
-    sandbox.cluster.kube.create(kata)
+    sandbox.cluster.kube.create(runtime_class("kata", "kata"))
     said = sandbox.lab.play("site")
     assert sandbox.lab.code != 0
     assert "RuntimeClass kata is no sandbox there" in said
@@ -158,4 +161,4 @@ def test_a_sandbox_that_is_no_longer_asked_for_goes(sandbox: Sandbox) -> None:
     (pod,) = sandbox.tenant.list("v1", "Pod", "default", "app=work")
     sandbox.tenant.delete("v1", "Pod", pod["metadata"]["name"], "default")
     sandbox.work()
-    assert sandbox.classes()["work"] == "nvidia"
+    assert sandbox.classes()["work"] == "plain"
