@@ -147,18 +147,19 @@ class Team:
     def wait(self, count: int) -> None:
         def there() -> tuple[bool | None, str]:
             found = self.running()
-            return (True, "") if len(found) == count else (None, ", ".join(found) or "none")
+            return (True, "") if len(found) == count else (None, f"{', '.join(found) or 'none'}. {self.waiting()}")
 
-        wait_for(f"{count} pods", there, Deadline(180), 1.0)
+        wait_for(f"{count} pods", there, Deadline(180), 5.0)
 
     def groups(self) -> list[int]:
         """Of each pod group with work in it, how many of its pods have to start together."""
         return sorted(group["spec"]["minMember"] for group in self.kube.list(*POD_GROUP, "default"))
 
-    def reasons(self) -> set[str]:
-        """Why pods wait, as the collection says it."""
+    def waiting(self) -> list[dict[str, Any]]:
+        """Pods that wait, and why, as the collection says it."""
         params = defaults(kai_pending_info, namespaces=["default"])
-        return {row["reason"] for row in kai_pending_info.reconcile(Run(params, kube=self.kube))["pods"]}
+        found: list[dict[str, Any]] = kai_pending_info.reconcile(Run(params, kube=self.kube))["pods"]
+        return found
 
     def start(self, framework: str, name: str) -> dict[str, Any]:
         """Create an example with what it needs; return the workload."""
@@ -278,7 +279,7 @@ def test_a_group_starts_whole_or_not_at_all(team: Team, framework: str) -> None:
     team.wait(1)
     again = team.start(framework, "again")
     stays(team, 20, 1)
-    assert team.reasons() != set()
+    assert team.waiting() != []
     team.kube.delete("v1", "Pod", "holder", "default")
     team.wait(SIZE)
     team.end(again)
