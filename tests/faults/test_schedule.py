@@ -185,7 +185,8 @@ class Controller:
         self.do("systemctl enable --quiet --now kubegpu@merge.timer")
 
         def ended() -> tuple[bool | None, str]:
-            state, run = self._show("ActiveState"), self._show("InvocationID")
+            # In this order: the state before the run would be that of the one before.
+            run, state = self._show("InvocationID"), self._show("ActiveState")
             # systemd forgets what no unit refers to: then it has none.
             return (True if state in ("inactive", "failed") and run not in (before, "") else None), state
 

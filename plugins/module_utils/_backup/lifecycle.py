@@ -62,6 +62,24 @@ def _kubernetes(plane: ControlPlane, found: JsonObject) -> str | None:
     return kubernetes_in(kubernetes_of(found["version"], values)) if values and number(found["version"]) else None
 
 
+def _with_volume(plane: ControlPlane, advice: str) -> JsonObject:
+    """Return the StatefulSet of a virtual cluster, whose volume has its database.
+
+    :arg advice: what to do where there is none.
+    :raises Refused: where there is none, or its data are in another store.
+    """
+    workload = plane.workload()
+    if workload is None:
+        raise refusal("no-tenant", f"There is no virtual cluster {plane.name} in namespace {plane.namespace}.{advice}")
+    if workload["kind"] != "StatefulSet":
+        raise refusal(
+            "another-store",
+            f"The control plane of {plane.name} keeps its data in another store (controlPlane.backingStore), and backups are of the database on "
+            "its own volume. Back that store up by its own means.",
+        )
+    return workload
+
+
 class Container:
     """A container of the control plane, or of the pod that restores one."""
 
@@ -129,9 +147,7 @@ class Backup:
 
     def _described(self) -> JsonObject:
         """Return what is known of the virtual cluster before its snapshot is made."""
-        workload = self.plane.workload()
-        if workload is None:
-            raise refusal("no-tenant", f"There is no virtual cluster {self.plane.name} in namespace {self.plane.namespace}.")
+        workload = _with_volume(self.plane, "")
         if is_paused(workload):
             raise refusal(
                 "paused-tenant",
@@ -252,13 +268,7 @@ class Restoration:
         self.run.perform("remove the pod that restored", "the control plane needs its volume", self._remove_pod)
 
     def _checked(self, record: JsonObject) -> JsonObject:
-        workload = self.plane.workload()
-        if workload is None or workload["kind"] != "StatefulSet":
-            raise refusal(
-                "no-tenant",
-                f"There is no virtual cluster {self.plane.name} with a volume in namespace {self.plane.namespace}. Make it with site before, "
-                "with the versions of the backup.",
-            )
+        workload = _with_volume(self.plane, " Make it with site before, with the versions of the backup.")
         found = describe(workload, None, {}, [], [])
         check_versions(record, found["version"], _kubernetes(self.plane, found))
         return workload

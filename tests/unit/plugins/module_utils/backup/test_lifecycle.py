@@ -276,6 +276,14 @@ def test_only_what_runs_has_a_backup(world, tmp_path):
         world.backup(tmp_path / "made")
 
 
+def test_a_control_plane_with_another_store_has_no_backup(world, tmp_path):
+    """As the chart makes one with its own etcd; the restore would need the volume."""
+    world.api.drop("apps/v1", "StatefulSet", "web", NAMESPACE)
+    world.api.put(WORKLOAD | {"kind": "Deployment"})
+    with refuses("another-store"):
+        world.backup(tmp_path / "made")
+
+
 def test_a_control_plane_that_is_not_ready_has_no_backup(world, tmp_path):
     world.api.put(WORKLOAD | {"status": {"observedGeneration": 1}})
     with refuses("tenant-not-ready"):
