@@ -27,11 +27,11 @@ def misspelled(names: t.Iterable[str]) -> t.Iterator[Problem]:
     :arg names: of an inventory host's variables.
     """
     for prefix in PREFIXES:
-        given = {name for name in names if name.startswith(prefix)}
+        given = {name for name in names if name.lower().startswith(prefix)}
         known = variables_of(prefix.removesuffix("_")) if given else frozenset()
         rests = [name.removeprefix(prefix) for name in known]
         for name in sorted(given - known):
-            if close := difflib.get_close_matches(name.removeprefix(prefix), rests, n=1, cutoff=_CLOSE):
+            if close := difflib.get_close_matches(name.lower().removeprefix(prefix), rests, n=1, cutoff=_CLOSE):
                 yield Problem("unknown-variable", f"{name}: no role has this variable. Did you mean {prefix}{close[0]}?")
 
 

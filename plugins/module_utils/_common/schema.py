@@ -66,7 +66,9 @@ class Problems(list[Problem]):
     """What is wrong, each with the variable's path."""
 
     def add(self, code: str, path: str, text: str) -> None:
-        """Add one problem with its path."""
+        """Add one problem with its path; what was given with another type is not missing as well."""
+        if code == "missing" and any(problem.text.startswith(f"{path}: ") for problem in self):
+            return
         self.append(Problem(code, f"{path}: {text}"))
 
     def raise_if_any(self, what: str) -> None:

@@ -48,9 +48,14 @@ def _worker(given: t.Any, path: str, holders: dict[str, str], problems: Problems
         here = f"{path}.gpus[{number}]"
         if isinstance(gpu, bool) or not isinstance(gpu, (int, str)) or not _GPU.fullmatch(str(gpu)):
             problems.add("not-a-gpu", here, f"must be the index or the UUID of a GPU, not {quoted(gpu)}.")
-        elif (holder := holders.setdefault(str(gpu), here)) != here:
+        elif (holder := holders.setdefault(_same(str(gpu)), here)) != here:
             problems.add("gpu-given-twice", here, f"GPU {gpu} stands in {holder} already.")
     return len(worker["gpus"]) if "gpus" in worker else max(0, count)
+
+
+def _same(gpu: str) -> str:
+    """Return an index without leading zeros, or a UUID in small letters, as NVIDIA's library takes both."""
+    return str(int(gpu)) if gpu.isdecimal() else gpu.lower()
 
 
 def check_layout(tenants: list[Tenant], layout: list[int], gpus: int | None, problems: Problems) -> None:

@@ -27,12 +27,13 @@ def platform_of(given: JsonObject, problems: Problems) -> Platform:
 
     :arg given: every variable of the schema.
     """
-    tolerations = [
-        problems.mapping(item, facts.TOLERATION, f"kubegpu_tolerations[{index}]")
-        for index, item in enumerate(given["kubegpu_tolerations"])
-    ]
-    for index, toleration in enumerate(tolerations):
+    tolerations = []
+    for index, item in enumerate(given["kubegpu_tolerations"]):
+        before = len(problems)
+        toleration = problems.mapping(item, facts.TOLERATION, f"kubegpu_tolerations[{index}]")
         _check_toleration(toleration, f"kubegpu_tolerations[{index}]", problems)
+        # One that is refused here would be refused once more in the values of each tenant.
+        tolerations += [toleration] if len(problems) == before else []
     for key in ("kubegpu_runtime_class", "kubegpu_storage_class"):
         if given[key] and not is_object(given[key]):
             problems.add("not-a-name", key, f"{quoted(given[key])} is no name of a class.")

@@ -89,6 +89,9 @@ def _check_other(scheduler: Scheduler, tree: t.Any, here: str, path: str, proble
         where = "Have the team install it in its virtual cluster, and name a scheduler here, or none."
         problems.add("not-a-scheduler", f"{here}.name", f"{scheduler.name} {does}. {where}")
         return
+    if scheduler.name.lower() in (KAI, VOLCANO):
+        problems.add("not-a-choice", f"{here}.name", f"{quoted(scheduler.name)} is written {scheduler.name.lower()}.")
+        return
     _check_name(scheduler.name, here, problems)
     _check_chart(scheduler, here, problems)
     if tree:

@@ -27,6 +27,7 @@ from .names import NAME
 
 # Both name folders.
 _SOURCE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)?[a-z0-9][a-z0-9-]*")
+_PLAIN_NAMES = frozenset(name.replace("_", "") for name in facts.CLUSTER)
 _PLACE = re.compile(r"[^-\s][^\x00-\x1f\x7f]*")
 
 
@@ -56,13 +57,17 @@ def settings_of(variables: JsonObject, host: str, problems: Problems) -> Setting
     """
     known = [*facts.CLUSTER, *(facts.INTERNAL if "/" in host else facts.FOUND)]
     for key in variables:
-        if key.startswith(PREFIX) and key not in known:
-            problems.add(
-                "unknown-variable",
-                named(key),
-                f"unknown variable.{did_you_mean(key, facts.CLUSTER)} Known are {', '.join(facts.CLUSTER)}.",
-            )
+        if _is_meant(key) and key not in known:
+            meant = key.lower()
+            hint = f" Did you mean {meant}?" if meant in facts.CLUSTER else did_you_mean(meant, facts.CLUSTER)
+            problems.add("unknown-variable", named(key), f"unknown variable.{hint} Known are {', '.join(facts.CLUSTER)}.")
     return Settings(host, {key: _given(variables, key, problems) for key in facts.CLUSTER}, variables)
+
+
+def _is_meant(key: str) -> bool:
+    """Tell whether the name of a variable is meant as one of this collection's: by how it begins, or but for case and underscores."""
+    plain = key.lower()
+    return plain.startswith(PREFIX) or plain.replace("_", "") in _PLAIN_NAMES
 
 
 def _given(variables: JsonObject, key: str, problems: Problems) -> t.Any:

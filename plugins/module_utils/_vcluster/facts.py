@@ -191,6 +191,11 @@ LEAST_QUOTA: dict[str, str | int] = {
     "count/configmaps": 4,
     "count/persistentvolumeclaims": 1,
 }
+# Names of a ResourceQuota that bound the same as one in LEAST_QUOTA (k8s.io/kubernetes, pkg/quota/v1/evaluator/core).
+SAME_BOUND = {
+    **{name: f"requests.{name}" for name in ("cpu", "memory", "ephemeral-storage")},
+    **{name: f"count/{name}" for name in ("pods", "services", "secrets", "configmaps", "persistentvolumeclaims")},
+}
 BOUNDED: Values = {
     "policies": {
         "resourceQuota": {"enabled": True, "quota": QUOTA},
@@ -263,12 +268,20 @@ RELEASE = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}", re.ASCII)
 KUBERNETES_VERSION = re.compile(rf"v1\.{_NUMBER}\.{_NUMBER}", re.ASCII)
 
 
+_VERSION = re.compile(rf"{RELEASE.pattern}(-[-.0-9A-Za-z]+)?", re.ASCII)
+
+
+def is_version(text: str) -> bool:
+    """Tell whether a text is a version of vCluster."""
+    return bool(_VERSION.fullmatch(text))
+
+
 def parse_version(version: str) -> tuple[int, int, int]:
     """Return major, minor and patch of a version of vCluster.
 
     :raises TenancyError: for what is no such version.
     """
-    parts = re.fullmatch(rf"{RELEASE.pattern}(-[-.0-9A-Za-z]+)?", version, re.ASCII)
+    parts = _VERSION.fullmatch(version)
     if not parts:
         raise refusal(
             "not-a-version", f"version: {version!r} is not a vCluster version such as 0.36.1 (three numbers, no leading v)."

@@ -33,7 +33,9 @@ from .facts import (
     PROFILES_SINCE,
     QUOTA,
     RELEASE,
+    SAME_BOUND,
     STORE_MOVES,
+    is_version,
     parse_version,
 )
 from .values import age, backing_store, has_own_scheduler
@@ -242,8 +244,8 @@ def check_skew(version: str, kubernetes_version: str | None, host_version: str) 
 
 
 def check_trust(trust: str, version: str) -> None:
-    """Refuse trust profiles that need what the chart's version does not have."""
-    if trust == "high":
+    """Refuse trust profiles that need what the chart's version does not have; ``check_version`` refuses what is no version."""
+    if trust == "high" or not is_version(version):
         return
     major, minor, patch = parse_version(version)
     if (major, minor) < PROFILES_SINCE:
@@ -252,7 +254,9 @@ def check_trust(trust: str, version: str) -> None:
             "version-too-old",
             f"trust: {trust} needs vCluster {oldest} or later, whose network policies it sets; {version} was asked for.",
         )
-    if major == 0 and patch < (fixed := KUBELET_FIX.get(minor, 0)):
+    fixed = KUBELET_FIX.get(minor, 0)
+    # A pre-release may be from before what its release mends.
+    if major == 0 and (patch < fixed or (patch == fixed > 0 and "-" in version)):
         raise refusal(
             "version-too-old",
             f"trust: {trust} needs vCluster 0.{minor}.{fixed} or later; with {version} a tenant reads pods and logs of others through the "
@@ -358,12 +362,12 @@ def check_room(values: Values, *needs: tuple[str, t.Mapping[str, str | int]]) ->
     bounds = found if isinstance(found, dict) else {}
 
     def problems() -> t.Iterator[Problem]:
-        for name in {name: None for _who, need in needs for name in need}:
-            amount = _amount(bounds.get(name))
-            least = {who: need[name] for who, need in needs if name in need}
+        for name, bound in bounds.items():
+            amount = _amount(bound)
+            least = {who: need[SAME_BOUND.get(name, name)] for who, need in needs if SAME_BOUND.get(name, name) in need}
             if amount is not None and amount < sum(map(quantity, least.values())):
                 taken = ", ".join(f"{who} takes {need}" for who, need in least.items())
-                yield Problem("no-room-in-quota", f"quota.{name}: {bounds[name]} leaves no room, because {taken}.")
+                yield Problem("no-room-in-quota", f"quota.{name}: {bound} leaves no room, because {taken}.")
 
     refuse(problems())
 

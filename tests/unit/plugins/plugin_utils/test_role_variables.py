@@ -16,6 +16,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed
     [
         ("nvkind_imaeg", "Did you mean nvkind_image?"),
         ("nvkind_workres", "Did you mean nvkind_workers?"),
+        ("NVKIND_WORKERS", "Did you mean nvkind_workers?"),
         ("kai_scheduler_probe_time_out", "Did you mean kai_scheduler_probe_timeout?"),
     ],
 )

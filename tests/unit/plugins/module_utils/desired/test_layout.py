@@ -57,6 +57,8 @@ def test_the_layout_is_checked_too():
         ([{"count": "4"}], ["[0].count: wrong-type"]),
         ([{"gpus": [0, 0]}], ["[0].gpus[1]: gpu-given-twice"]),
         ([{"gpus": [0]}, {"gpus": ["0"]}], ["[1].gpus[0]: gpu-given-twice"]),
+        ([{"gpus": [0]}, {"gpus": ["00"]}], ["[1].gpus[0]: gpu-given-twice"]),
+        ([{"gpus": ["GPU-1b7d"]}, {"gpus": ["GPU-1B7D"]}], ["[1].gpus[0]: gpu-given-twice"]),
         ([{"gpus": [True]}], ["[0].gpus[0]: not-a-gpu"]),
         ([{"gpus": [-1]}], ["[0].gpus[0]: not-a-gpu"]),
         ([{"gpus": ["", None]}], ["[0].gpus[0]: not-a-gpu", "[0].gpus[1]: not-a-gpu"]),

@@ -128,3 +128,10 @@ def test_the_storage_class_of_control_planes():
 )
 def test_what_no_cluster_can_ask_for(variables, expected):
     assert expected in placed(refused(**{TENANTS: [WEB]} | variables))
+
+
+def test_a_toleration_that_is_refused_is_told_once_whatever_the_number_of_tenants():
+    found = placed(
+        refused(**{"kubegpu_tolerations": [{"operator": "Exists"}, {"key": "a:b"}], TENANTS: [WEB, WEB | {"name": "b"}]})
+    )
+    assert found == ["kubegpu_tolerations[0].key: missing", "kubegpu_tolerations[1].key: not-a-taint"]

@@ -254,3 +254,14 @@ def test_a_team_with_two_schedulers_is_two_tenants_on_nodes_of_their_own():
     assert [tenant.scheduler.name for tenant in read([hpc, kai]).tenants] == ["volcano", "kai"]
     both = [hpc, kai | {"gpu_nodes": {"names": ["n1"]}}]
     assert placed(problems(both)) == [f"{TENANTS}[1].gpu_nodes.names: nodes-claimed-twice"]
+
+
+def test_a_value_of_another_type_is_not_missing_as_well():
+    found = placed(problems([ML | {"scheduler": {"name": "kai", "version": 0.16}}]))
+    assert found == [f"{TENANTS}[0].scheduler.version: wrong-type"]
+
+
+@pytest.mark.parametrize("name", ["KAI", "Volcano"])
+def test_a_name_in_capitals_is_told_as_it_is_written(name):
+    (problem,) = problems([ML | {"scheduler": {"name": name, "version": "v0.16.8"}}])
+    assert problem.text.endswith(f"'{name}' is written {name.lower()}.")

@@ -28,6 +28,9 @@ def test_an_unknown_variable_is_refused_with_a_guess():
     assert placed(refused(kubegpu_tenant_list=[], kubegpu_kubeconfig="/x")) == ["kubegpu_tenant_list: unknown-variable"]
     (problem,) = refused(kubegpu_tenats=[])
     assert problem.text.startswith("kubegpu_tenats: unknown variable. Did you mean kubegpu_tenants?")
+    for name in ("Kubegpu_tenants", "KUBEGPU_TENANTS", "kubegputenants"):
+        (problem,) = refused(**{name: []})
+        assert problem.text.startswith(f"{name}: unknown variable. Did you mean kubegpu_tenants?")
     assert desired_state({"kubegpu_info": {}, "other": 1}, "dc1", TODAY).tenants == ()
 
 

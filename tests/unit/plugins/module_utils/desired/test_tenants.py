@@ -210,3 +210,9 @@ def test_an_absent_tenant_claims_nothing():
     assert read([gone, other], WORKERS[:1]).data()["tenants"][0]["state"] == "absent"
     shared = {"name": "s", "trust": "high", "state": "absent", "scheduler": SHARED, "queues": [{"name": "q"}]}
     assert read([shared]).shared_queues == []
+
+
+@pytest.mark.parametrize("version", ["v0.36.1", "0.36", "0.36.1+x"])
+def test_a_version_that_is_none_is_told_once(version):
+    found = placed(problems([WEB | {"vcluster": {"version": version}}]))
+    assert found == [f"{TENANTS}[0].vcluster.version: not-a-version"]

@@ -155,6 +155,23 @@ def test_the_defaults_have_room_and_a_quota_that_is_off_bounds_nothing():
     assert facts.LEAST_QUOTA.keys() <= facts.QUOTA.keys()
 
 
+@pytest.mark.parametrize(
+    ("name", "amount"), [("pods", 1), ("cpu", "0"), ("memory", "1Mi"), ("services", 1), ("secrets", 0), ("count/pods", 1)]
+)
+def test_a_bound_leaves_room_by_each_of_its_names(name, amount):
+    bounded = {"policies": {"resourceQuota": {"enabled": True, "quota": {name: amount}}}}
+    with refuses("no-room-in-quota"):
+        validation.check_room(bounded, ("the control plane", facts.LEAST_QUOTA))
+
+
+def test_a_pre_release_may_lack_what_its_release_mends():
+    with refuses("version-too-old"):
+        validation.check_trust("partial", "0.33.2-beta.0")
+    validation.check_trust("partial", "0.34.0-rc.1")
+    # Another check refuses what is no version, once.
+    validation.check_trust("partial", "v0.36.1")
+
+
 @pytest.mark.parametrize("path", sorted(facts.LICENSED))
 def test_licensed_features_are_named(path):
     tree: object = True
