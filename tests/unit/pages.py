@@ -9,11 +9,12 @@ import copy
 import html.parser
 import json
 
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page, _rehearsal_page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page, _rehearsal_page, _usage_page
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import drift
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, drifted, two_clusters
 from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import LOST, example
+from ansible_collections.kubegpu.tenancy.tests.unit.used import reported
 
 _DRIFTED = drifted()
 
@@ -38,6 +39,7 @@ PAGES = {
     "drift": _evidence_page.page(evidence(_DRIFTED.reports(), AT, "", "drift", drift(_DRIFTED.hostvars, _DRIFTED.clusters))),
     "held": _rehearsal_page.page(example(cycle=6.0, slow=4.0)),
     "rejected": _rehearsal_page.page(example(violations=[LOST])),
+    "usage": _usage_page.page(reported(dc2={})),
 }
 
 

@@ -64,6 +64,8 @@ FURTHER_FILES = {
     # The change, the trace, where that comes from, what is judged and measured at a look, what a scheduler costs, and what is
     # made of the rounds.
     "_rehearsal": {"change", "invariants", "look", "measures", "metrics", "model", "patterns", "recording", "verdict"},
+    # Kept evidence in place of series; what was read.
+    "_usage": {"evidence", "model"},
     # Its parts; then what values would reach beyond their tenant.
     "_vcluster": {
         "classes",

@@ -13,6 +13,7 @@ BLUEPRINT = "kubegpu_blueprint"
 TEMPORARY = "kubegpu_temporary_tenant"
 SHARED_SCHEDULER = "kubegpu_shared_scheduler"
 METRICS = "kubegpu_metrics"
+USAGE = "kubegpu_usage"
 GATEWAY = "kubegpu_gateway"
 WORKERS = "nvkind_workers"
 

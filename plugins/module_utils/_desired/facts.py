@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from .._common.names import RUNTIME_CLASS
 from .._common.schema import Field, Fields
-from .._common.variables import BLUEPRINT, GATEWAY, METRICS, SHARED_SCHEDULER, TEMPORARY, TENANTS
+from .._common.variables import BLUEPRINT, GATEWAY, METRICS, SHARED_SCHEDULER, TEMPORARY, TENANTS, USAGE
 from .._gateway.facts import GATEWAY as GATEWAY_FIELDS
 from .._metrics.facts import READER
+from .._usage.facts import USAGE as USAGE_FIELDS
 from .._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
 
 # Variables of roles with versions that go together, or not.
@@ -239,6 +240,12 @@ CLUSTER: Fields = {
         "The host cluster's Prometheus (docs/how-to/monitor.md).",
         {},
         fields=READER,
+    ),
+    USAGE: Field(
+        dict,
+        "Where GPU-hours are read, their prices, and where the report goes (docs/how-to/usage.md).",
+        {},
+        fields=USAGE_FIELDS,
     ),
     "kubegpu_only": Field(list, "Tenants to act on, as a list or separated by commas. Empty: all.", []),
     "kubegpu_confirm": Field(

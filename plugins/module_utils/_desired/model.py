@@ -203,6 +203,7 @@ class Cluster:
     :ivar shared_scheduler: the host cluster's KAI Scheduler; None where none is wanted.
     :ivar blueprint: its name, its digest, and the paths at which the inventory differs from it; empty where none is named.
     :ivar metrics: the Prometheus that reads them, see READER of _metrics, every key filled in; empty for none.
+    :ivar usage: where GPU-hours are read, see USAGE of _usage, every key but the token filled in; empty where nothing is said.
     :ivar gateway: at which address of the GPU host tenants are reached, see GATEWAY of _gateway, every key filled in; empty for none.
     :ivar rehearsal: what a change of KAI Scheduler needs, as role kai_scheduler takes it; empty where it needs no verdict.
     :ivar backup: ``folder`` on the controller with the backups of tenants, how many it may ``keep`` of each, whether to ``encrypt`` them,
@@ -226,6 +227,7 @@ class Cluster:
     only: tuple[str, ...]
     shared_scheduler: Scheduler | None
     metrics: JsonObject
+    usage: JsonObject
     gateway: JsonObject
     unlisted: str
     accept_unenforced_network_policies: bool

@@ -17,10 +17,11 @@ from .._common.errors import did_you_mean
 from .._common.quantity import whole
 from .._common.schema import Problems, named, quoted
 from .._common.values import JsonObject
-from .._common.variables import GATEWAY, METRICS, PREFIX
+from .._common.variables import GATEWAY, METRICS, PREFIX, USAGE
 from .._gateway.validation import gateway
 from .._kind.validation import check_name as check_cluster_name
 from .._metrics.validation import reader
+from .._usage.validation import usage
 from .._vcluster.validation import check_proxy
 from . import facts
 from .names import NAME
@@ -91,6 +92,7 @@ def as_given(settings: Settings) -> JsonObject:
     # Their problems are among those of the settings.
     metrics, reached = reader(given[METRICS], METRICS, Problems()), gateway(given[GATEWAY], GATEWAY, Problems())
     built = {"metrics": metrics, "gateway": reached, "rehearsal": _rehearsal(given), "backup": _backup(given)}
+    built["usage"] = usage(given[USAGE], USAGE, Problems())
     return same | {"provider": given["kubegpu_cluster_provider"]} | built
 
 
@@ -152,6 +154,7 @@ def check_settings(settings: Settings, problems: Problems) -> None:
     _check_access(given, settings.made, problems)
     _check_rehearsal(given, problems)
     reader(given[METRICS], METRICS, problems)
+    usage(given[USAGE], USAGE, problems)
     problems.ask("", lambda: check_combinations(given[ACCEPT]))
 
 
