@@ -124,6 +124,9 @@ options:
       - V(fraction), V(quarters), V(gpu_memory) and V(burst) run pods that share GPUs, in one leaf. KAI Scheduler must be installed with GPU
         sharing. Each GPU must be reserved for the pods that share it and have no other owner, none may be given out more than
         once, and pod groups and queue must count as allocated what the pods have.
+      - What such a check says ends with whether memory is enforced, that is, whether nvidia-smi in each pod shows no more than its part of the
+        node's label C(nvidia.com/gpu.memory). No pod tries to take more. Where memory is not enforced, the check fails only if KAI Scheduler's
+        Config asks for limits of memory, as C(gpu_memory_enforced) in an inventory does.
       - V(fraction) runs 0.5, 0.25 and 0.25 of a GPU, one pod after the other, which must share one; V(quarters) four pods with 0.25.
       - V(gpu_memory) runs two pods that ask by annotation for half of the memory of a GPU, which must share one. Nodes must have the
         label C(nvidia.com/gpu.memory).

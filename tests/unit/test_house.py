@@ -59,6 +59,7 @@ FURTHER_FILES = {
         "volcano",
         "web",
         *(f"{kind}/{name}" for kind in ("kai_policies", "kai_scheduling", "shared_scheduler") for name in FILE_NAMES),
+        "kai_scheduling/memory",
         "kai_scheduling/observation",
     },
     # The change, the trace, where that comes from, what is judged and measured at a look, what a scheduler costs, and what is

@@ -131,6 +131,11 @@ RELEASE: Fields = {
     "name": Field(str, "kai, or another scheduler's name, also of its Helm release and namespace.", required=True),
     "version": Field(str, "Release of KAI Scheduler, or version of another scheduler's chart."),
     "gpu_sharing": Field(bool, "Whether pods may ask KAI Scheduler for fractions of a GPU.", False),
+    "gpu_memory_enforced": Field(
+        bool,
+        "Whether KAI Scheduler is refused unless it limits the memory of fractions (docs/explanation/gpu-sharing.md).",
+        False,
+    ),
     "accept_hazards": Field(list, "Accepted hazards (docs/reference/kai-releases.md).", []),
     "values": Field(dict, "Values for its chart, merged over this collection's.", {}),
 }

@@ -67,6 +67,7 @@ class Scheduler:
     name: str
     version: str = ""
     gpu_sharing: bool = False
+    gpu_memory_enforced: bool = False
     accept_hazards: list[str] = dataclasses.field(default_factory=list)
     values: JsonObject = dataclasses.field(default_factory=dict)
     shared: bool = False

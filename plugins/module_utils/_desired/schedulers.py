@@ -16,6 +16,8 @@ from .._common.schema import Problems, named, quoted
 from .._common.values import JsonObject, deep_merge
 from .._common.variables import KAI, SHARED_SCHEDULER, TENANTS, VOLCANO
 from .._kai import validation as kai
+from .._kai.facts import MEMORY_ADD_ON
+from .._kai.values import memory_limit_values
 from .._queues import validation as queues
 from .._schedulers.facts import NAME as SCHEDULER_NAME
 from .._schedulers.facts import NO_SCHEDULERS, RESERVED, RESERVED_PREFIX, is_reserved
@@ -108,10 +110,11 @@ def _check_chart(scheduler: Scheduler, here: str, problems: Problems) -> None:
     for key, form, example in _CHART_FORMS:
         if getattr(scheduler, key) and not form.fullmatch(getattr(scheduler, key)):
             problems.add("not-a-chart", f"{here}.{key}", f"{quoted(getattr(scheduler, key))} is {example}.")
-    if scheduler.gpu_sharing:
-        problems.add(
-            "not-applicable", f"{here}.gpu_sharing", f"is KAI Scheduler's; what {named(scheduler.name)} is to do, its values say."
-        )
+    for key in ("gpu_sharing", "gpu_memory_enforced"):
+        if getattr(scheduler, key):
+            problems.add(
+                "not-applicable", f"{here}.{key}", f"is KAI Scheduler's; what {named(scheduler.name)} is to do, its values say."
+            )
     if scheduler.accept_hazards:
         problems.add(
             "not-applicable", f"{here}.accept_hazards", f"are KAI Scheduler's; none of {named(scheduler.name)} are known."
@@ -148,7 +151,12 @@ def _kai(
     if release is None:
         return scheduler
     problems.ask(f"{here}.", lambda: kai.check_runtime_class(release, platform.runtime_class, scheduler.gpu_sharing))
-    values = deep_merge(scheduler_values(platform, release, on_host=here == SHARED_SCHEDULER), scheduler.values)
+    asked = memory_limit_values(release) if scheduler.gpu_memory_enforced else {}
+    values = deep_merge(
+        deep_merge(scheduler_values(platform, release, on_host=here == SHARED_SCHEDULER), asked), scheduler.values
+    )
+    if scheduler.gpu_memory_enforced:
+        problems.ask(f"{here}.", lambda: kai.check_memory_limits(release, scheduler.gpu_sharing, values))
     return dataclasses.replace(scheduler, version=release.version, values=values)
 
 
@@ -170,6 +178,7 @@ def shared_scheduler(tenants: list[Tenant], given: JsonObject, platform: Platfor
     tree = [queue for tenant in users for queue in tenant.queues]
     found = _kai(scheduler, "version" in entry, tree, SHARED_SCHEDULER, TENANTS, platform, problems)
     for tenant in users:
+        check_memory_trust(tenant, found, problems)
         if found.gpu_sharing and tenant.runtime_class and tenant.gpu_nodes:
             why = f"a sandbox gets whole GPUs only, and {SHARED_SCHEDULER}.gpu_sharing gives out parts. Give the tenant a scheduler of its own."
             problems.add("sandbox-shares-gpus", f"{tenant.path}.sandbox", why)
@@ -182,6 +191,19 @@ def shared_scheduler(tenants: list[Tenant], given: JsonObject, platform: Platfor
                 f"any is about parts of GPUs, which the shared KAI Scheduler does not give out: set {SHARED_SCHEDULER}.gpu_sharing to true.",
             )
     return found
+
+
+def check_memory_trust(tenant: Tenant, scheduler: Scheduler | None, problems: Problems) -> None:
+    """Refuse limits of memory for tenants that are not trusted: the pods by whom they are kept can write what other pods load.
+
+    :arg scheduler: the one that places its pods.
+    """
+    if scheduler and scheduler.gpu_memory_enforced and tenant.trust != "high" and tenant.gpu_nodes and tenant.gpu_nodes.divisible:
+        problems.add(
+            "add-on-opens-nodes",
+            f"{tenant.path}.trust",
+            f"gpu_memory_enforced needs high: {MEMORY_ADD_ON} lets each pod with a fraction write the library that later pods of its node load.",
+        )
 
 
 def _bound_problems(tenant: Tenant) -> list[Problem]:

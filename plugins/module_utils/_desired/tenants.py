@@ -27,7 +27,7 @@ from .oidc import check_issuer_port, with_issuer
 from .oidc import read as read_issuer
 from .sandbox import check as check_sandbox
 from .sandbox import read as read_sandbox
-from .schedulers import own_scheduler
+from .schedulers import check_memory_trust, own_scheduler
 from .values import own_values, vcluster_values
 
 
@@ -172,6 +172,7 @@ def _network(given: JsonObject, path: str, problems: Problems) -> JsonObject:
 
 def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
     check_sandbox(tenant, problems)
+    check_memory_trust(tenant, tenant.own_scheduler, problems)
     vcluster, values, own = tenant.vcluster, vcluster_values(tenant), tenant.own_scheduler
     shares_nodes = not tenant.gpu_nodes or tenant.gpu_nodes.shared_gpus is not None
     problems.ask(

@@ -117,6 +117,12 @@ class Fact:
     source: str
 
 
+# What puts HAMi-core into pods with parts of GPUs, on the host cluster: a webhook, and a DaemonSet that copies the library to nodes
+# (README.md of Project-HAMi/KAI-resource-isolator; docs/gpu-sharing/hami at v0.17.0 and #2008 name the chart's version 1.1.0-chart). A pod with
+# the annotation kai-resource-isolator.io/inject: "false" is left out, and each other one can write the folder of the library (cmd/webhook/main.go
+# there, commit 1609f2f).
+MEMORY_ADD_ON = "kai-resource-isolator"
+
 NONE_OF_THEM, RESERVATIONS, ALL_WITH_GPUS = "", "reservation pods", "all pods with GPUs"
 _OLD_HOME = "oci://ghcr.io/nvidia/kai-scheduler/kai-scheduler"
 _NEW_HOME = "oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler"
@@ -245,6 +251,32 @@ FACTS: dict[str, tuple[Fact, ...]] = {
             "templates/kai-config.yaml: an empty binder.runtimeClassName is left out, pkg/apis/kai/v1/binder",
         ),
         Fact((0, 16, 0), NONE_OF_THEM, "pkg/apis/kai/v1/binder: no default any more"),
+    ),
+    # Where the chart's values, and the Config's spec alike, ask for the memory of parts of GPUs to be limited, and by what; None where a
+    # part is scheduled only. KAI sets CUDA_DEVICE_MEMORY_LIMIT then, in MiB, of nodes with the label nvidia.com/gpu.memory (#1967); HAMi-core,
+    # which MEMORY_ADD_ON puts into pods, keeps to it.
+    "memory_limit": (
+        Fact(_EVER, None, "docs/gpu-sharing/README.md: no memory limits"),
+        Fact(
+            (0, 17, 0),
+            ("binder.plugins.hamicore.enabled", True),
+            "pkg/binder/plugins/hamicore, templates/_helpers.tpl; at the tags from v0.16.0 on, but docs/gpu-sharing/hami asks for v0.17.0, #2008",
+        ),
+        Fact(
+            (0, 18, 0),
+            ("global.gpuSharingMode", "HamiCore"),
+            "values.yaml and templates/_helpers.tpl of main, commit 0053730, after v0.17.0; no tag of 0.18 was read",
+        ),
+    ),
+    # The way to memory limits that needs no library in pods; it is not set here, and was not tried. kai-gpu-fractioning, the chart's second
+    # one, limits memory by MPS and NRI: driver 615, GPU operator 26.7.1, containerd 2.0, and other annotations than gpu-fraction.
+    "fractioning_key": (
+        Fact(_EVER, None, "no such chart"),
+        Fact(
+            (0, 18, 0),
+            "global.nvFractions.set",
+            "values.yaml of main, commit 0053730; README.md of kai-scheduler/kai-gpu-fractioning, commit 0249ece; no tag of 0.18 was read",
+        ),
     ),
     # Whether an installation makes a queue without a limit, in which every pod runs that names none.
     "default_queue_key": (
@@ -626,6 +658,8 @@ class Release:
     reservation_runtime_key: str | None
     runtime_class_keys: tuple[str, ...]
     needs_runtime_class: str
+    memory_limit: tuple[str, t.Any] | None
+    fractioning_key: str | None
     default_queue_key: str | None
     topology_migration: bool
     operator_qps: int | None

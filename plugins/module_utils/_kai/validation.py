@@ -15,12 +15,14 @@ import typing as t
 from .._common.errors import Problem, TenancyError, did_you_mean, refusal, refuse
 from .._common.names import RUNTIME_CLASS
 from .._common.quantity import whole
-from .._common.values import JsonObject
+from .._common.values import JsonObject, Values, value_at
 from .._queues.values import from_live, levels
 from .facts import (
     END_OF_SUPPORT,
+    FACTS,
     HAZARD_NAMES,
     LINES,
+    MEMORY_ADD_ON,
     OPEN_GPUS,
     RESERVATIONS,
     RETRACTED,
@@ -164,6 +166,31 @@ def check_runtime_class(release: Release, runtime_class: str, gpu_sharing: bool)
         f"kubegpu_runtime_class says {runtime_class or 'that there is none'}. Take {later} or later, or give the cluster a RuntimeClass "
         f"{RUNTIME_CLASS}, with the handler of the nodes' default runtime, and leave kubegpu_runtime_class out.",
     )
+
+
+def check_memory_limits(release: Release, gpu_sharing: bool, values: Values) -> None:
+    """Refuse a release, or values of its chart, by which nothing limits the memory of pods that share a GPU.
+
+    :arg values: all that the chart is installed with.
+    """
+    here = "gpu_memory_enforced"
+    if not gpu_sharing:
+        raise refusal("not-applicable", f"{here}: is about pods that share a GPU. Set gpu_sharing to true, too.")
+    if release.memory_limit is None:
+        first = next(row for row in FACTS["memory_limit"] if row.value)
+        raise refusal(
+            "not-in-release",
+            f"{here}: KAI Scheduler {release.version} schedules fractions of a GPU, and does not limit their memory. v{dotted(first.since)} "
+            f"and later can, with {MEMORY_ADD_ON} on the host cluster.",
+        )
+    key, wanted = release.memory_limit
+    if value_at(values, key) != wanted:
+        raise refusal(
+            "not-applicable", f"values.{key}: {value_at(values, key)!r} takes back what {here} asks for. Leave one of them out."
+        )
+    if release.fractioning_key and value_at(values, release.fractioning_key):
+        why = f"is another way to limit memory than {wanted}, by which {here} does it. Leave one of them out."
+        raise refusal("not-applicable", f"values.{release.fractioning_key}: {why}")
 
 
 # --- queues --------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from .._common.names import HELM_HOOK, KAI_NAMESPACE, RUNTIME_CLASS
 from .._common.ownership import OWNED_LABELS, annotations_of
 from .._common.pods import pod_spec
 from .._common.values import JsonObject, Values, deep_merge, value_at
-from .facts import CONFIG, CONFIG_PARTS, OPERATOR, PART_IMAGES, RENAMED, REPOSITORY_VARIABLE, TAG_VARIABLE, Release
+from .facts import CONFIG, CONFIG_PARTS, FACTS, OPERATOR, PART_IMAGES, RENAMED, REPOSITORY_VARIABLE, TAG_VARIABLE, Release
 
 _TOPOLOGY_MIGRATION = "topologyMigration.enabled"
 
@@ -49,6 +49,17 @@ def runtime_class_values(release: Release, runtime_class: str) -> Values:
     :arg runtime_class: empty for none.
     """
     return {} if runtime_class == RUNTIME_CLASS else _nested(dict.fromkeys(release.runtime_class_keys, runtime_class))
+
+
+def memory_limit_values(release: Release) -> Values:
+    """Return the values by which a release tells pods with parts of GPUs how much memory they have; none where it cannot."""
+    return _nested(dict([release.memory_limit])) if release.memory_limit else {}
+
+
+def limits_memory(spec: Values) -> bool:
+    """Tell whether a Config has KAI Scheduler tell pods so, in the way of any release."""
+    ways = [row.value for row in FACTS["memory_limit"] if row.value]
+    return any(value_at(spec, path) == value for path, value in ways)
 
 
 def shares_gpus(values: Values, release: Release) -> bool:

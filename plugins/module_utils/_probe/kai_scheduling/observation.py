@@ -20,6 +20,7 @@ from ..._common.wait import Deadline
 from ..facts import PASSED
 from ..lifecycle import INTERVAL
 from . import status
+from .memory import read_memory
 from .plan import NONE, Capacity, Check
 
 if t.TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Observer:
         self.devices = {
             node["metadata"]["name"]: devices(node["status"].get("capacity", {}).get(GPU_RESOURCE, 0)) for node in nodes
         }
+        self.memory = read_memory(run.kube, nodes)
         # UUIDs of the GPUs that were reserved before the probe began, or that other pods were seen to share since.
         self.others = set(filter(None, (annotations_of(pod).get(RESERVED_GPU_NOTE) for pod in pods)))
 
@@ -90,7 +92,7 @@ class Observer:
         now = self.deadline.clock()
         trial.complete = trial.complete or now
         seen.settled = now - trial.complete >= SETTLE
-        seen.cluster, seen.devices = self.kube.list("v1", "Pod"), self.devices
+        seen.cluster, seen.devices, seen.memory = self.kube.list("v1", "Pod"), self.devices, self.memory
         self._note(seen.cluster)
         seen.others = frozenset(self.others)
         groups, queue = self.kube.list(*POD_GROUP), self.kube.get(QUEUE_API_VERSION, QUEUE_KIND, check.queue)

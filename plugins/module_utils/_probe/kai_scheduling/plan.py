@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import math
-import re
 import typing as t
 
 from ..._common.names import (
@@ -26,9 +25,8 @@ from ..._common.names import (
     POD_GROUP_NOTE,
     QUEUE_LABEL,
 )
-from ..._common.ownership import labels_of
 from ..._common.pods import pod_spec
-from ..._common.quantity import quantity, whole
+from ..._common.quantity import quantity
 from ..._common.values import JsonObject
 from ..._nodes.status import held, offered
 from ..._queues.values import Queue, ancestors
@@ -36,6 +34,7 @@ from ..facts import FAILED, NOT_TRIED
 from ..plan import Settings, pod
 from ..status import result
 from .facts import BURST, CHECKS, GPU_MEMORY, LOWEST_PRIORITY, MEMORY_STEP, SHARING
+from .memory import SHOW, gpu_size
 
 Amount = decimal.Decimal
 
@@ -144,16 +143,8 @@ def free_gpus(nodes: t.Iterable[JsonObject], pods: t.Iterable[JsonObject], gpu_r
 
 
 def gpu_memory(nodes: t.Iterable[JsonObject], pods: t.Sequence[JsonObject], gpu_resource: str) -> int:
-    """Return the MiB of a GPU that KAI gives out, of the smallest GPU on a node with a label and a free one; 0 without any.
-
-    A label of 0, which a driver that does not tell leaves, says nothing.
-    """
-    sizes = [
-        whole(size)
-        for node in nodes
-        if re.fullmatch(r"0*[1-9][0-9]{0,14}", size := labels_of(node).get(GPU_MEMORY_LABEL, ""))
-        and free_gpus([node], pods, gpu_resource) > 0
-    ]
+    """Return the MiB of a GPU that KAI gives out, of the smallest GPU on a node with a label and a free one; 0 without any."""
+    sizes = [size for node in nodes if (size := gpu_size(node)) and free_gpus([node], pods, gpu_resource) > 0]
     return min(sizes, default=0) // MEMORY_STEP * MEMORY_STEP
 
 
@@ -215,7 +206,8 @@ def _sharing(name: str, leaf: str, capacity: Capacity, settings: Settings) -> Ch
             settings,
             f"{name.replace('_', '-')}-{number}",
             leaf,
-            f"{_LIST}; {STAY}",
+            # What it sees of a GPU's memory stands in its log before the GPU does.
+            f"{SHOW}; {_LIST}; {STAY}",
             notes=memory if name == GPU_MEMORY else {FRACTION_NOTE: str(portion)},
         )
         for number, portion in enumerate(portions, 1)

@@ -26,6 +26,7 @@ from ..._nodes.status import gpu_groups, held
 from ..facts import ACCEPTED, FAILED, NOT_TRIED, PASSED
 from ..status import Verdict, result
 from .facts import BURST, CHECKS, FINGERPRINT_KEY, GPU_MEMORY, LOGS, LOST_RESERVATION, OOM_KILLED, REPORT_KEY
+from .memory import Memory, Part, judge_memory
 from .plan import NONE, Amount, Check
 
 # The reason that is shown for a pod that waits when no scheduler gave one.
@@ -59,6 +60,7 @@ class Observation:
     :ivar groups: pod groups by name.
     :ivar cluster: all pods of the cluster.
     :ivar devices: GPU devices that nodes have, by node.
+    :ivar memory: of GPUs, and whether parts are to be limited to theirs.
     :ivar others: UUIDs of the GPUs that other pods shared at a time when a pod of the check was placed.
     :ivar counts: GPUs that count as allocated.
     :ivar settled: whether the check's pods have all run for some seconds, in which a reservation that was being made is there.
@@ -70,6 +72,7 @@ class Observation:
     groups: dict[str, JsonObject] = dataclasses.field(default_factory=dict)
     cluster: list[JsonObject] = dataclasses.field(default_factory=list)
     devices: dict[str, int] = dataclasses.field(default_factory=dict)
+    memory: Memory = dataclasses.field(default_factory=Memory)
     others: frozenset[str] = frozenset()
     counts: Counts = Counts()
     settled: bool = False
@@ -228,7 +231,10 @@ def _judge_sharing(
         return FAILED, f"the pods would fill {check.gpus} GPUs, and are spread over more: {layout}"
     if uncounted := _uncounted(check, seen.counts):
         return None, uncounted
-    return PASSED, f"{layout}; each GPU is reserved, {_plain(seen.counts.own)} GPUs count as allocated"
+    nodes = (pod["spec"]["nodeName"] for pod in pods)
+    shares = [Part(name, node, portion, seen.logs[name]) for name, node, portion in zip(check.pod_names, nodes, check.portions)]
+    verdict, memory = judge_memory(shares, seen.memory)
+    return verdict, f"{layout}; each GPU is reserved, {_plain(seen.counts.own)} GPUs count as allocated; {memory}"
 
 
 def _lost(what: str, accepted: t.Collection[str]) -> Verdict:

@@ -19,10 +19,11 @@ from ..._queues.validation import parse
 from ..._queues.values import leaves
 from ..facts import ACCEPTED, FAILED, NOT_TRIED
 from ..kai_scheduling.facts import LOST_RESERVATION
+from ..kai_scheduling.memory import Memory, read_memory
 from ..lifecycle import CLEAN_UP, INTERVAL, Connect, await_verdict, empty_namespace, own_namespace
 from ..plan import Settings
 from ..status import Verdict, concluded, result
-from .plan import CHECKS, NO_QUEUE, Check, make_check, shortage
+from .plan import CHECKS, FRACTION, NO_QUEUE, Check, make_check, shortage
 from .status import Seen, judge, judge_refusal
 
 if t.TYPE_CHECKING:
@@ -134,4 +135,5 @@ class SharedProbe:
         pods = {pod["metadata"]["name"]: pod for pod in inside.list("v1", "Pod", namespace)}
         logs = {name: inside.pods.logs(name, namespace) for name in check.pod_names if name in pods}
         groups = {group["metadata"]["name"]: group["spec"].get("queue", "") for group in host.list(*POD_GROUP, self.home)}
-        return Seen(pods, logs, host.list("v1", "Pod"), groups)
+        memory = read_memory(host, host.list("v1", "Node")) if check.name == FRACTION else Memory()
+        return Seen(pods, logs, host.list("v1", "Pod"), groups, memory)

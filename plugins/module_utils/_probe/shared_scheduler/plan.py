@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import typing as t
 
 from ..._admission.facts import VISIBLE_DEVICES
@@ -17,11 +18,13 @@ from ..._common.quantity import quantity
 from ..._common.values import JsonObject
 from ..._queues.values import from_live
 from ..._vcluster.facts import GPU_QUOTA
+from ..kai_scheduling.memory import SHOW
 from ..kai_scheduling.plan import STAY, Capacity, allocated, free_gpus, make_pod
 from ..plan import Settings, pod
 
 QUEUE, DEVICES, GPU, FRACTION = "queue", "devices", "gpu", "fraction"
 CHECKS = (QUEUE, DEVICES, GPU, FRACTION)
+HALF = decimal.Decimal("0.5")
 NO_QUEUE = "the tenant has no queue"
 # No tenant has a queue of this name.
 NOBODYS_QUEUE = "kubegpu-nobodys-queue"
@@ -55,7 +58,8 @@ def make_check(name: str, queue: str, settings: Settings) -> Check:
         return Check(name, "", (_pod_that_names_all_devices(settings),), VISIBLE_DEVICES)
     if name == GPU:
         return Check(name, queue, (make_pod(settings, "gpu-1", queue, script, gpus=1),))
-    halves = (make_pod(settings, f"fraction-{number}", queue, script, notes={FRACTION_NOTE: "0.5"}) for number in (1, 2))
+    notes = {FRACTION_NOTE: str(HALF)}
+    halves = (make_pod(settings, f"fraction-{number}", queue, f"{SHOW}; {script}", notes=notes) for number in (1, 2))
     return Check(name, queue, tuple(halves))
 
 

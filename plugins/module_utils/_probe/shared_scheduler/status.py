@@ -17,8 +17,9 @@ from ..._common.pods import pod_state
 from ..._common.synced import synced_from, virtual_name
 from ..._common.values import JsonObject
 from ..facts import FAILED, PASSED
+from ..kai_scheduling.memory import Memory, Part, judge_memory
 from ..status import Verdict
-from .plan import DEVICES, FRACTION, QUEUE, Check
+from .plan import DEVICES, FRACTION, HALF, QUEUE, Check
 
 _UUID = re.compile(GPU_UUID)
 # What policies do that refuse the pods of these checks.
@@ -32,12 +33,14 @@ class Seen:
     :ivar inside: the probe's pods in the tenant, by name; ``logs``, what they printed, alike.
     :ivar on_host: all pods of the host cluster.
     :ivar queues: of the pod groups in the tenant's namespace there, by the group's name.
+    :ivar memory: of the host cluster's GPUs, and whether parts are to be limited to theirs.
     """
 
     inside: t.Mapping[str, JsonObject]
     logs: t.Mapping[str, str]
     on_host: t.Sequence[JsonObject]
     queues: t.Mapping[str, str]
+    memory: Memory = dataclasses.field(default_factory=Memory)
 
 
 def synced(pods: t.Iterable[JsonObject], namespace: str, home: str) -> dict[str, JsonObject]:
@@ -86,7 +89,12 @@ def judge(check: Check, seen: Seen, namespace: str, home: str, scheduler: str) -
         if lost := _unreserved(pod, uuid, seen.on_host):
             return None, lost
     held = ", ".join(dict.fromkeys(uuids))
-    return PASSED, f"half of {held} each, reserved by {RESERVATION_NAMESPACE}; in queue {check.queue} on the host cluster"
+    halves = [Part(name, here[name]["spec"]["nodeName"], HALF, seen.logs[name]) for name in check.pod_names]
+    verdict, memory = judge_memory(halves, seen.memory)
+    return (
+        verdict,
+        f"half of {held} each, reserved by {RESERVATION_NAMESPACE}; in queue {check.queue} on the host cluster; {memory}",
+    )
 
 
 def judge_refusal(

@@ -116,7 +116,8 @@ def test_parts_for_any_tenant_need_a_shared_scheduler_that_gives_out_parts():
 def test_another_scheduler_comes_by_its_chart():
     scheduler = {"name": "yunikorn", "version": "1.12.0", "chart": "yunikorn", "repository": "https://charts.example"}
     (planned,) = plan([WEB | {"scheduler": scheduler}])
-    assert planned["scheduler"] == scheduler | {"gpu_sharing": False, "accept_hazards": [], "values": {}, "shared": False}
+    left_out = {"gpu_sharing": False, "gpu_memory_enforced": False, "accept_hazards": [], "values": {}, "shared": False}
+    assert planned["scheduler"] == scheduler | left_out
 
 
 @pytest.mark.parametrize("name", ["kueue", "jobset", "kuberay-operator"])
@@ -155,9 +156,70 @@ def test_what_is_no_chart(change, key):
     assert placed(problems([tenant])) == [f"{TENANTS}[0].scheduler.{key}: not-a-chart"]
 
 
-def test_fractions_of_gpus_are_kai_schedulers():
-    yunikorn = {"name": "yunikorn", "version": "1.12.0", "chart": "yunikorn", "gpu_sharing": True}
-    assert placed(problems([WEB | {"scheduler": yunikorn}])) == [f"{TENANTS}[0].scheduler.gpu_sharing: not-applicable"]
+@pytest.mark.parametrize("key", ["gpu_sharing", "gpu_memory_enforced"])
+def test_fractions_of_gpus_are_kai_schedulers(key):
+    yunikorn = {"name": "yunikorn", "version": "1.12.0", "chart": "yunikorn", key: True}
+    assert placed(problems([WEB | {"scheduler": yunikorn}])) == [f"{TENANTS}[0].scheduler.{key}: not-applicable"]
+
+
+# --- memory of fractions -----------------------------------------------------------------------------------------
+
+ENFORCED = {"name": "kai", "version": "v0.17.0", "gpu_sharing": True, "gpu_memory_enforced": True}
+HAMI = {"binder": {"plugins": {"hamicore": {"enabled": True}}}}
+
+
+def test_a_release_that_limits_memory_is_told_to():
+    own = {"binder": {"plugins": {"volumebinding": {"priority": 400}}}}
+    cluster = read([ML | {"scheduler": ENFORCED | {"values": own}}])
+    assert cluster.tenants[0].scheduler.values == {"binder": {"plugins": HAMI["binder"]["plugins"] | own["binder"]["plugins"]}}
+    newer = read([ML | {"scheduler": ENFORCED | {"version": "v0.18.0"}}])
+    assert newer.tenants[0].scheduler.values == {"global": {"gpuSharingMode": "HamiCore"}}
+    assert read([ML | {"scheduler": ENFORCED | {"gpu_memory_enforced": False}}]).tenants[0].scheduler.values == {}
+    shared = read([], shared_scheduler=ENFORCED).shared_scheduler
+    assert shared.values["binder"] == HAMI["binder"]
+    # As it travels to roles, it says the same.
+    assert tenants_from(cluster.data()["tenants"])[0] == cluster.tenants[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "text"),
+    [
+        (
+            {"version": "v0.16.8"},
+            "gpu_memory_enforced: not-in-release",
+            "v0.16.8 schedules fractions of a GPU, and does not limit their memory. v0.17.0 and later can, with kai-resource-isolator",
+        ),
+        ({"gpu_sharing": False}, "gpu_memory_enforced: not-applicable", "Set gpu_sharing to true, too."),
+        (
+            {"values": {"binder": {"plugins": {"hamicore": {"enabled": False}}}}},
+            "values.binder.plugins.hamicore.enabled: not-applicable",
+            "False takes back what gpu_memory_enforced asks for",
+        ),
+        (
+            {"version": "v0.18.0", "values": {"global": {"nvFractions": {"set": True}}}},
+            "values.global.nvFractions.set: not-applicable",
+            "is another way to limit memory than HamiCore",
+        ),
+    ],
+)
+def test_memory_that_nothing_would_limit_is_refused(change, expected, text):
+    found = problems([ML | {"scheduler": ENFORCED | change}])
+    assert placed(found) == [f"{TENANTS}[0].scheduler.{expected}"]
+    assert text in found[0].text
+    assert placed(problems([], None, ENFORCED | change)) == [f"{SHARED_SCHEDULER}.{expected}"]
+
+
+def test_what_limits_memory_lets_pods_write_what_others_load():
+    found = problems([ML | {"trust": "partial", "scheduler": ENFORCED}])
+    assert placed(found) == [f"{TENANTS}[0].trust: add-on-opens-nodes"]
+    assert "needs high: kai-resource-isolator lets each pod with a fraction write the library" in found[0].text
+    queues = [{"name": "q", "gpu": {"limit": 4}}]
+    whole = sharing("a", 4, SHARED, queues)
+    divided = whole | {"gpu_nodes": whole["gpu_nodes"] | {"share_gpus_with": "any"}}
+    assert placed(problems([divided], None, ENFORCED)) == [f"{TENANTS}[0].trust: add-on-opens-nodes"]
+    assert read([divided | {"trust": "high"}], None, ENFORCED)
+    # Its pods get whole GPUs only.
+    assert read([whole], None, ENFORCED)
 
 
 def test_the_version_of_kai_is_written_as_upstream_does():

@@ -13,7 +13,7 @@ from ansible_collections.kubegpu.tenancy.tests.unit.clock import TODAY
 from ansible_collections.kubegpu.tenancy.tests.unit.desired import KAI, ML, SHARED, WEB, WORKERS, plan, problems, read, refused
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, refuses
 
-NOT_SHARED = {"shared": False, "chart": "", "repository": ""}
+NOT_SHARED = {"gpu_memory_enforced": False, "shared": False, "chart": "", "repository": ""}
 
 
 def test_every_key_is_there():

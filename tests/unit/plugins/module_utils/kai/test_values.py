@@ -16,6 +16,8 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.values import
     config_spec,
     ignored_values,
     images_in,
+    limits_memory,
+    memory_limit_values,
     migrates_topologies,
     parse_manifests,
     pulling_pod,
@@ -57,6 +59,23 @@ def test_every_chart_reads_what_is_rendered(version):
 def test_no_runtime_class_is_said_where_a_release_reads_it(version, expected):
     assert runtime_class_values(release(version), "") == expected
     assert runtime_class_values(release(version), "nvidia") == {}
+
+
+def test_memory_is_limited_by_values_that_a_chart_reads():
+    assert memory_limit_values(release("v0.16.9")) == {}
+    # The chart hands all plugins to the Config, whose spec has the same keys.
+    hami = {"binder": {"plugins": {"hamicore": {"enabled": True}}}}
+    assert memory_limit_values(release("v0.17.0")) == hami
+    assert "v0.17.0" in READ["binder.plugins"]
+    assert memory_limit_values(release("v0.18.6")) == {"global": {"gpuSharingMode": "HamiCore"}}
+    assert [limits_memory(spec) for spec in (hami, {"global": {"gpuSharingMode": "HamiCore"}})] == [True, True]
+    odd = (
+        {},
+        {"binder": "odd"},
+        {"binder": {"plugins": {"hamicore": {"enabled": False}}}},
+        {"global": {"gpuSharingMode": "Disabled"}},
+    )
+    assert not any(map(limits_memory, odd))
 
 
 def test_images_are_pulled_to_nodes_that_the_schedulers_own_pods_tolerate():

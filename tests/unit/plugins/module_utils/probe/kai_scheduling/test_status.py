@@ -10,6 +10,8 @@ import json
 from decimal import Decimal
 
 import pytest
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.facts import CONFIG
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.memory import Memory, read_memory
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.plan import Capacity, plan
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.status import (
     Counts,
@@ -23,6 +25,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_schedul
     last_error,
     still_valid,
 )
+from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.probes import QUEUES, SETTINGS
 
 
@@ -225,6 +228,53 @@ def test_pods_that_share_see_one_gpu_each():
 
 
 @pytest.mark.parametrize(
+    ("sees", "size", "asked", "verdict", "reason"),
+    [
+        # Half of 80000 and a hundredth of it, as upstream allows; KAI rounds the part of a GPU.
+        (("40800", "20000", "19999"), 80000, True, "passed", "memory is enforced: the pods see 40800, 20000, 19999 MiB"),
+        (("40000", "20000", "20000"), 80000, False, "passed", "memory is enforced: the pods see 40000, 20000, 20000 MiB"),
+        (
+            ("80000", "80000", "80000"),
+            80000,
+            False,
+            "passed",
+            "scheduled, but memory is not enforced: pod fraction-1 with 0.5 of a GPU sees 80000 of 80000 MiB",
+        ),
+        (
+            ("40000", "20801", "20000"),
+            80000,
+            True,
+            "failed",
+            "sees 20801 of 80000 MiB. Look at kai-resource-isolator, and at the nodes' label nvidia.com/gpu.memory",
+        ),
+        # A driver that does not tell, and a node without the label.
+        (("[N/A]", "", "x"), 80000, True, "failed", "how much pod fraction-1 sees of its GPU's memory is not known"),
+        (("40000", "20000", "20000"), 0, True, "failed", "how much pod fraction-1 sees of its GPU's memory is not known"),
+    ],
+)
+def test_memory_counts_as_enforced_only_where_pods_see_no_more_than_their_part(sees, size, asked, verdict, reason):
+    pods = pods_of(FRACTION, FILLED)
+    for item, amount in zip(pods, sees):
+        item["log"] = f"{amount} MiB\n{item['log']}"
+    memory = Memory({"n1": size} if size else {}, asked)
+    found, observed = judge(FRACTION, shows(pods, RESERVED, own=1, memory=memory))
+    assert found == verdict
+    assert reason in observed
+
+
+def test_what_a_cluster_says_of_its_memory():
+    def node(name, **labels):
+        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+    nodes = [node("n1", **{"nvidia.com/gpu.memory": "81559"}), node("n2", **{"nvidia.com/gpu.memory": "0"}), node("n3")]
+    kube = InMemoryApi()
+    assert read_memory(kube, nodes) == Memory({"n1": 81559, "n2": 0, "n3": 0}, asked=False)
+    spec = {"binder": {"plugins": {"hamicore": {"enabled": True}}}}
+    kube.put({"apiVersion": CONFIG[0], "kind": CONFIG[1], "metadata": {"name": CONFIG[2]}, "spec": spec})
+    assert read_memory(kube, []) == Memory({}, asked=True)
+
+
+@pytest.mark.parametrize(
     ("count", "verdict", "reason"),
     [
         # After a pause, the queue's status says what it was before until KAI's controllers run again: a GPU that no pod has any more.
@@ -263,10 +313,10 @@ def test_a_burst_is_judged_only_after_a_while():
     pods = pods_of(BURST, HALVES)
     assert judge(BURST, shows(pods, RESERVED)) == (None, "looked at again in a moment: all of its pods run")
     found, reason = judge(BURST, shows(pods, RESERVED, settled=True))
-    assert (found, reason) == (
-        "passed",
-        "0.5 + 0.5 on GPU-a, 0.5 + 0.5 on GPU-b; each GPU is reserved, 2 GPUs count as allocated",
-    )
+    layout, counted, memory = reason.split("; ")
+    assert (found, layout) == ("passed", "0.5 + 0.5 on GPU-a, 0.5 + 0.5 on GPU-b")
+    assert counted == "each GPU is reserved, 2 GPUs count as allocated"
+    assert memory == "scheduled, but memory is not enforced: how much pod burst-1 sees of its GPU's memory is not known"
     # A reservation that is only being made is not called lost.
     found, reason = judge(BURST, shows(pods, RESERVED[:1]))
     assert (found, FREE in reason) == (None, True)

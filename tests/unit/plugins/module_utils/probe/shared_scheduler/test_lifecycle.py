@@ -167,6 +167,7 @@ def test_halves_on_gpus_that_others_share():
     result = run(Tenant(wrong="beside others"), checks=["fraction"])
     assert verdicts(result) == {"fraction": "passed"}
     assert result["results"][0]["reason"].startswith(f"half of {', '.join(GPUS)} each, reserved by")
+    assert "; scheduled, but memory is not enforced: how much pod fraction-1 sees" in result["results"][0]["reason"]
 
 
 def test_a_lost_reservation_that_was_accepted():
