@@ -89,6 +89,29 @@ nodes:
       in_use: 2
       gpus: [{team-ml: 1.0}, {team-ml: 0.75}, {}, {}]
       others: {nvidia.com/mig-1g.10gb: {allocatable: 7, in_use: 1}}
+products:
+  description: One row for each GPU product and node pool of nodes with GPUs, in their order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    product:
+      description: Name of the GPU, by the nodes' label C(nvidia.com/gpu.product) of GPU feature discovery. Empty without one.
+      type: str
+    pool:
+      description: Node pool of KAI Scheduler, by the nodes' label C(kai.scheduler/node-pool). Empty without one.
+      type: str
+    nodes:
+      description: How many nodes that are.
+      type: int
+    allocatable:
+      description: GPU devices they offer.
+      type: int
+    in_use:
+      description: GPU devices that running or starting pods hold.
+      type: int
+  sample:
+    - {product: NVIDIA-H100-80GB-HBM3, pool: h100, nodes: 2, allocatable: 16, in_use: 9}
 tenants:
   description: One row a tenant, in name order. All counts are GPU devices.
   returned: success

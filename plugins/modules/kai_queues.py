@@ -23,6 +23,7 @@ options:
       - V(exact) also removes all other queues of the cluster that this collection owns, for example queues that O(queues) no longer
         names. It owns queues with the label C(app.kubernetes.io/managed-by=kubegpu.tenancy), which each queue gets.
       - V(absent) removes the queues. One that does not exist is fine.
+      - With V(exact) and V(absent), a SchedulingShard that this collection made is removed with the last queue of its node pool.
       - Leaves are removed first. A queue with a child that would stay is refused.
     type: str
     choices: [present, exact, absent]
@@ -35,6 +36,9 @@ options:
         C(8) or C(500m) CPUs, C(64Gi) or C(10G) of memory, or C(unlimited).
       - An omitted quota of GPUs is zero, of CPU and memory unlimited. An omitted limit is unlimited, an omitted weight 1. An omitted
         resource is all three.
+      - C(node_pool), of a queue without parent, is the value of the label C(kai.scheduler/node-pool) of the nodes that it and all queues
+        below it are for. Nodes have to have it already. Where no SchedulingShard serves that pool, one of its name is made, by which KAI
+        Scheduler runs a scheduler of its own for these nodes. Pods need the same label. It needs KAI Scheduler 0.10 or later.
       - C(priority) is 100 when omitted. C(preempt_min_runtime) and C(reclaim_min_runtime), such as C(5m), are inherited then.
         C(display_name) is shown to users.
       - What is omitted goes back to its default in the cluster too.
@@ -48,13 +52,14 @@ options:
     default: false
   force:
     description:
-      - Whether to remove queues in which pods have not ended. Such pods go on where they run, but a pending one stays pending.
+      - Whether to remove queues in which pods have not ended, or to move them to another node pool. Such pods go on where they run, but a
+        pending one stays pending.
     type: bool
     default: false
   quota_sums:
     description:
-      - What to do when the quotas of a queue's children are more than its own. KAI Scheduler accepts that, and cannot keep what is
-        promised.
+      - What to do when the quotas of a queue's children are more than its own, or those of a node pool's queues more than its GPUs. KAI
+        Scheduler accepts that, and cannot keep what is promised.
     type: str
     choices: [warn, error]
     default: warn

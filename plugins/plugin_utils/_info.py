@@ -87,7 +87,8 @@ def _gpus(variables: Mapping, only: t.Collection[str]) -> tuple[JsonObject | Non
         return None, [f"who has which GPUs was not read: {_reports.failure_of(found)}"] if found else []
     theirs = {row["node"] for row in found["nodes"] if not only or not set(only).isdisjoint(row["tenants"])}
     rows = [row for row in found["devices"] if row["node"] in theirs or row["tenant"] in only]
-    return {"devices": rows, "overlaps": found["overlaps"]}, list(found["unread"])
+    products = [] if only else found["products"]
+    return {"devices": rows, "products": products, "overlaps": found["overlaps"]}, list(found["unread"])
 
 
 def _shared(variables: Mapping) -> tuple[JsonObject | None, list[str]]:
@@ -211,10 +212,10 @@ def _preview(done: Mapping, wanted: Mapping, compared: Mapping, desired: Mapping
 
 
 def gpus(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
-    """Return a row for each device and pod that has it, and the GPUs that two tenants could book at once."""
+    """Return a row for each device and pod that has it, GPUs by product and node pool, and GPUs that two tenants could book."""
     table, notes = [], []
     for prefix, cluster in _each(clusters):
-        found = cluster["gpus"] or {"devices": [], "overlaps": []}
+        found = cluster["gpus"] or {"devices": [], "products": [], "overlaps": []}
         for row in found["devices"]:
             table.append(
                 prefix
@@ -226,8 +227,13 @@ def gpus(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:
                     "part": "" if not row["pod"] else f"{row['part']:g}" if row["part"] else "unknown",
                 }
             )
-        notes += [f"{_where(cluster, clusters)}{overlap}" for overlap in found["overlaps"]]
+        notes += [f"{_where(cluster, clusters)}{line}" for line in [*map(_product, found["products"]), *found["overlaps"]]]
     return table, notes
+
+
+def _product(row: Mapping) -> str:
+    pool = f", node pool {row['pool']}" if row["pool"] else ""
+    return f"{row['product'] or 'GPUs of unknown product'}{pool}: {row['in_use']} of {row['allocatable']} held, on {row['nodes']} nodes"
 
 
 def tenants(clusters: t.Sequence[JsonObject]) -> tuple[Table, list[str]]:

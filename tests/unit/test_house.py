@@ -49,6 +49,8 @@ FURTHER_FILES = {
     "_ledger": {"devices", "model"},  # what kubelet knows of devices; rows of nodes and pods
     # What is judged; then rules: on what a pod asks for, on pods that have a node, on gangs of Volcano, and on workloads without pods.
     "_pending": {"cluster", "asked", "node", "volcano", "workloads"},
+    # The schedulers of node pools that queues are for.
+    "_queues": {"pools"},
     # The kinds, those with much to judge in a folder.
     "_probe": {
         "connectivity",

@@ -10,7 +10,7 @@ Sources are files of kai-scheduler/KAI-Scheduler, the same from v0.12.0 to v0.17
 
 from __future__ import annotations
 
-from .._common.names import FRACTION_NOTE, GPU_GROUP_LABEL, KAI_NAMESPACE, MEMORY_NOTE
+from .._common.names import FRACTION_NOTE, GPU_GROUP_LABEL, KAI_NAMESPACE, MEMORY_NOTE, NODE_POOL_LABEL
 from .._kai.facts import ADMISSION
 
 API_VERSION = ADMISSION
@@ -46,4 +46,4 @@ SHARED_GPU_MAP = "-shared-gpu-i?[0-9]+$"
 DEVICE_NOTES = ("cdi.k8s.io/", "nvidia.cdi.k8s.io/")
 # Labels that KAI Scheduler's own programs set. With the first, a pod counts as one that runs on a GPU of that group
 # (pkg/scheduler/api/pod_info); with the second, it is left to another scheduler, or counted in another queue (pkg/podgrouper).
-OWN_LABELS = (GPU_GROUP_LABEL, "kai.scheduler/node-pool")
+OWN_LABELS = (GPU_GROUP_LABEL, NODE_POOL_LABEL)

@@ -147,9 +147,6 @@ POD_CHANGERS = {
     "yunikorn-admission-controller-mutations": "YuniKorn names itself as the scheduler of pods, also of control planes and probes.",
 }
 
-# Nodes with it are left alone by a KAI Scheduler that has no SchedulingShard for its value.
-NODE_POOL = "kai.scheduler/node-pool"
-
 # Devices that drivers offer by Dynamic Resource Allocation, and NVIDIA's driver for it (kubernetes-sigs/dra-driver-nvidia-gpu).
 RESOURCE_SLICE = ("resource.k8s.io/v1", "ResourceSlice")
 DRA_DRIVER = "gpu.nvidia.com"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from .._common.names import DEDICATED_TAINT, TENANT_LABEL, namespace_of
+from .._common.names import DEDICATED_TAINT, NODE_POOL_LABEL, TENANT_LABEL, namespace_of
 from .._common.ownership import OWNED_LABELS, annotations_of, is_owned, labels_of
 from .._common.pods import is_ready
 from .._common.values import JsonObject
@@ -78,7 +78,7 @@ def report(seen: Seen) -> JsonObject:
         "tenants_pods": _called_for_tenants_pods(seen),
         "default_priority": _default_priority(seen.priority_classes),
         "unread": seen.unread,
-        "node_pools": {name(node): labels_of(node)[facts.NODE_POOL] for node in seen.nodes if facts.NODE_POOL in labels_of(node)},
+        "node_pools": {name(node): labels_of(node)[NODE_POOL_LABEL] for node in seen.nodes if NODE_POOL_LABEL in labels_of(node)},
     }
 
 

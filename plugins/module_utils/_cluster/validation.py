@@ -11,6 +11,7 @@ import json
 import typing as t
 
 from .._common.errors import Problem
+from .._common.names import NODE_POOL_LABEL
 from .._common.values import JsonObject, value_at
 from .._desired.facts import LOAD_BALANCER
 from .._desired.values import vcluster_values
@@ -114,8 +115,8 @@ def _scheduling(cluster: JsonObject) -> list[str]:
     if pools := cluster["node_pools"]:
         told = ", ".join(f"{node} ({pool})" for node, pool in sorted(pools.items()))
         found.append(
-            f"Nodes with the label {facts.NODE_POOL}: {told}. A KAI Scheduler places pods there only by a SchedulingShard for that pool, and "
-            "this collection makes none."
+            f"Nodes with the label {NODE_POOL_LABEL}: {told}. A KAI Scheduler places pods there only by a SchedulingShard for that pool, "
+            "which queues with node_pool of a tenant's own KAI Scheduler get."
         )
     return found
 

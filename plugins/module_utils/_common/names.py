@@ -16,6 +16,8 @@ RUNTIME_CLASS = "nvidia"
 GPU_UUID = r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 # Label of nodes by which KAI knows the memory of each of their GPUs, in MiB.
 GPU_MEMORY_LABEL = "nvidia.com/gpu.memory"
+# Label of nodes with the name of their GPUs, of GPU feature discovery.
+GPU_PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 # --- of this collection ---------------------------------------------------------------------------------------------
 
@@ -41,7 +43,11 @@ QUEUE_API_VERSION = "scheduling.run.ai/v2"
 QUEUE_KIND = "Queue"
 # Label of pods; its value is the name of a queue.
 QUEUE_LABEL = "kai.scheduler/queue"
-# Where KAI puts the work of pods without that label.
+# Label of nodes, queues, pods and PodGroups; its value is the node pool whose SchedulingShard takes them for its own. A shard without one takes
+# those without the label (pkg/scheduler/conf/scheduler_conf.go, pkg/scheduler/cache/cluster_info/data_lister; v0.10.0 to v0.17.0).
+NODE_POOL_LABEL = "kai.scheduler/node-pool"
+SHARD = ("kai.scheduler/v1", "SchedulingShard")
+# Where KAI puts the work of pods without a label for their queue.
 DEFAULT_QUEUE = "default-queue"
 TOPOLOGY = ("kai.scheduler/v1alpha1", "Topology")
 POD_GROUP = ("scheduling.run.ai/v2alpha2", "PodGroup")

@@ -19,6 +19,7 @@ from .._kai import validation as kai
 from .._kai.facts import MEMORY_ADD_ON
 from .._kai.values import memory_limit_values
 from .._queues import validation as queues
+from .._queues.values import Queue
 from .._schedulers.facts import NAME as SCHEDULER_NAME
 from .._schedulers.facts import NO_SCHEDULERS, RESERVED, RESERVED_PREFIX, is_reserved
 from .._volcano import validation as volcano
@@ -56,7 +57,7 @@ def own_scheduler(entry: JsonObject, path: str, platform: Platform, problems: Pr
                 f"a shared scheduler is the host cluster's; its release stands in {SHARED_SCHEDULER}.",
             )
         problems.allowed(scheduler.name, (KAI,), f"{here}.name")
-        problems.ask(f"{path}.", lambda: queues.parse(tree))
+        _check_no_pools(problems.ask(f"{path}.", lambda: queues.parse(tree)), path, problems)
     elif scheduler.name == KAI:
         for key in ("chart", "repository"):
             if given.get(key):
@@ -67,6 +68,14 @@ def own_scheduler(entry: JsonObject, path: str, platform: Platform, problems: Pr
     elif scheduler.name:
         _check_other(scheduler, tree, here, path, problems)
     return scheduler
+
+
+def _check_no_pools(tree: dict[str, Queue] | None, path: str, problems: Problems) -> None:
+    """Refuse node pools of queues of the host cluster's KAI Scheduler: its policy keeps the label that names them from tenants' pods."""
+    for queue in (tree or {}).values():
+        if queue.pool and not queue.parent:
+            why = "is for a KAI Scheduler of the tenant's own: pods of a shared one cannot name a node pool."
+            problems.add("not-applicable", f"{path}.queues.{queue.name}.node_pool", why)
 
 
 def _volcano(scheduler: Scheduler, tree: t.Any, here: str, path: str, platform: Platform, problems: Problems) -> Scheduler:
@@ -147,9 +156,10 @@ def _kai(
         problems.add("missing", f"{here}.version", "is missing.")
         return scheduler
     release = problems.ask(f"{here}.", lambda: kai.release(scheduler.version))
-    problems.ask(f"{path}.", lambda: queues.parse(tree, *((release.queue_levels, release.version) if release else ())))
+    found = problems.ask(f"{path}.", lambda: queues.parse(tree, *((release.queue_levels, release.version) if release else ())))
     if release is None:
         return scheduler
+    problems.ask(f"{path}.", lambda: kai.check_node_pools(release, found or {}))
     problems.ask(f"{here}.", lambda: kai.check_runtime_class(release, platform.runtime_class, scheduler.gpu_sharing))
     asked = memory_limit_values(release) if scheduler.gpu_memory_enforced else {}
     values = deep_merge(

@@ -10,12 +10,14 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from .._common.errors import check_all
+from .._common.errors import TenancyError, check_all
 from .._common.forms import is_object, label_problems
 from .._common.schema import Problems, named, quoted
 from .._common.values import JsonObject, Values, value_at
 from .._common.variables import TEMPORARY, TENANTS
 from .._kai.facts import LEAST_QUOTA as KAI_LEAST_QUOTA
+from .._kai.facts import POOL_QUOTA
+from .._queues.validation import parse
 from .._vcluster import validation as vc
 from .._vcluster.facts import LEAST_QUOTA
 from .._vcluster.reach import check_reach
@@ -185,6 +187,7 @@ def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
         ),
     )
     needs = [("the control plane", LEAST_QUOTA), *([("KAI Scheduler", KAI_LEAST_QUOTA)] if own and own.own_kai else [])]
+    needs += [(f"the scheduler of node pool {pool}", POOL_QUOTA) for pool in _pools(tenant)]
     problems.ask(
         f"{path}.",
         lambda: check_all(
@@ -196,6 +199,16 @@ def _check_vcluster(tenant: Tenant, path: str, problems: Problems) -> None:
             lambda: _check_volcano(own, values),
         ),
     )
+
+
+def _pools(tenant: Tenant) -> list[str]:
+    """Return the node pools that its own KAI Scheduler serves; none where what is wrong with its queues is told elsewhere."""
+    if tenant.own_scheduler is None or not tenant.own_scheduler.own_kai:
+        return []
+    try:
+        return sorted({queue.pool for queue in parse(list(tenant.queues)).values() if queue.pool})
+    except TenancyError:
+        return []
 
 
 def _check_volcano(own: Scheduler | None, values: Values) -> None:

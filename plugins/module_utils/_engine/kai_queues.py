@@ -7,12 +7,15 @@
 
 from __future__ import annotations
 
+from .._common.errors import refuse
 from .._common.names import KAI_SCHEDULER_NAME
 from .._common.run import Result, Run
+from .._kai.validation import check_node_pools
 from .._kai.validation import release as find_release
+from .._nodes.status import offered
 from .._queues.lifecycle import reconcile_queues
-from .._queues.validation import parse
-from .._queues.values import leaves
+from .._queues.validation import check_pools, parse
+from .._queues.values import Queue, leaves, pool_of
 
 ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": ["present", "exact", "absent"], "default": "present"},
@@ -31,8 +34,24 @@ def reconcile(run: Run) -> Result:
     version = run.params["kai_version"]
     release = find_release(version) if version and run.params["state"] != "absent" else None
     wanted = parse(run.params["queues"], *((release.queue_levels, release.version) if release else ()))
+    if release:
+        check_node_pools(release, wanted)
+    if run.params["state"] != "absent" and any(queue.pool for queue in wanted.values()):
+        _check_pools(run, wanted)
     changes = reconcile_queues(run, wanted)
     return run.result(
         changes=[{"action": change.verb, "name": change.name} for change in changes],
         leaves=[queue.name for queue in leaves(wanted)],
     )
+
+
+def _check_pools(run: Run, wanted: dict[str, Queue]) -> None:
+    """Compare the node pools of queues with the nodes that have their labels."""
+    gpus: dict[str, int] = {}
+    for node in run.kube.list("v1", "Node"):
+        gpus[pool_of(node)] = gpus.get(pool_of(node), 0) + offered(node)
+    problems = check_pools(wanted, gpus)
+    if run.params["quota_sums"] == "error":
+        refuse(problems)
+    for problem in problems:
+        run.warn(problem.text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from .._common.errors import WaitTimeout
-from .._common.names import KAI_NAMESPACE
+from .._common.names import KAI_NAMESPACE, KAI_SCHEDULER_NAME, SHARD
 from .._common.pods import crashing_container, pod_problems
 from .._common.values import JsonObject
 from .._common.wait import wait_for
@@ -25,7 +25,7 @@ def read_parts(kube: Kube, release: facts.Release) -> status.Parts:
     """Read the objects that show whether a release is available."""
     return status.Parts(
         config=kube.get(*facts.CONFIG) if release.operator else None,
-        shards=kube.list(*facts.SHARD) if release.shard else [],
+        shards=kube.list(*SHARD) if release.shard else [],
         # An operator reports on its webhooks in the Config's conditions.
         webhooks=[] if release.operator else [item for kind in facts.WEBHOOK_KINDS for item in kube.list(facts.ADMISSION, kind)],
         deployments=kube.list("apps/v1", "Deployment", KAI_NAMESPACE),
@@ -76,7 +76,10 @@ class Availability:
         return (None, "; ".join(phrases)) if phrases else (True, "")
 
     def _scheduler_pods(self) -> list[JsonObject]:
-        return self.kube.list("v1", "Pod", KAI_NAMESPACE, f"app={self.release.scheduler}")
+        """Return the pods of its schedulers: one for each SchedulingShard."""
+        shards = self.kube.list(*SHARD) if self.release.shard else []
+        names = {self.release.scheduler, *(f"{KAI_SCHEDULER_NAME}-{shard['metadata']['name']}" for shard in shards)}
+        return self.kube.list("v1", "Pod", KAI_NAMESPACE, f"app in ({', '.join(sorted(names))})")
 
     def restart_scheduler(self) -> None:
         """Delete the scheduler's pods, and wait until others have taken their place."""

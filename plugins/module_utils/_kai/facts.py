@@ -41,7 +41,6 @@ PART_IMAGES = {
 # Parts without which nothing is scheduled; others are off, or on by what else is there.
 CONFIG_PARTS = tuple(PART_IMAGES)
 REPOSITORY_VARIABLE, TAG_VARIABLE = "MS_REPOSITORY", "MS_TAG"
-SHARD = ("kai.scheduler/v1", "SchedulingShard")
 # By which helm knows what it made, and takes nothing else for its own.
 HELM_LABELS = {"app.kubernetes.io/managed-by": "Helm"}
 HELM_ANNOTATIONS = {"meta.helm.sh/release-name": RELEASE_NAME, "meta.helm.sh/release-namespace": KAI_NAMESPACE}
@@ -66,6 +65,18 @@ LEAST_QUOTA: dict[str, str | int] = {
     "count/services": 5,
     "count/secrets": 3,
     "count/configmaps": 3,
+}
+
+# The same of the scheduler of one node pool: pkg/apis/kai/v1/scheduler, v0.10.0 to v0.17.0; its Service and ConfigMap. Not seen.
+POOL_QUOTA: dict[str, str | int] = {
+    "requests.cpu": "250m",
+    "requests.memory": "512Mi",
+    "limits.cpu": "700m",
+    "limits.memory": "512Mi",
+    "count/pods": 1,
+    "count/endpoints": 1,
+    "count/services": 1,
+    "count/configmaps": 1,
 }
 
 # test/e2e/modules/wait/kai_config.go: what upstream waits for, on the Config and on each shard.
@@ -164,7 +175,8 @@ FACTS: dict[str, tuple[Fact, ...]] = {
         Fact(_EVER, False, "deployments/kai-scheduler/templates/services"),
         Fact((0, 9, 0), True, "deployments/kai-scheduler/templates/services/operator.yaml"),
     ),
-    # The SchedulingShard "default", from which the operator makes the scheduler's Deployment.
+    # The SchedulingShard "default", from which the operator makes the scheduler's Deployment. It makes one of each other SchedulingShard, too,
+    # kai-scheduler-NAME, for the nodes of a pool (pkg/operator/controller/schedulingshard_controller.go, docs/operator/scheduling-shards.md).
     "shard": (
         Fact(_EVER, False, "deployments/kai-scheduler/templates"),
         Fact((0, 10, 0), True, "deployments/kai-scheduler/templates/default-shard.yaml"),

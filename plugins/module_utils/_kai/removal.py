@@ -11,7 +11,7 @@ import functools
 import itertools
 import typing as t
 
-from .._common.names import KAI_NAMESPACE, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE
+from .._common.names import KAI_NAMESPACE, RESERVATION_NAMESPACE, SCALE_ADJUST_NAMESPACE, SHARD
 from .._common.ownership import is_owned
 from .._common.parallel import concurrently
 from .._common.pods import pods_gone
@@ -70,7 +70,7 @@ class Removal:
         namespaces |= {RESERVATION_NAMESPACE} if self.purge else set()
         crds = self._list(*facts.CRD, wanted=status.is_kai_crd)
         served = {crd.name for crd in crds if not crd.terminating}
-        configs = (("configs.kai.scheduler", facts.CONFIG[:2]), ("schedulingshards.kai.scheduler", facts.SHARD))
+        configs = (("configs.kai.scheduler", facts.CONFIG[:2]), ("schedulingshards.kai.scheduler", SHARD))
         listings: list[t.Callable[[], list[Leftover]]] = [
             self._webhooks,
             *[functools.partial(self._list, *kind) for crd, kind in configs if crd in served],

@@ -16,7 +16,7 @@ from .._common.errors import Problem, TenancyError, did_you_mean, refusal, refus
 from .._common.names import RUNTIME_CLASS
 from .._common.quantity import whole
 from .._common.values import JsonObject, Values, value_at
-from .._queues.values import from_live, levels
+from .._queues.values import Queue, from_live, levels
 from .facts import (
     END_OF_SUPPORT,
     FACTS,
@@ -194,6 +194,20 @@ def check_memory_limits(release: Release, gpu_sharing: bool, values: Values) -> 
 
 
 # --- queues --------------------------------------------------------------------------------------------------------
+
+
+def check_node_pools(release: Release, queues: t.Mapping[str, Queue]) -> None:
+    """Refuse queues in node pools of a release with one scheduler for all nodes."""
+    if not release.shard:
+        first = next(row.since for row in FACTS["shard"] if row.value)
+        refuse(
+            Problem(
+                "not-in-release",
+                f"queues.{queue.name}.node_pool: KAI Scheduler {release.version} has no node pools. v{dotted(first)} and later have.",
+            )
+            for queue in queues.values()
+            if queue.pool and not queue.parent
+        )
 
 
 def refuse_deeper_queues(release: Release, queues: t.Iterable[JsonObject]) -> None:

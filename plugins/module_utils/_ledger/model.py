@@ -11,7 +11,7 @@ import dataclasses
 import decimal
 import typing as t
 
-from .._common.names import GPU_MEMORY_LABEL, HOST_SCHEDULER_LABEL, TENANT_LABEL
+from .._common.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOST_SCHEDULER_LABEL, NODE_POOL_LABEL, TENANT_LABEL
 from .._common.ownership import is_synced, labels_of
 from .._common.quantity import devices
 from .._common.values import JsonObject
@@ -32,7 +32,8 @@ class Offer:
 
     :ivar owners: names of the tenants whose node it is.
     :ivar gpus: GPU devices; ``others``, what else of NVIDIA, such as MIG slices, by resource.
-    :ivar memory: MiB of a GPU as its label says; empty without one.
+    :ivar memory: MiB of a GPU as its label says; ``product``, the GPU's name, alike; ``pool``, its node pool of KAI Scheduler. Each is
+        empty without a label.
     """
 
     node: str
@@ -40,6 +41,8 @@ class Offer:
     gpus: int
     others: t.Mapping[str, int]
     memory: str
+    product: str = ""
+    pool: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,4 +109,5 @@ def offer_of(node: JsonObject, resource: str) -> Offer:
     metadata, allocatable = node["metadata"], (node.get("status") or {}).get("allocatable") or {}
     others = {key: devices(allocatable[key]) for key in sorted(allocatable) if key.startswith(VENDOR) and key != resource}
     labels = labels_of(node)
-    return Offer(metadata["name"], owners(labels), offered(node, resource), others, labels.get(GPU_MEMORY_LABEL, ""))
+    known = (labels.get(label, "") for label in (GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, NODE_POOL_LABEL))
+    return Offer(metadata["name"], owners(labels), offered(node, resource), others, *known)

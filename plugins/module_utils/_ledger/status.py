@@ -46,7 +46,8 @@ def ledger(
     :arg nodes: Node objects of the host cluster; pods, namespaces, quotas (ResourceQuota) and claims (ResourceClaim) alike. Finished pods
         hold nothing.
     :arg clusters: configuration of each virtual cluster, by "namespace/name".
-    :returns: ``nodes`` and ``tenants``, one row each in name order, ``overlaps``, sentences about GPUs with more than one owner,
+    :returns: ``nodes`` and ``tenants``, one row each in name order, ``products``, one for each GPU product and node
+        pool, ``overlaps``, sentences about GPUs with more than one owner,
         ``picture``, a line of text for each node with GPUs, and ``unread``, sentences about what could not be read and is in no row.
     """
     whose = Owners(namespaces)
@@ -66,6 +67,7 @@ def ledger(
     ]
     return {
         "nodes": rows,
+        "products": _product_rows(offers, rows),
         "tenants": _tenant_rows(rows, holdings, whose.names(), bounds, claimed),
         "overlaps": [*collisions(nodes, clusters, resource), *overlaps],
         "picture": [f"{row['node']} {drawn(row['gpus'])}" for row in rows if row["gpus"]],
@@ -148,6 +150,22 @@ def _node_row(offer: Offer, here: t.Sequence[Holding]) -> JsonObject:
             for name, amount in offer.others.items()
         },
     }
+
+
+def _product_rows(offers: t.Iterable[Offer], rows: t.Iterable[JsonObject]) -> list[JsonObject]:
+    """Return a row for each GPU product and node pool of nodes with GPUs, in their order.
+
+    :arg rows: those of the nodes, in the order of the offers.
+    """
+    found: dict[tuple[str, str], JsonObject] = {}
+    for offer, row in zip(offers, rows):
+        if row["allocatable"] or row["in_use"]:
+            empty = {"product": offer.product, "pool": offer.pool, "nodes": 0, "allocatable": 0, "in_use": 0}
+            one = found.setdefault((offer.product, offer.pool), empty)
+            one["nodes"] += 1
+            for key in ("allocatable", "in_use"):
+                one[key] += row[key]
+    return [found[key] for key in sorted(found)]
 
 
 def _tenant_rows(

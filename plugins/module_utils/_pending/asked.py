@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from .._common.names import FRACTION_NOTE, MEMORY_NOTE, QUEUE_LABEL
+from .._common.names import FRACTION_NOTE, MEMORY_NOTE, NODE_POOL_LABEL, QUEUE_LABEL
 from .._common.ownership import MARKER_LABEL, annotations_of, is_synced, labels_of
 from .._common.pods import is_ended
 from .._common.quantity import go_number, whole
@@ -36,19 +36,28 @@ def node_pool(pod: JsonObject, cluster: Cluster) -> Answer | None:
         if not pool:
             message = "It is for no node pool, and every SchedulingShard of KAI Scheduler serves one."
         served = " or ".join(sorted(filter(None, cluster.pools)))
-        of = (
-            f"Give label {facts.NODE_POOL_LABEL} of its workload the value {served}" if served else _without_label("its workload")
-        )
+        of = f"Give label {NODE_POOL_LABEL} of its workload the value {served}" if served else _without_label("its workload")
         return Answer("node_pool", message, f"{of}, or create a SchedulingShard with its partitionLabelValue.")
     others = cluster.node_pools
     if pool in others or not cluster.nodes:
-        return None
+        return _queue_of_other_pool(pod, pool, cluster)
     named = ", ".join(map(line, itertools.islice(filter(None, others), _NAMED)))
     whose = f"node pool {pool}" if pool else "none of the node pools"
-    message = f"It is for {whose}, and no node is: label {facts.NODE_POOL_LABEL} of the nodes says {named or 'nothing'}."
+    message = f"It is for {whose}, and no node is: label {NODE_POOL_LABEL} of the nodes says {named or 'nothing'}."
     return Answer(
         "node_pool", message, f"{_without_label('a node')}, or give its workload the label of the nodes that it is to run on."
     )
+
+
+def _queue_of_other_pool(pod: JsonObject, pool: str, cluster: Cluster) -> Answer | None:
+    """Answer for a pod whose queue the scheduler of its node pool does not see."""
+    queue = cluster.queues.get(cluster.queue_of(pod) or "")
+    if queue is None or queue.pool == pool:
+        return None
+    theirs, own = (f"node pool {line(one)}" if one else "no node pool" for one in (queue.pool, pool))
+    message = f"It is for {own}, and its queue {line(queue.name)} for {theirs}: no scheduler of KAI Scheduler sees both."
+    label = f"Give its workload the label {NODE_POOL_LABEL}: {line(queue.pool)}" if queue.pool else _without_label("its workload")
+    return Answer("node_pool", message, f"{label}, or have it name a queue of its own pool.")
 
 
 def of_other_pools(pod: JsonObject, cluster: Cluster) -> str:
@@ -71,7 +80,7 @@ def _pool(pod: JsonObject, cluster: Cluster) -> str:
 
 
 def _without_label(what: str) -> str:
-    return f"Take label {facts.NODE_POOL_LABEL} off {what}"
+    return f"Take label {NODE_POOL_LABEL} off {what}"
 
 
 def fraction(pod: JsonObject, cluster: Cluster) -> Answer | None:

@@ -14,7 +14,7 @@ import functools
 import re
 import typing as t
 
-from .._common.names import DEFAULT_QUEUE, KAI_NAMESPACE, KAI_SCHEDULERS, POD_GROUP_NOTE, QUEUE_LABEL
+from .._common.names import DEFAULT_QUEUE, KAI_NAMESPACE, KAI_SCHEDULERS, NODE_POOL_LABEL, POD_GROUP_NOTE, QUEUE_LABEL
 from .._common.ownership import annotations_of, labels_of, own
 from .._common.parties import each
 from .._common.quantity import quantity, whole
@@ -280,7 +280,7 @@ def key_of(item: JsonObject) -> Key:
 
 def pool_of(item: JsonObject | None) -> str:
     """Return the node pool of a pod, PodGroup or node; empty without one."""
-    return labels_of(item).get(facts.NODE_POOL_LABEL, "")
+    return labels_of(item).get(NODE_POOL_LABEL, "")
 
 
 def scheduler_of(pod: JsonObject) -> str:

@@ -156,9 +156,8 @@ WRITE_BACK_ADVICE: tuple[tuple[str, str], ...] = (
     (r"", "See the log of the tenant's control plane, which runs in its namespace of the host cluster."),
 )
 
-# Label of pods, PodGroups and nodes by which a SchedulingShard takes them for its own; without a value in the shard, it takes those without
-# the label (pkg/scheduler/conf/scheduler_conf.go, GetLabelSelector). Before v0.10 releases differ in the label.
-NODE_POOL_LABEL, NODE_POOLS_SINCE = "kai.scheduler/node-pool", (0, 10, 0)
+# Before v0.10, releases differ in the label of node pools.
+NODE_POOLS_SINCE = (0, 10, 0)
 
 # pkg/scheduler/k8s_internal/predicates/config_maps.go
 CONFIG_MAPS_MISSING = r"Missing required configmaps: \[(?P<names>[^\]]*)\]"

@@ -12,14 +12,13 @@ import dataclasses
 import typing as t
 
 from .._common.errors import TenancyError
-from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND
+from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, SHARD
 from .._common.ownership import is_synced
 from .._common.parties import Unread, attempt, each, reason
 from .._common.pods import event_time
 from .._common.quantity import whole
 from .._common.synced import virtual_name
 from .._common.values import JsonObject, utc_now
-from .._kai.facts import SHARD
 from .._queues.values import from_live, readable
 from . import facts, volcano
 from .cluster import Answer, Cluster, Key, key_name, key_of

@@ -21,7 +21,7 @@ RESOURCES = ("gpu", "cpu", "memory")
 # Keys that users write, and the API's names for them: of a queue, and of each of its resources.
 TEXTS = {"display_name": "displayName", "preempt_min_runtime": "preemptMinRuntime", "reclaim_min_runtime": "reclaimMinRuntime"}
 AMOUNTS = {"quota": "quota", "limit": "limit", "over_quota_weight": "overQuotaWeight"}
-KEYS = ("name", "parent", "children", *RESOURCES, "priority", *TEXTS)
+KEYS = ("name", "parent", "children", "node_pool", *RESOURCES, "priority", *TEXTS)
 
 # What an omitted amount means, by resource. To the API, an omitted limit means "nothing allowed". A quota of CPU or memory that is 0 keeps
 # every pod waiting that asks for some and may not be preempted (pkg/scheduler/plugins/proportion/capacity_policy/quota_check.go), and keeps

@@ -12,10 +12,11 @@ import itertools
 import typing as t
 
 from .._common.errors import TenancyError, WaitTimeout, refuse
-from .._common.names import QUEUE_API_VERSION, QUEUE_KIND
+from .._common.names import QUEUE_API_VERSION, QUEUE_KIND, SHARD
 from .._common.parallel import concurrently
 from .._common.wait import when_webhook_answers
-from .plan import Change, plan, pods_in_use
+from .plan import POOL, Change, plan, pods_in_use
+from .pools import ShardPlan, have_pools, plan_shards
 from .validation import overcommitted_quotas, refuse_queues_in_use
 from .values import Queue, readable
 
@@ -45,14 +46,33 @@ def reconcile_queues(run: Run, wanted: dict[str, Queue]) -> list[Change]:
         raise TenancyError("; ".join(one.sentence for one in unread[:MOST_UNREAD]))
     changes = plan(wanted, live, params["state"], params["remove_foreign"])
     doomed = [change.name for change in changes if change.verb == "delete"]
-    if doomed and not params["force"]:
+    # The pods of a queue stay with the scheduler of the node pool that their own label names.
+    moved = [change.name for change in changes if change.verb == "update" and POOL in change.after]
+    shards = ShardPlan()
+    if have_pools(wanted, live):
+        shards = plan_shards(wanted, live, kube.list(*SHARD), params["state"], doomed)
+    if (doomed or moved) and not params["force"]:
         refuse_queues_in_use(
-            pods_in_use(doomed, kube.list("v1", "Pod"), params["scheduler_name"]),
+            pods_in_use([*doomed, *moved], kube.list("v1", "Pod"), params["scheduler_name"]),
             "pods in it have not ended",
-            "End them first, or remove the queues all the same with force.",
+            f"End them first, or {'change' if moved else 'remove'} the queues all the same with force.",
+            moved,
         )
+    # Before the queues: as long as one is in a pool, a later run finds what a killed one left.
+    _write_shards(run, shards)
     write_all(run, changes)
     return changes
+
+
+def _write_shards(run: Run, shards: ShardPlan) -> None:
+    for item in shards.create:
+        name = f"SchedulingShard {item['metadata']['name']}"
+        run.change(name, None, item["spec"])
+        run.perform(f"create {name}", "no scheduler serves its node pool", functools.partial(run.kube.create, item))
+    for shard in shards.delete:
+        run.change(f"SchedulingShard {shard}", {"partitionLabelValue": shard}, None)
+        delete = functools.partial(run.kube.delete, *SHARD, shard)
+        run.perform(f"delete SchedulingShard {shard}", "no queue is for its node pool", delete)
 
 
 def write_all(run: Run, changes: list[Change], kind: tuple[str, str] = (QUEUE_API_VERSION, QUEUE_KIND)) -> None:

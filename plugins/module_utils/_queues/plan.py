@@ -11,12 +11,15 @@ import dataclasses
 import typing as t
 
 from .._common.errors import refusal
-from .._common.names import DEFAULT_QUEUE, QUEUE_LABEL
+from .._common.names import DEFAULT_QUEUE, NODE_POOL_LABEL, QUEUE_LABEL
 from .._common.ownership import MANAGER, OWNED_LABELS, is_owned, labels_of, last_write
 from .._common.pods import is_ended
 from .._common.text import legible
 from .._common.values import JsonObject, Write
-from .values import Queue, fields, from_live, levels, manifest, path_of, spec_of
+from .values import Queue, fields, from_live, levels, manifest, path_of, pool_of, spec_of
+
+# By which users write a queue's node pool, which is a label of it.
+POOL = "node_pool"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,27 +86,34 @@ def plan(wanted: dict[str, Queue], live: t.Iterable[JsonObject], state: str, rem
 
 def _write(queue: Queue, live: JsonObject | None, level: int) -> Change | None:
     """Return the creation or the update that a queue needs; None where it is as desired."""
-    body, after = manifest(queue), fields(queue.spec)
+    body, after = manifest(queue), fields(queue.spec) | {POOL: queue.pool or None}
     if live is None:
         return Change("create", queue.name, {}, _without_none(after), body, level)
-    before = fields(spec_of(live))
+    before = _said(live)
     after["owner"], before["owner"] = MANAGER, labels_of(live).get("app.kubernetes.io/managed-by")
     differing = [key for key in after if before[key] != after[key]]
     if not differing:
         return None
     # A merge patch removes what is None.
-    patch = {"metadata": {"labels": dict(OWNED_LABELS)}, "spec": queue.spec}
+    labels = OWNED_LABELS | ({NODE_POOL_LABEL: queue.pool or None} if POOL in differing else {})
+    patch = {"metadata": {"labels": labels}, "spec": queue.spec}
     old, new = (legible({key: side[key] for key in differing}, lines=False) for side in (before, after))
     return Change("update", queue.name, old, new, patch, level, last_write(live, *map(_path, differing)))
 
 
 def _path(key: str) -> tuple[str, ...]:
     """Return where an object has what a key stands for."""
-    return ("metadata", "labels", *OWNED_LABELS) if key == "owner" else ("spec", *path_of(key))
+    if key in ("owner", POOL):
+        return ("metadata", "labels", *OWNED_LABELS) if key == "owner" else ("metadata", "labels", NODE_POOL_LABEL)
+    return ("spec", *path_of(key))
+
+
+def _said(live: JsonObject) -> JsonObject:
+    return fields(spec_of(live)) | {POOL: pool_of(live) or None}
 
 
 def _shown(live: JsonObject) -> JsonObject:
-    found: JsonObject = legible(_without_none(fields(spec_of(live))), lines=False)
+    found: JsonObject = legible(_without_none(_said(live)), lines=False)
     return found
 
 

@@ -7,11 +7,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import typing as t
 
 from .._common.documents import DEEPEST, depth
 from .._common.errors import Problem, Refused, refuse
+from .._common.names import NODE_POOL_LABEL
 from .._common.quantity import MOST
 from .._common.schema import Problems, named, quoted
 from .._common.text import shown
@@ -22,6 +24,10 @@ from .values import levels as levels_of
 
 # A queue's name is also the value of the label kai.scheduler/queue on pods, so it is as short as one.
 _NAME = re.compile(r"(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+# Also part of the name of the pool's scheduler, kai-scheduler-POOL, which is a label of its pods.
+_POOL = re.compile(r"(?=.{1,40}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+# Upstream's name of the scheduler of nodes without a pool.
+_NO_POOL = "default"
 _DURATION = re.compile(r"0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))+", re.ASCII)
 
 
@@ -43,7 +49,7 @@ def parse(data: t.Any, levels: int | None = None, version: str = "this release")
             here = f"queues.{named(queue.name)}.parent"
             problems.add("unknown-parent", here, f"there is no queue {named(queue.parent)} here. Parents have to be listed too.")
     refuse(problems)
-    ordered = _parents_first(queues)
+    ordered = _in_pools(_parents_first(queues))
     if levels is not None:
         refuse(_wrong_levels(ordered, levels, version))
     return ordered
@@ -76,9 +82,30 @@ def _collect(data: t.Any, parent: str | None, path: str, queues: dict[str, Queue
                 "not-a-parent", f"{here}.parent", "must be the name of a queue, and only outside of another queue's children."
             )
             own = None
-        queues[name] = Queue(name, parent or own, _spec(item, parent or own, here, problems))
+        pool = _node_pool(item.get("node_pool", ""), parent or own, here, problems)
+        queues[name] = Queue(name, parent or own, _spec(item, parent or own, here, problems), pool)
         if "children" in item:
             _collect(item["children"], name, f"{here}.children", queues, problems)
+
+
+def _node_pool(given: t.Any, parent: str | None, path: str, problems: Problems) -> str:
+    """Return the node pool that a queue names; empty for none."""
+    here = f"{path}.node_pool"
+    if parent is not None and given != "":
+        problems.add("not-applicable", here, "is that of its top queue: a scheduler of a node pool sees whole trees only.")
+    elif given == _NO_POOL:
+        problems.add("reserved-name", here, f"{_NO_POOL} is what KAI Scheduler calls the nodes without a pool. Leave it out.")
+    elif given != "" and not (isinstance(given, str) and _POOL.fullmatch(given)):
+        problems.add("not-a-name", here, f"{quoted(given)} is no name of a node pool: at most 40 of a-z, 0-9 and '-'.")
+    return given if isinstance(given, str) else ""
+
+
+def _in_pools(ordered: t.Mapping[str, Queue]) -> dict[str, Queue]:
+    """Return queues, parents first, each in the node pool of its top queue."""
+    found: dict[str, Queue] = {}
+    for queue in ordered.values():
+        found[queue.name] = dataclasses.replace(queue, pool=found[queue.parent].pool) if queue.parent else queue
+    return found
 
 
 def _spec(item: JsonObject, parent: str | None, path: str, problems: Problems) -> JsonObject:
@@ -212,17 +239,47 @@ def without_gpu_quota(data: t.Sequence[JsonObject]) -> list[str]:
     return names
 
 
-def refuse_queues_in_use(work: t.Mapping[str, list[str]], why: str, advice: str) -> None:
+def check_pools(queues: t.Mapping[str, Queue], gpus: t.Mapping[str, int]) -> list[Problem]:
+    """Return where queues are promised more GPUs than their node pool has.
+
+    :arg gpus: devices of the nodes of each pool.
+    :raises Refused: where a pool has no node.
+    """
+    tops = [queue for queue in queues.values() if queue.pool and not queue.parent]
+    there = ", ".join(sorted(filter(None, gpus))) or "none"
+    refuse(
+        Problem(
+            "unknown-node-pool",
+            f"queues.{queue.name}.node_pool: no node has the label {NODE_POOL_LABEL}: {queue.pool}. Pools of the nodes are: {there}.",
+        )
+        for queue in tops
+        if queue.pool not in gpus
+    )
+    promised: dict[str, float] = {}
+    for queue in tops:
+        promised[queue.pool] = promised.get(queue.pool, 0) + queue.spec["resources"]["gpu"]["quota"]
+    return [
+        Problem(
+            "quota-above-gpus", f"queues: those of node pool {pool} are promised {quota:g} GPUs, its nodes have {gpus[pool]}."
+        )
+        for pool, quota in promised.items()
+        if quota > gpus[pool]
+    ]
+
+
+def refuse_queues_in_use(work: t.Mapping[str, list[str]], why: str, advice: str, moved: t.Collection[str] = ()) -> None:
     """Refuse the removal of queues with work.
 
     :arg work: pods or groups of them, as namespace/name, by queue.
     :arg why: what holds a queue; ``advice``, what to do.
+    :arg moved: those of the queues that are not removed, but moved to another node pool.
     :raises Refused: with all of these queues.
     """
     problems = Problems()
     for name, found in work.items():
         more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+        done = "moved to another node pool" if name in moved else "removed"
         told = ", ".join(shown(one, 120) for one in sorted(found)[:10])
-        problems.add("queue-in-use", f"queues.{named(name)}", f"is not removed, because {why}: {told}{more}.")
+        problems.add("queue-in-use", f"queues.{named(name)}", f"is not {done}, because {why}: {told}{more}.")
     if problems:
         raise Refused("\n".join([*(problem.text for problem in problems), advice]), problems)

@@ -17,8 +17,8 @@ import re
 import typing as t
 
 from .._common.forms import is_object
-from .._common.names import QUEUE_API_VERSION, QUEUE_KIND
-from .._common.ownership import OWNED_LABELS
+from .._common.names import NODE_POOL_LABEL, QUEUE_API_VERSION, QUEUE_KIND
+from .._common.ownership import OWNED_LABELS, labels_of
 from .._common.parties import Unread, each
 from .._common.quantity import MOST, number, plain, quantity
 from .._common.values import JsonObject
@@ -39,11 +39,13 @@ class Queue:
     """One queue.
 
     :ivar spec: that of the API object; None stands for a key that must not be there.
+    :ivar pool: the node pool whose scheduler it is for; empty for that of the nodes without a label.
     """
 
     name: str
     parent: str | None
     spec: JsonObject
+    pool: str = ""
 
 
 # --- the tree ------------------------------------------------------------------------------------------------------
@@ -132,7 +134,10 @@ def _require(right: bool, otherwise: str) -> None:
 
 def from_live(objects: t.Iterable[JsonObject]) -> dict[str, Queue]:
     """Return objects of the API as queues, by name."""
-    queues = (Queue(item["metadata"]["name"], spec_of(item).get("parentQueue") or None, spec_of(item)) for item in objects)
+    queues = (
+        Queue(item["metadata"]["name"], spec_of(item).get("parentQueue") or None, spec_of(item), pool_of(item))
+        for item in objects
+    )
     return {queue.name: queue for queue in queues}
 
 
@@ -141,13 +146,18 @@ def spec_of(item: JsonObject) -> JsonObject:
     return item.get("spec") or {}
 
 
+def pool_of(item: JsonObject) -> str:
+    """Return the node pool of an object, by its label; empty without one."""
+    return labels_of(item).get(NODE_POOL_LABEL, "")
+
+
 def manifest(queue: Queue) -> JsonObject:
     """Return the object of the API for a queue that is wanted."""
     spec = {key: value for key, value in queue.spec.items() if value is not None}
     return {
         "apiVersion": QUEUE_API_VERSION,
         "kind": QUEUE_KIND,
-        "metadata": {"name": queue.name, "labels": dict(OWNED_LABELS)},
+        "metadata": {"name": queue.name, "labels": OWNED_LABELS | ({NODE_POOL_LABEL: queue.pool} if queue.pool else {})},
         "spec": spec,
     }
 
@@ -177,6 +187,8 @@ def written(queue: Queue) -> JsonObject:
     """Return a queue as the module kai_queues takes it, with its parent, without what is as by default."""
     shown = fields(queue.spec)
     row: JsonObject = {"name": queue.name} | {key: shown[key] for key in ("parent", *TEXTS) if shown[key] is not None}
+    if queue.pool and not queue.parent:
+        row["node_pool"] = queue.pool
     if shown["priority"] != DEFAULT_PRIORITY:
         row["priority"] = shown["priority"]
     for resource in RESOURCES:

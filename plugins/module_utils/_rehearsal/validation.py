@@ -85,7 +85,11 @@ def check_playable(trace: model.Trace, given: JsonObject, path: str, today: date
     asked = Asked(shares_gpus(deep_merge(chart_values(known, sharing), given.get("values", {})), known), False)
     accepted = given.get("accept_hazards", [])
     problems = Problems()
-    problems.ask(f"{path}.", lambda: queues.parse(tree, known.queue_levels, known.version))
+    found = problems.ask(f"{path}.", lambda: queues.parse(tree, known.queue_levels, known.version)) or {}
+    for queue in found.values():
+        if queue.pool and not queue.parent:
+            why = "a rehearsal has one scheduler for all of its nodes. Leave it out, with the nodes of one pool in the trace."
+            problems.add("not-applicable", f"{path}.queues.{queue.name}.node_pool", why)
     problems.ask(f"{path}.", lambda: parse(trace.data() | {"queues": tree}))
     problems.ask(f"{path}.", lambda: check_hazard_names(accepted))
     problems.ask(f"{path}.", lambda: refuse_hazards(known, asked, accepted, today, installed))

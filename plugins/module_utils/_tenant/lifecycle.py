@@ -15,7 +15,7 @@ from .._admission.facts import API_VERSION as ADMISSION
 from .._admission.facts import BINDING, POLICY
 from .._common.errors import TenancyError
 from .._common.kubeconfig import chosen
-from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION
+from .._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, SHARD
 from .._common.ownership import MARKER_LABEL, OWNED_LABELS, OWNED_SELECTOR, annotations_of, is_owned
 from .._common.parties import attempt
 from .._common.synced import SYNCED_FROM_LABEL
@@ -25,6 +25,7 @@ from .._desired.model import Tenant
 from .._kai.status import scheduler_version
 from .._metrics.lifecycle import find_all
 from .._queues.plan import Change, plan
+from .._queues.pools import ShardPlan, have_pools, plan_shards
 from .._queues.status import counted
 from .._queues.validation import parse
 from .._vcluster import facts as vc
@@ -39,6 +40,7 @@ if t.TYPE_CHECKING:
 
 Ask = t.Callable[[JsonObject, str], list[JsonObject]]
 
+SHARDS_PATH = f"/apis/{SHARD[0]}/schedulingshards"
 QUEUES_PATH = f"/apis/{QUEUE_API_VERSION}/queues"
 VOLCANO_QUEUES_PATH = f"/apis/{QUEUE_API}/queues"
 POD_GROUPS_PATH = f"/apis/{POD_GROUP[0]}/podgroups"
@@ -104,7 +106,22 @@ def compare_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, l
     queues, unread_parts = counted(live, groups)
     reasons = [shown(one.sentence) for one in unread_parts[:_MOST_REASONS]]
     reasons += _differing(lambda: plan(parse(list(tenant.queues)), queues, "exact"))
+    reasons += _differing_shards(tenant, queues, lambda: ask(config, SHARDS_PATH))
     return _queues_due(*reasons), queues
+
+
+def _differing_shards(tenant: Tenant, queues: list[JsonObject], read: t.Callable[[], list[JsonObject]]) -> list[str]:
+    """Return a reason that names the SchedulingShards that differ, or why that cannot be told; none where all are as desired.
+
+    :arg read: returns the cluster's; it is called only where a queue is, or is to be, in a node pool.
+    """
+    try:
+        wanted = parse(list(tenant.queues))
+        shards = plan_shards(wanted, queues, read(), "exact", ()) if have_pools(wanted, queues) else ShardPlan()
+    except TenancyError as exc:
+        return [f"its SchedulingShards differ: {shown(exc.message)}"]
+    names = sorted([*(item["metadata"]["name"] for item in shards.create), *shards.delete])
+    return [f"its SchedulingShards differ: {_some(names)}"] if names else []
 
 
 def compare_volcano_queues(tenant: Tenant, config: JsonObject, ask: Ask) -> tuple[Due, None]:

@@ -86,6 +86,8 @@ def _problems(queue: Queue) -> t.Iterator[Problem]:
         problems.add(
             "not-applicable", f"{here}.priority", "orders KAI Scheduler's queues. Give a queue more of its own by its quotas."
         )
+    if queue.pool:
+        problems.add("not-applicable", f"{here}.node_pool", "Volcano has one scheduler for all nodes here. Leave it out.")
     for key, why in NOT_KNOWN.items():
         if queue.spec[TEXTS[key]] is not None:
             problems.add("not-applicable", f"{here}.{key}", f"{why}. Leave it out.")

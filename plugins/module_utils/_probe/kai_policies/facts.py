@@ -24,7 +24,6 @@ LEAST_NOTE = "kai.scheduler/batch-min-member"
 
 TOPOLOGY_NAME = "kubegpu-probe"
 HOSTNAME = "kubernetes.io/hostname"
-SHARD = ("kai.scheduler/v1", "SchedulingShard")
 
 # Seconds for which what is expected has to stay so: evictions go on for some of the scheduler's cycles, of a second each.
 HOLD = 5.0

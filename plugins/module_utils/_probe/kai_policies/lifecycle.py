@@ -12,7 +12,7 @@ import functools
 import typing as t
 
 from ..._common.errors import TenancyError
-from ..._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, TOPOLOGY
+from ..._common.names import KAI_NAMESPACE, POD_GROUP, QUEUE_API_VERSION, QUEUE_KIND, SHARD, TOPOLOGY
 from ..._common.ownership import is_owned
 from ..._common.values import JsonObject
 from ..._common.wait import Deadline, wait_for, when_webhook_answers
@@ -20,12 +20,12 @@ from ..._kai.status import scheduler_version
 from ..._kai.validation import release
 from ..._nodes.status import with_labels
 from ..._queues.validation import parse
-from ..._queues.values import manifest
+from ..._queues.values import manifest, pool_of
 from ..facts import FAILED, NOT_TRIED, PASSED
 from ..lifecycle import CLEAN_UP, INTERVAL, empty_namespace, own_namespace
 from ..plan import Settings
 from ..status import concluded, result
-from .facts import CHECKS, FIRST, HOLD, PARENT, SECOND, SHARD, TOPOLOGY_NAME
+from .facts import CHECKS, FIRST, HOLD, PARENT, SECOND, TOPOLOGY_NAME
 from .plan import Room, Scenario, Step, room, scenario
 from .status import difference
 
@@ -79,7 +79,8 @@ class PolicyProbe:
         return result(name, "", verdict, reason, deadline.clock() - began)
 
     def _room(self) -> Room:
-        nodes = with_labels(self.kube.list("v1", "Node"), self.settings.node_selector)
+        # Its queues are for the nodes without a pool.
+        nodes = [node for node in with_labels(self.kube.list("v1", "Node"), self.settings.node_selector) if not pool_of(node)]
         shard = next((item for item in self.kube.list(*SHARD) if item["metadata"]["name"] == "default"), {})
         return dataclasses.replace(
             room(nodes, self.kube.list("v1", "Pod"), self.settings),

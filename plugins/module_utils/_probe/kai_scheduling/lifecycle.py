@@ -33,7 +33,7 @@ from ..status import Verdict, concluded, result
 from . import status
 from .facts import FINGERPRINT_KEY, RECORD, REPORT_KEY, SHARING
 from .observation import Observer, Trial, kai_logs
-from .plan import Capacity, Check, allocated, free_gpus, gpu_memory, plan
+from .plan import Capacity, Check, allocated, free_by_pool, free_gpus, gpu_memory, plan
 
 if t.TYPE_CHECKING:
     from ..._common.run import Result, Run
@@ -95,7 +95,8 @@ class Probe:
         self.fingerprint = status.fingerprint({key: params[key] for key in DECISIVE}, queues, nodes, own)
         live = from_live(queues)
         free, memory = free_gpus(nodes, pods, self.resource), gpu_memory(nodes, pods, self.resource)
-        self.capacity = Capacity(live, allocated(queues, self.resource), free, memory)
+        pools = free_by_pool(nodes, pods, self.resource)
+        self.capacity = Capacity(live, allocated(queues, self.resource), free, memory, pools)
         names = [queue.name for queue in leaves(parse(params["queues"]) if params["queues"] else live)]
         self.waiting, self.results = plan(params["checks"], names, self.capacity, Settings.of(params))
         self.running: dict[Check, Trial] = {}
@@ -194,9 +195,10 @@ class Probe:
         if all(pod["spec"].get("nodeName") for pod in pods):
             return ""
         others = status.of_others(self.kube.list("v1", "Pod"), self.namespace)
-        free = free_gpus(self._nodes(), others, self.resource)
+        nodes = self._nodes()
+        free, pools = free_gpus(nodes, others, self.resource), free_by_pool(nodes, others, self.resource)
         # What queues have left is not asked again: their status counts the probe's own pods, and lags behind.
-        now = Capacity(self.capacity.queues, self.capacity.allocated, free)
+        now = Capacity(self.capacity.queues, self.capacity.allocated, free, pools=pools)
         shortage = now.shortage(check, [other for other in self.running if other is not check])
         return f"{shortage}: others took theirs meanwhile" if shortage else ""
 

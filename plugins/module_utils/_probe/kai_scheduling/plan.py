@@ -21,6 +21,7 @@ from ..._common.names import (
     FRACTION_NOTE,
     GPU_MEMORY_LABEL,
     MEMORY_NOTE,
+    NODE_POOL_LABEL,
     POD_GROUP,
     POD_GROUP_NOTE,
     QUEUE_LABEL,
@@ -29,7 +30,7 @@ from ..._common.pods import pod_spec
 from ..._common.quantity import quantity
 from ..._common.values import JsonObject
 from ..._nodes.status import held, offered
-from ..._queues.values import Queue, ancestors
+from ..._queues.values import Queue, ancestors, pool_of
 from ..facts import FAILED, NOT_TRIED
 from ..plan import Settings, pod
 from ..status import result
@@ -92,13 +93,32 @@ class Capacity:
     :arg allocated: GPUs allocated to each queue.
     :arg free: whole GPUs on nodes.
     :arg gpu_memory: MiB of a GPU that pods can ask for by annotation; 0 where KAI does not know.
+    :arg pools: whole GPUs on the nodes of each node pool; empty where no node has one.
     """
 
-    def __init__(self, queues: dict[str, Queue], allocated: dict[str, Amount], free: int, gpu_memory: int = 0) -> None:
+    def __init__(
+        self,
+        queues: dict[str, Queue],
+        allocated: dict[str, Amount],
+        free: int,
+        gpu_memory: int = 0,
+        pools: t.Mapping[str, int] | None = None,
+    ) -> None:
         self.queues = queues
         self.allocated = allocated
         self.free = free
         self.gpu_memory = gpu_memory
+        self.pools = pools or {}
+
+    def pool(self, leaf: str) -> str:
+        """Return the node pool of a queue; empty for none."""
+        queue = self.queues.get(leaf)
+        return queue.pool if queue else ""
+
+    def free_for(self, leaf: str) -> int:
+        """Return how many whole GPUs are free on the nodes that a queue's scheduler knows."""
+        pool = self.pool(leaf)
+        return self.pools.get(pool, 0) if self.pools or pool else self.free
 
     def _limit(self, queue: Queue) -> Amount:
         # The API takes an unset limit as zero.
@@ -116,7 +136,8 @@ class Capacity:
     def shortage(self, check: Check, running: t.Collection[Check]) -> str:
         """Return why a check cannot start beside the running ones; empty when it can."""
         taking = [other for other in running if other.gpus]
-        free = self.free - sum(other.gpus for other in taking)
+        beside = [other for other in taking if self.pool(other.queue) == self.pool(check.queue)]
+        free = self.free_for(check.queue) - sum(other.gpus for other in beside)
         if check.gpus > free:
             return f"it needs {check.gpus} free GPUs, there are {free}"
         for queue in ancestors(self.queues, check.queue) if check.share else []:
@@ -140,6 +161,14 @@ def free_gpus(nodes: t.Iterable[JsonObject], pods: t.Iterable[JsonObject], gpu_r
     usable = {node["metadata"]["name"]: node for node in nodes if not node["spec"].get("unschedulable")}
     allocatable = sum(offered(node, gpu_resource) for node in usable.values())
     return allocatable - sum(held(pod, gpu_resource) for pod in pods if pod["spec"].get("nodeName") in usable)
+
+
+def free_by_pool(nodes: t.Sequence[JsonObject], pods: t.Sequence[JsonObject], gpu_resource: str) -> dict[str, int]:
+    """Return the same for the nodes of each node pool, and by an empty name for the others; empty where no node has one."""
+    members: dict[str, list[JsonObject]] = {}
+    for node in nodes:
+        members.setdefault(pool_of(node), []).append(node)
+    return {pool: free_gpus(theirs, pods, gpu_resource) for pool, theirs in members.items()} if any(members) else {}
 
 
 def gpu_memory(nodes: t.Iterable[JsonObject], pods: t.Sequence[JsonObject], gpu_resource: str) -> int:
@@ -177,7 +206,15 @@ def plan(
                 results.append(result(name, leaf, NOT_TRIED, "the queue has no limit of GPUs"))
             else:
                 checks.append(_check(name, leaf, settings, _NEVER if limit == UNLIMITED else math.floor(limit) + 1))
+    for check in checks:
+        _put_into_pool(check, capacity.pool(check.queue))
     return checks, results
+
+
+def _put_into_pool(check: Check, pool: str) -> None:
+    """Give the objects of a check the label by which the scheduler of a node pool takes them; none for the nodes without a pool."""
+    for item in [*check.pods, *([check.gang] if check.gang else [])] if pool else []:
+        item["metadata"].setdefault("labels", {})[NODE_POOL_LABEL] = pool
 
 
 def _check(name: str, leaf: str, settings: Settings, too_many: int) -> Check:
@@ -196,7 +233,7 @@ def _check(name: str, leaf: str, settings: Settings, too_many: int) -> Check:
 
 def _sharing(name: str, leaf: str, capacity: Capacity, settings: Settings) -> Check:
     """Return a check whose pods fill one GPU; those of the burst several, as many as are free."""
-    usable = math.floor(min(capacity.headroom(leaf), Amount(capacity.free)))
+    usable = math.floor(min(capacity.headroom(leaf), Amount(capacity.free_for(leaf))))
     burst = _HALVES * max(_LEAST, min(usable, _MOST))
     portions = {"fraction": _MIXED, "quarters": _QUARTERS, GPU_MEMORY: _HALVES, BURST: burst}[name]
     gpus = math.floor(sum(portions))

@@ -8,6 +8,7 @@ import copy
 
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import SHARD
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_queues import reconcile
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import refuses
@@ -210,3 +211,128 @@ def test_many_writes_end_by_the_deadline():
     with pytest.raises(TenancyError, match="The 10 s were over before queue q"):
         reconcile(made)
     assert len(kube.written) < 30
+
+
+# --- node pools --------------------------------------------------------------------------------------------------
+
+LABEL = "kai.scheduler/node-pool"
+POOLED = [{"name": "fast", "node_pool": "h100", "gpu": {"quota": 4}, "children": [{"name": "big"}]}, {"name": "rest"}]
+
+
+def node(name, pool="", gpus=4):
+    labels = {LABEL: pool} if pool else {}
+    status = {"allocatable": {"nvidia.com/gpu": str(gpus)}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}
+
+
+def shard(name, pool, owned=False):
+    labels = {"app.kubernetes.io/managed-by": "kubegpu.tenancy"} if owned else {}
+    spec = {"partitionLabelValue": pool} if pool else {}
+    return {"apiVersion": SHARD[0], "kind": SHARD[1], "metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def shards(kube):
+    return {item["metadata"]["name"]: item["spec"].get("partitionLabelValue", "") for item in kube.list(*SHARD)}
+
+
+def pools(kube):
+    return {
+        item["metadata"]["name"]: item["metadata"]["labels"].get(LABEL) for item in kube.list("scheduling.run.ai/v2", "Queue")
+    }
+
+
+def pooled(**changes):
+    return params(queues=POOLED, state="exact") | changes
+
+
+def test_a_tree_of_queues_gets_a_scheduler_for_its_node_pool():
+    kube = Cluster(pods=[node("n1"), node("n2", "h100"), shard("default", "")])
+    result = run(pooled(), kube, False)
+    assert kube.written == ["create h100", "create fast", "create rest", "create big"]
+    assert pools(kube) == {"fast": "h100", "big": "h100", "rest": None}
+    made = kube.get(*SHARD, "h100")
+    assert made["spec"] == {"partitionLabelValue": "h100"}
+    assert made["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}
+    assert result["diff"]["after"]["SchedulingShard h100"] == {"partitionLabelValue": "h100"}
+    assert result["diff"]["after"]["fast"]["node_pool"] == "h100"
+    assert result["steps"][0]["step"] == "create SchedulingShard h100"
+
+    kube.forget()
+    assert run(pooled(), kube, False)["changed"] is False
+    # What others changed by hand goes back.
+    kube.delete(*SHARD, "h100")
+    kube.patch("scheduling.run.ai/v2", "Queue", "big", {"metadata": {"labels": {LABEL: None}}})
+    kube.forget()
+    before = run(pooled(), kube, True)
+    assert (before["changed"], kube.written) == (True, [])
+    assert [(step["step"], step["why"]) for step in run(pooled(), kube, False)["steps"]] == [
+        ("create SchedulingShard h100", "no scheduler serves its node pool"),
+        ("update queue big", "node_pool nothing -> h100"),
+    ]
+    assert pools(kube)["big"] == "h100"
+
+
+def test_a_scheduler_goes_with_the_last_queue_of_its_node_pool():
+    kube = Cluster(pods=[node("n2", "h100"), shard("default", ""), shard("theirs", "a100")])
+    run(pooled(), kube, False)
+    kube.forget()
+    moved = [{"name": "fast", "gpu": {"quota": 4}, "children": [{"name": "big"}]}, {"name": "rest"}]
+    assert run(pooled(queues=moved), kube, False)["diff"]["before"]["SchedulingShard h100"] == {"partitionLabelValue": "h100"}
+    # Before the queues: a run that is killed between the two is finished by the next one.
+    assert kube.written == ["delete h100", "patch fast", "patch big"]
+    assert shards(kube) == {"default": "", "theirs": "a100"}
+    assert pools(kube) == {"fast": None, "big": None, "rest": None}
+    run(pooled(), kube, False)
+    run(params(state="absent", queues=[{"name": "fast"}, {"name": "big", "parent": "fast"}]), kube, False)
+    assert (shards(kube), pools(kube)) == ({"default": "", "theirs": "a100"}, {"rest": None})
+
+
+def test_present_keeps_schedulers_of_other_node_pools():
+    kube = Cluster(pods=[node("n1", "h100"), shard("a100", "a100", owned=True)])
+    run(pooled(state="present"), kube, False)
+    assert shards(kube) == {"a100": "a100", "h100": "h100"}
+    run(pooled(), kube, False)
+    assert shards(kube) == {"h100": "h100"}
+
+
+def test_a_node_pool_that_has_a_scheduler_gets_no_second_one():
+    kube = Cluster(pods=[node("n1", "h100"), shard("theirs", "h100")])
+    run(pooled(), kube, False)
+    assert shards(kube) == {"theirs": "h100"}
+    with refuses("same-name"):
+        run(pooled(), Cluster(pods=[node("n1", "h100"), shard("h100", "other")]), False)
+
+
+def test_a_queue_is_not_moved_to_another_node_pool_while_it_has_pods():
+    kube = Cluster(pods=[node("n1", "h100"), node("n2", "a100"), pod("p", "big")])
+    run(pooled(), kube, False)
+    kube.forget()
+    moved = pooled(queues=[POOLED[0] | {"node_pool": "a100"}, POOLED[1]])
+    with pytest.raises(TenancyError) as refusal:
+        run(moved, kube, False)
+    assert refusal.value.problems[0].code == "queue-in-use"
+    assert "queues.big: is not moved to another node pool, because pods in it have not ended: ns/p." in refusal.value.message
+    assert kube.written == []
+    run(moved | {"force": True}, kube, False)
+    assert (pools(kube)["big"], shards(kube)) == ("a100", {"a100": "a100"})
+
+
+def test_a_node_pool_has_nodes_and_their_gpus():
+    with refuses("unknown-node-pool") as refusal:
+        run(pooled(), Cluster(pods=[node("n1"), node("n2", "a100")]), False)
+    assert "queues.fast.node_pool: no node has the label kai.scheduler/node-pool: h100. Pools of the nodes are: a100." in str(
+        refusal.value
+    )
+    small = Cluster(pods=[node("n1", "h100", gpus=2), node("n2", gpus=8)])
+    text = "queues: those of node pool h100 are promised 4 GPUs, its nodes have 2."
+    making = make_run(pooled(), small)
+    reconcile(making)
+    assert text in making.warnings
+    with refuses("quota-above-gpus"):
+        run(pooled(quota_sums="error"), small, False)
+
+
+def test_a_release_without_node_pools_is_refused():
+    with refuses("not-in-release") as refusal:
+        run(pooled(queues=POOLED[:1], kai_version="v0.9.20"), Cluster(pods=[node("n1", "h100")]), False)
+    assert "KAI Scheduler v0.9.20 has no node pools. v0.10.0 and later have." in str(refusal.value)

@@ -11,7 +11,7 @@ import json
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import CommandFailed, TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, SHARD
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import admission_copy
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
@@ -42,7 +42,7 @@ KINDS = {
     "Node": ("v1", None),
     "Pod": ("v1", KAI_NAMESPACE),
     "Queue": ("scheduling.run.ai/v2", None),
-    "SchedulingShard": (kai.SHARD[0], None),
+    "SchedulingShard": (SHARD[0], None),
     "Secret": ("v1", KAI_NAMESPACE),
     "Service": ("v1", KAI_NAMESPACE),
     "ServiceAccount": ("v1", KAI_NAMESPACE),
@@ -780,6 +780,15 @@ def test_a_scheduler_older_than_its_account_is_restarted_also_by_the_next_run(in
         assert steps(result) == ["restart the scheduler"]
     assert installed.calls == ["delete Pod scheduler-1"]
     assert run(installed)["changed"] is False
+
+
+def test_schedulers_of_node_pools_are_restarted_as_well(installed):
+    installed.have("SchedulingShard", "h100", status={"conditions": CONDITIONS})
+    installed.have("Pod", "pool-1", at(1) | {"labels": {"app": "kai-scheduler-h100"}}, spec={}, status={})
+    installed.have("Pod", "binder-1", at(1) | {"labels": {"app": "binder"}}, spec={}, status={})
+    installed.have("ServiceAccount", "default", at(5))
+    assert steps(run(installed)) == ["restart the scheduler"]
+    assert sorted(installed.calls) == ["delete Pod pool-1", "delete Pod scheduler-1"]
 
 
 def test_a_missing_crd_is_a_difference(installed):

@@ -10,7 +10,7 @@ import json
 import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import Release
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_NAMESPACE, SHARD
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai import facts as kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._kai.validation import release
 from ansible_collections.kubegpu.tenancy.plugins.modules.kai_scheduler_info import reconcile
@@ -33,7 +33,7 @@ class Installed:
     @staticmethod
     def _objects(version, missing):
         conditions = [{"type": name, "status": "True", "observedGeneration": 1} for name in kai.CONDITIONS]
-        for api_version, kind, name in (kai.CONFIG, (*kai.SHARD, "default")):
+        for api_version, kind, name in (kai.CONFIG, (*SHARD, "default")):
             metadata = {"name": name, "generation": 1}
             yield {"apiVersion": api_version, "kind": kind, "metadata": metadata, "status": {"conditions": conditions}}
         status = {"availableReplicas": 1, "updatedReplicas": 1, "replicas": 1, "observedGeneration": 1}

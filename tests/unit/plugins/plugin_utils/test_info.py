@@ -49,6 +49,7 @@ ROWS = [
 LEDGER = {
     "nodes": [{"node": "n1", "tenants": ["ml"]}, {"node": "n2", "tenants": []}],
     "devices": ROWS,
+    "products": [],
     "unread": [],
     "overlaps": [],
 }
@@ -136,6 +137,20 @@ def test_gpus_with_the_pods_that_have_them():
         "",
         "pod default/old of no tenant holds 1 GPUs of node n1, which is ml's",
     ]
+
+
+def test_gpus_by_product_and_node_pool():
+    products = [
+        {"product": "", "pool": "", "nodes": 1, "allocatable": 4, "in_use": 0},
+        {"product": "NVIDIA-A100-SXM4-80GB", "pool": "a100", "nodes": 2, "allocatable": 16, "in_use": 3},
+    ]
+    shown = Read(_kubegpu_devices=LEDGER | {"products": products}).show("gpus")
+    assert shown[-2:] == [
+        "GPUs of unknown product: 0 of 4 held, on 1 nodes",
+        "NVIDIA-A100-SXM4-80GB, node pool a100: 3 of 16 held, on 2 nodes",
+    ]
+    only = Read([ML, WEB], kubegpu_only="ml", _kubegpu_devices=LEDGER | {"products": products})
+    assert only.reports()[0]["gpus"]["products"] == []
 
 
 def test_gpus_of_the_tenants_that_are_asked_for():

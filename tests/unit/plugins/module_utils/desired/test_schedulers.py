@@ -257,6 +257,46 @@ def test_a_release_that_needs_a_runtime_class_is_refused_without_one():
         read([tenant], kubegpu_runtime_class="")
 
 
+# --- node pools --------------------------------------------------------------------------------------------------
+
+POOLED = [{"name": "a", "node_pool": "h100", "children": [{"name": "x"}]}]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"queues": [{"name": "a", "children": [{"name": "x", "node_pool": "h100"}]}]}, "queues.a.x.node_pool: not-applicable"),
+        ({"queues": [{"name": "a", "node_pool": "default"}]}, "queues.a.node_pool: reserved-name"),
+        ({"queues": [{"name": "a", "node_pool": "H100"}]}, "queues.a.node_pool: not-a-name"),
+        ({"queues": [{"name": "a", "node_pool": "a" * 41}]}, "queues.a.node_pool: not-a-name"),
+        ({"queues": [{"name": "a", "node_pool": 4}]}, "queues.a.node_pool: not-a-name"),
+        (
+            {"scheduler": {"name": "kai", "version": "v0.9.20", "accept_hazards": ["end-of-support"]}, "queues": POOLED},
+            "queues.a.node_pool: not-in-release",
+        ),
+        (
+            {"scheduler": {"name": "volcano", "version": "1.10.0"}, "queues": [{"name": "a", "node_pool": "h100"}]},
+            "queues.a.node_pool: not-applicable",
+        ),
+    ],
+)
+def test_node_pools_that_cannot_be(change, expected):
+    assert placed(problems([ML | change])) == [f"{TENANTS}[0].{expected}"]
+
+
+def test_a_shared_scheduler_has_no_node_pools():
+    found = problems([sharing("a", 4, SHARED, POOLED)], None, KAI)
+    assert placed(found) == [f"{TENANTS}[0].queues.a.node_pool: not-applicable"]
+    assert "pods of a shared one cannot name a node pool" in found[0].text
+
+
+def test_each_node_pool_takes_room_for_its_scheduler():
+    bounded = ML | {"queues": POOLED, "quota": {"count/pods": 10}}
+    assert placed(problems([bounded])) == [f"{TENANTS}[0].quota.count/pods: no-room-in-quota"]
+    assert "the scheduler of node pool h100 takes 1" in problems([bounded])[0].text
+    assert plan([ML | {"queues": [{"name": "a"}], "quota": {"count/pods": 10}}])
+
+
 # --- Volcano -----------------------------------------------------------------------------------------------------
 
 VOLCANO = {"name": "volcano", "version": "1.10.0"}

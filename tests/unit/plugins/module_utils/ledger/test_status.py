@@ -70,6 +70,7 @@ def test_all_in_order():
             },
             {"node": "n2", "tenants": ["b"], "allocatable": 4, "in_use": 0, "gpus": [{}] * 4, "others": {}},
         ],
+        "products": [{"product": "", "pool": "", "nodes": 2, "allocatable": 8, "in_use": 3}],
         "tenants": [
             {"tenant": "a", "nodes": ["cp", "n1"], "promised": 4, "quota": None, "requested": 4, "reserved": 1, "in_use": 3}
             | {"shares": 3.0, "shared_with": [], "others": {}, "claimed": 0},
@@ -80,6 +81,30 @@ def test_all_in_order():
         "picture": ["n1 [a] [a] [a] [free]", "n2 [free] [free] [free] [free]"],
         "unread": [],
     }
+
+
+def test_gpus_are_counted_by_product_and_node_pool():
+    def labelled(name, gpus, product="", pool=""):
+        item = node(name, gpus, "a")
+        labels = {"nvidia.com/gpu.product": product, "kai.scheduler/node-pool": pool}
+        item["metadata"]["labels"] |= {key: value for key, value in labels.items() if value}
+        return item
+
+    nodes = [
+        labelled("n1", 8, "NVIDIA-H100", "h100"),
+        labelled("n2", 8, "NVIDIA-A100", "a100"),
+        labelled("n3", 8, "NVIDIA-A100", "a100"),
+        labelled("n4", 4, "NVIDIA-A100"),
+        labelled("cp", 0, pool="a100"),
+        labelled("n5", 1),
+    ]
+    pods = [pod("p", "tenant-a", 3, "n2"), pod("q", "tenant-a", 2, "n3"), pod("r", "tenant-a", 1, "n4"), pod("s", "tenant-a", 1)]
+    assert ledger(nodes, pods, NAMESPACES, [], {})["products"] == [
+        {"product": "", "pool": "", "nodes": 1, "allocatable": 1, "in_use": 0},
+        {"product": "NVIDIA-A100", "pool": "", "nodes": 1, "allocatable": 4, "in_use": 1},
+        {"product": "NVIDIA-A100", "pool": "a100", "nodes": 2, "allocatable": 16, "in_use": 5},
+        {"product": "NVIDIA-H100", "pool": "h100", "nodes": 1, "allocatable": 8, "in_use": 0},
+    ]
 
 
 def sharing(name, namespace, group, **notes):

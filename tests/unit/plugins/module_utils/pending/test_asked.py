@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 
 import pytest
@@ -60,7 +61,8 @@ def test_a_node_pool_that_no_shard_serves():
 
 def test_a_shard_that_cannot_be_read_may_serve_any_pool():
     odd = shard("a100") | {"spec": "odd"}
-    assert only(*HEALTHY, odd, pod(labels={"kai.scheduler/node-pool": "a100"}), in_pool("a100", node()))["reason"] != "node_pool"
+    pooled = [in_pool("a100", one) for one in (*copy.deepcopy(QUEUES), node())]
+    assert only(scheduler(), *pooled, odd, pod(labels={"kai.scheduler/node-pool": "a100"}))["reason"] != "node_pool"
 
 
 def test_a_node_pool_that_others_serve():
@@ -83,6 +85,23 @@ def test_nodes_with_the_label_of_a_pool():
     )
 
 
+def test_a_queue_of_another_node_pool():
+    pooled = [in_pool("a100", one) for one in (*copy.deepcopy(QUEUES), node("p1"))]
+    row = only(scheduler(), node(), *pooled, shard(), shard("a100"), pod())
+    assert (row["reason"], row["message"]) == (
+        "node_pool",
+        "It is for no node pool, and its queue ml for node pool a100: no scheduler of KAI Scheduler sees both.",
+    )
+    assert row["advice"] == (
+        "Give its workload the label kai.scheduler/node-pool: a100, or have it name a queue of its own pool."
+    )
+    row = only(*HEALTHY, in_pool("a100", node("p1")), shard(), shard("a100"), pod(labels={"kai.scheduler/node-pool": "a100"}))
+    assert row["message"] == (
+        "It is for node pool a100, and its queue ml for no node pool: no scheduler of KAI Scheduler sees both."
+    )
+    assert row["advice"].startswith("Take label kai.scheduler/node-pool off its workload, or have it name")
+
+
 def test_nodes_of_other_pools_are_named_where_there_is_no_room():
     others = [in_pool("a100", node(f"p{n:02}")) for n in range(11)]
     row = only(*HEALTHY, shard(), shard("a100"), *others, pod(status=unschedulable("no room")))
@@ -95,7 +114,12 @@ def test_nodes_of_other_pools_are_named_where_there_is_no_room():
     "objects",
     [
         # Served, with a node.
-        [scheduler(), *QUEUES, in_pool("a100", node()), shard("a100"), pod(labels={"kai.scheduler/node-pool": "a100"})],
+        [
+            scheduler(),
+            *(in_pool("a100", one) for one in (*copy.deepcopy(QUEUES), node())),
+            shard("a100"),
+            pod(labels={"kai.scheduler/node-pool": "a100"}),
+        ],
         # Before v0.10 releases differ in the label.
         [scheduler("v0.9.20"), node(), *QUEUES, pod(labels={"kai.scheduler/node-pool": "a100"})],
     ],

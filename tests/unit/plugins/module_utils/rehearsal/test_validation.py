@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import Problem, TenancyError
@@ -12,7 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.facts import THRESHOLDS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.model import nodes
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.patterns import PATTERNS, generate
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import parse, thresholds
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.validation import check_playable, parse, thresholds
 from ansible_collections.kubegpu.tenancy.tests.unit.problems import placed, refuses, sentences
 
 TRACE = """
@@ -158,3 +160,10 @@ def test_patterns_that_cannot_be_made():
         generate("gang", [nodes(gpus=1)], 600, 1)
     with refuses("too-few-gpus"):
         generate("gangs", [nodes()], 600, 1)
+
+
+def test_node_pools_are_not_rehearsed():
+    pooled = parse(trace(queues=[{"name": "ml", "node_pool": "h100", "children": [{"name": "training"}, {"name": "notebooks"}]}]))
+    with refuses("not-applicable") as refusal:
+        check_playable(pooled, {"version": "v0.16.8"}, "candidate", datetime.date(2026, 11, 22), installed=False)
+    assert "candidate.queues.ml.node_pool: a rehearsal has one scheduler for all of its nodes." in str(refusal.value)

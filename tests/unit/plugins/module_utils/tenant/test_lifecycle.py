@@ -18,6 +18,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.facts impo
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._tenant.lifecycle import (
     POD_GROUPS_PATH,
     QUEUES_PATH,
+    SHARDS_PATH,
     compare_queues,
     holds_credentials,
     queues_of,
@@ -181,6 +182,26 @@ def test_queues_that_differ_are_named():
     assert compared([]).reasons == ("its queues differ: a, b",)
     more = {"metadata": {"name": "c", "labels": QUEUES[0]["metadata"]["labels"]}, "spec": {}}
     assert compared([*QUEUES, more]).reasons == ("its queues differ: c",)
+
+
+def test_schedulers_of_node_pools_that_differ_are_named():
+    (tenant,) = tenants_from([desired("ml", queues=[{"name": "a", "node_pool": "h100"}])])
+    queues = [manifest(queue) for queue in parse(list(tenant.queues)).values()]
+
+    def found(shards, live=queues, of=tenant):
+        answers = {QUEUES_PATH: live, SHARDS_PATH: shards, POD_GROUPS_PATH: []}
+        return compare_queues(of, kubeconfig(), lambda _config, path: answers[path])[0].reasons
+
+    shard = {"metadata": {"name": "h100", "labels": queues[0]["metadata"]["labels"]}, "spec": {"partitionLabelValue": "h100"}}
+    assert found([shard]) == ()
+    assert found([]) == ("its SchedulingShards differ: h100",)
+    assert found([shard | {"spec": "odd"}]) == (
+        "its SchedulingShards differ: SchedulingShard h100 serves another node pool than h100. Remove it, or name the pool otherwise.",
+    )
+    unpooled = [queues[0] | {"metadata": {"name": "a", "labels": {"app.kubernetes.io/managed-by": "kubegpu.tenancy"}}}]
+    assert found([shard], unpooled) == ("its queues differ: a",)
+    (other,) = tenants_from([desired("ml", queues=[{"name": "a"}])])
+    assert found([shard], queues, other) == ("its queues differ: a", "its SchedulingShards differ: h100")
 
 
 def test_queues_that_cannot_be_brought_in_order_differ():

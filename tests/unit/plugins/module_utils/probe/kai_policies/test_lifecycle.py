@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import TenancyError
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import POD_GROUP, TOPOLOGY
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_policies.facts import CHECKS, SHARD
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import POD_GROUP, SHARD, TOPOLOGY
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_policies.facts import CHECKS
 from ansible_collections.kubegpu.tenancy.plugins.modules import probe
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
 from ansible_collections.kubegpu.tenancy.tests.unit.runs import make_run

@@ -11,10 +11,12 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_schedul
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.plan import (
     Capacity,
     allocated,
+    free_by_pool,
     free_gpus,
     gpu_memory,
     plan,
 )
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.tests.unit.probes import QUEUES, SETTINGS
 
 LEAVES = ["training", "notebooks"]
@@ -179,3 +181,46 @@ def test_what_is_free():
 def test_what_there_is_no_capacity_for(name, leaf, where, running, shortage):
     found = where.shortage(check(name, leaf, where), [check(other) for other in running])
     assert shortage in found if shortage else found == ""
+
+
+# --- node pools ----------------------------------------------------------------------------------------------------
+
+POOLED = parse(
+    [
+        {"name": "fast", "node_pool": "h100", "gpu": {"limit": 4}, "children": [{"name": "big"}]},
+        {"name": "all", "gpu": {"limit": 4}},
+    ]
+)
+
+
+def test_pods_and_gangs_name_the_node_pool_of_their_queue():
+    checks, _records = plan(CHECKS, ["big", "all"], Capacity(POOLED, {}, 9, 80000, {"h100": 4, "": 5}), SETTINGS)
+    assert {check.queue for check in checks} == {"big", "all"}
+    for check in checks:
+        pools = {
+            item["metadata"].get("labels", {}).get("kai.scheduler/node-pool") for item in [*check.pods, check.gang or {}] if item
+        }
+        assert pools == {"h100" if check.queue == "big" else None}, check.name
+
+
+def test_only_gpus_of_a_queues_node_pool_are_free_for_it():
+    where = Capacity(POOLED, {}, 3, 80000, {"h100": 1, "": 2})
+    (big,), (other,) = (plan(["gpu"], [leaf], where, SETTINGS)[0] for leaf in ("big", "all"))
+    assert where.shortage(big, [other]) == ""
+    assert where.shortage(big, [big]) == "it needs 1 free GPUs, there are 0"
+    assert Capacity(POOLED, {}, 3, 80000, {"": 3}).shortage(big, []) == "it needs 1 free GPUs, there are 0"
+    # No node has a pool.
+    without = Capacity(POOLED, {}, 3)
+    assert without.shortage(big, []) == "it needs 1 free GPUs, there are 0"
+    assert without.shortage(other, []) == ""
+
+
+def test_free_gpus_by_node_pool():
+    def node(name, pool):
+        labels = {"kai.scheduler/node-pool": pool} if pool else {}
+        return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {"allocatable": {"nvidia.com/gpu": "4"}}}
+
+    container = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    pods = [{"metadata": {"name": "p"}, "spec": {"nodeName": "n2", "containers": [container]}, "status": {"phase": "Running"}}]
+    assert free_by_pool([node("n1", ""), node("n2", "h100"), node("n3", "h100")], pods, "nvidia.com/gpu") == {"": 4, "h100": 7}
+    assert free_by_pool([node("n1", "")], pods, "nvidia.com/gpu") == {}
