@@ -16,17 +16,21 @@ from .._common.wait import Deadline, wait_for
 
 
 @contextlib.contextmanager
-def locked(path: str, deadline: Deadline) -> t.Iterator[None]:
-    """Hold a file against other processes that ask for it here, until the block ends or this process does.
+def locked(path: str, deadline: Deadline) -> t.Iterator[t.IO[bytes] | None]:
+    """Hold a file against other processes that ask for it here, until the block ends or this process does, and yield it.
+
+    A process that inherits the file holds it as well. None is yielded where it cannot be opened.
 
     :arg path: of a file that is there; where it cannot be held, such as on some network file systems, nothing is.
     :raises WaitTimeout: where another process holds it until the deadline.
     """
     with contextlib.ExitStack() as stack:
+        file: t.IO[bytes] | None = None
         with contextlib.suppress(OSError):
             file = stack.enter_context(open(os.path.expanduser(path), "rb"))
-            wait_for("another run that works on the tenants of this cluster", lambda: (_hold(file), "it goes on"), deadline)
-        yield
+            held = file
+            wait_for("another run that works on the tenants of this cluster", lambda: (_hold(held), "it goes on"), deadline)
+        yield file
 
 
 def _hold(file: t.IO[bytes]) -> bool | None:

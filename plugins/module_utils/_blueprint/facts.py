@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from .._common.schema import Field, Fields
-from .._common.variables import BLUEPRINT, PREFIX, SHARED_SCHEDULER, TEMPORARY, TENANTS
+from .._common.variables import BLUEPRINT, PREFIX, ROLLOUT, SHARED_SCHEDULER, TEMPORARY, TENANTS
 
 # The date is part of the name, so that no name comes to mean something else.
 NAME = re.compile(r"[a-z][a-z0-9-]*-(\d{4}-\d{2}-\d{2})")
@@ -30,7 +30,7 @@ ROLE_VARIABLES = (
     "lab_nvidia_container_toolkit_version",
 )
 # What is one inventory's own.
-OWN = (BLUEPRINT, "kubegpu_only", "kubegpu_confirm", TENANTS, TEMPORARY, SHARED_SCHEDULER)
+OWN = (BLUEPRINT, "kubegpu_only", "kubegpu_confirm", TENANTS, TEMPORARY, SHARED_SCHEDULER, ROLLOUT)
 
 CONTENT: Fields = {
     "about": Field(str, "What it is for.", required=True),

@@ -15,6 +15,7 @@ SHARED_SCHEDULER = "kubegpu_shared_scheduler"
 METRICS = "kubegpu_metrics"
 USAGE = "kubegpu_usage"
 GATEWAY = "kubegpu_gateway"
+ROLLOUT = "kubegpu_rollout"
 WORKERS = "nvkind_workers"
 
 # Name of KAI Scheduler among schedulers.

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from .._common.names import RUNTIME_CLASS
 from .._common.schema import Field, Fields
-from .._common.variables import BLUEPRINT, GATEWAY, METRICS, SHARED_SCHEDULER, TEMPORARY, TENANTS, USAGE
+from .._common.variables import BLUEPRINT, GATEWAY, METRICS, ROLLOUT, SHARED_SCHEDULER, TEMPORARY, TENANTS, USAGE
 from .._gateway.facts import GATEWAY as GATEWAY_FIELDS
 from .._metrics.facts import READER
+from .._rollout.facts import CONTENT as ROLLOUT_FIELDS
 from .._usage.facts import USAGE as USAGE_FIELDS
 from .._vcluster.facts import DEFAULT_VERSION, TRUST_PROFILES
 
@@ -307,6 +308,12 @@ CLUSTER: Fields = {
         str,
         "For the command line: whose backup restore takes, TENANT or INVENTORY_HOST/TENANT. Empty: the tenant's own.",
         "",
+    ),
+    ROLLOUT: Field(
+        dict,
+        "Waves in which the playbook rollout changes clusters (docs/how-to/many-clusters.md). The same for all clusters.",
+        {},
+        fields=ROLLOUT_FIELDS,
     ),
     "kubegpu_evidence": Field(
         str,

@@ -1,0 +1,66 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Note that this module util is PRIVATE to the collection: it may change in any release.
+"""What runs of playbooks say of a cluster in a rollout, by the evidence and the files that they leave. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._common.text import shown
+from .._common.values import JsonObject
+from .facts import FAULTS
+
+# Pods that are named; of more, the number.
+_MOST = 5
+
+
+def told(evidence: JsonObject | None, cluster: str, key: str) -> list[str]:
+    """Return what evidence says of one cluster and its tenants.
+
+    :arg evidence: of docs/evidence.schema.json; None where a run left none.
+    :arg key: ``problems`` or ``pending``.
+    """
+    lines = (evidence or {}).get(key) or []
+    return [shown(line) for line in lines if str(line).startswith((f"{cluster}:", f"{cluster}/"))]
+
+
+def against(evidence: JsonObject | None, cluster: str) -> list[str]:
+    """Return why a cluster did not pass; empty where it did.
+
+    After site and verify, that is what failed or is left to do, and after drift, what differs or was not compared.
+    """
+    if cluster not in {one.get("name") for one in (evidence or {}).get("clusters") or []}:
+        return [f"{cluster}: the run left no evidence of it"]
+    return [*told(evidence, cluster, "problems"), *told(evidence, cluster, "pending")]
+
+
+def waiting(reports: t.Sequence[JsonObject], cluster: str) -> dict[str, str] | None:
+    """Return the pods that a fault of a scheduler may keep waiting, each with the reason; None where they were not read.
+
+    :arg reports: what the playbook info writes into a file.
+    """
+    report = next((one for one in reports if one.get("cluster") == cluster), None)
+    if report is None or report["failures"]:
+        return None
+    parties = [*((one["name"], one) for one in report["tenants"]), ("shared scheduler", report["shared_scheduler"] or {})]
+    return {
+        f"{name}: {pod['namespace']}/{pod['name']}": str(pod["reason"])
+        for name, one in parties
+        for pod in one.get("pods") or []
+        if pod["reason"] in FAULTS
+    }
+
+
+def new_faults(cluster: str, before: t.Collection[str] | None, now: t.Mapping[str, str] | None) -> list[str]:
+    """Return a sentence for the pods that wait for a fault and did not before the change.
+
+    :arg before: names of pods that did; None where that was not read, so that nothing can be told.
+    """
+    if now is None:
+        return [f"{cluster}: why its pods wait was not read"]
+    new = [f"{name} ({reason.replace('_', ' ')})" for name, reason in now.items() if before is not None and name not in before]
+    more = f" and {len(new) - _MOST} more" if len(new) > _MOST else ""
+    return [shown(f"{cluster}: pods wait that did not before: {', '.join(new[:_MOST])}{more}")] if new else []
