@@ -128,8 +128,8 @@ def _versions(cluster: JsonObject, now: str) -> list[list[object]]:
             tenant["trust"] + (", network open" if tenant["network_policies"] == "unenforced" else ""),
             _change(tenant["vcluster"]["wanted"], tenant["vcluster"]["running"]),
             *_scheduler(tenant["scheduler"]),
-            _age(tenant["created"], now),
-            _age(tenant["verified_at"], now),
+            age(tenant["created"], now),
+            age(tenant["verified_at"], now),
         ]
         for tenant in cluster["tenants"]
     ]
@@ -155,7 +155,8 @@ def _scheduler(scheduler: JsonObject | None) -> tuple[str, str | Markup]:
     )
 
 
-def _age(then: str | None, now: str) -> str:
+def age(then: str | None, now: str) -> str:
+    """Return how long ago something was, in the largest unit of which there is one; empty for None."""
     if then is None:
         return ""
     seconds = (stamped(now) - stamped(then)).total_seconds()

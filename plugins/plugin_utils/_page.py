@@ -11,6 +11,7 @@ import dataclasses
 import html
 import re
 import typing as t
+import urllib.parse
 
 # Characters from which a cell gets more room on a narrow screen.
 _LONG = 40
@@ -28,6 +29,7 @@ body { margin: 0 auto; max-width: 80rem; padding: 1.5rem clamp(1rem, 3vw, 2.5rem
 h1 { font-size: 1.75rem; line-height: 1.25; margin: 0; max-width: 72rem; text-wrap: pretty; }
 h2 { font-size: 1.15rem; line-height: 1.3; margin: 2rem 0 .5rem; } h3 { font-size: 1rem; margin: 1.25rem 0 .5rem; }
 h4 { font-size: 1rem; margin: 1rem 0 .25rem; }
+a { color: var(--second); }
 h1, h2, h3, h4, p, li, dd { overflow-wrap: anywhere; } p, li { max-width: 60rem; } li li, .plain > li { max-width: none; }
 .promote, .passed { color: var(--good); } .hold, .incomplete, .not_tried, .accepted { color: var(--held); }
 .reject, .failed { color: var(--bad); }
@@ -110,14 +112,22 @@ def document(title: str, parts: t.Iterable[Markup], style: str = "") -> str:
     )
 
 
-def element(name: str, *parts: str | Markup, css: str = "", label: str = "") -> Markup:
+def element(name: str, *parts: str | Markup, css: str = "", label: str = "", role: str = "") -> Markup:
     """Return an element with these parts, texts or elements.
 
-    :arg label: its name for readers who hear the page.
+    :arg label: its name for readers who hear the page; an element that has none by itself needs a ``role`` for that.
     """
-    given = {"class": css, "aria-label": label}
+    given = {"class": css, "aria-label": label, "role": role}
     attributes = "".join(f' {key}="{html.escape(value)}"' for key, value in given.items() if value)
     return Markup(f"<{name}{attributes}>{''.join(map(_text, parts))}</{name}>")
+
+
+def link(text: str, path: str) -> Markup:
+    """Return a link to a file beside the page.
+
+    :arg path: relative to the page.
+    """
+    return Markup(f'<a href="{html.escape(urllib.parse.quote(path))}">{html.escape(text)}</a>')
 
 
 def listing(items: t.Iterable[str | Markup], css: str = "") -> Markup:

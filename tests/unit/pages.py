@@ -9,9 +9,10 @@ import copy
 import html.parser
 import json
 
-from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page, _rehearsal_page, _usage_page
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page, _fleet_page, _rehearsal_page, _usage_page
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._drift import drift
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._fleet import merged, summary
 from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, drifted, two_clusters
 from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import LOST, example
 from ansible_collections.kubegpu.tenancy.tests.unit.used import reported
@@ -32,11 +33,16 @@ def compared():
     return evidence(after, AT, json.dumps(evidence(before, "2026-11-23T09:00:00Z")))
 
 
+_COMPARED = compared()
+_OF_DRIFT = evidence(_DRIFTED.reports(), AT, "", "drift", drift(_DRIFTED.hostvars, _DRIFTED.clusters))
 # Every page that there is, with much of what there can be on it.
 PAGES = {
     "evidence": _evidence_page.page(evidence(two_clusters().reports(), AT)),
-    "changes": _evidence_page.page(compared()),
-    "drift": _evidence_page.page(evidence(_DRIFTED.reports(), AT, "", "drift", drift(_DRIFTED.hostvars, _DRIFTED.clusters))),
+    "changes": _evidence_page.page(_COMPARED),
+    "drift": _evidence_page.page(_OF_DRIFT),
+    "fleet": _fleet_page.page(
+        merged([summary(_COMPARED, "monday"), summary(_OF_DRIFT, "tuesday")], AT, ["gpu1", "gpu2", "gpu9"]), {}
+    ),
     "held": _rehearsal_page.page(example(cycle=6.0, slow=4.0)),
     "rejected": _rehearsal_page.page(example(violations=[LOST])),
     "usage": _usage_page.page(reported(dc2={})),

@@ -129,7 +129,7 @@ def _fleet(tmp_path: Path) -> Iterator[Fleet]:
     (tmp_path / "go").touch()
 
 
-def awaited(what: Any, seconds: float = 120) -> None:
+def awaited(what: Any, seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end
