@@ -1,0 +1,62 @@
+# Copyright: kubegpu.tenancy contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible import constants
+from ansible.errors import AnsibleParserError
+from ansible.inventory.data import InventoryData
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import fragment_loader
+from ansible.utils.plugin_docs import get_docstring
+from ansible_collections.kubegpu.tenancy.plugins.inventory import fleet
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._evidence import evidence
+from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._fleet import merged, summary
+from ansible_collections.kubegpu.tenancy.tests.unit.hostvars import AT, two_clusters
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _options():
+    """As Ansible's loader does it: a plugin's options are what its documentation says."""
+    documented = get_docstring(fleet.__file__, fragment_loader)[0]
+    constants.config.initialize_plugin_configuration_definitions("inventory", fleet.InventoryModule.NAME, documented["options"])
+
+
+def groups(folder, text):
+    (folder / "fleet.json").write_text(text)
+    path = folder / "fleet.yml"
+    path.write_text("plugin: kubegpu.tenancy.fleet\nstate: fleet.json\n")
+    inventory, plugin = InventoryData(), fleet.InventoryModule()
+    plugin._load_name = plugin.NAME
+    plugin._redirected_names = [plugin.NAME]
+    assert plugin.verify_file(str(path))
+    plugin.parse(inventory, DataLoader(), str(path))
+    return {
+        name: sorted(group.name for group in host.get_groups() if group.name != "all") for name, host in inventory.hosts.items()
+    }
+
+
+def test_clusters_are_in_groups_by_blueprint_release_and_support(tmp_path):
+    state = merged([summary(evidence(two_clusters().reports(), AT), "monday")], AT, ["gpu1", "gpu2", "gpu9"])
+    found = groups(tmp_path, json.dumps(state))
+    assert {"blueprint_gpu_host_2026_11_23", "kai_v0_13_1", "kai_v0_16_8", "result_failed", "support_ended"} <= set(found["gpu1"])
+    assert {"kai_v0_16_8", "result_incomplete"} <= set(found["gpu2"])
+    assert "support_ended" not in found["gpu2"]
+    assert [name for name in found["gpu2"] if name.startswith("support_until_")]
+    assert found["gpu9"] == ["result_unknown"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 2, "clusters": []}', '{"format": 1, "clusters": [{"name": "gpu1"}]}'])
+def test_what_is_no_state_of_a_fleet_is_refused(tmp_path, text):
+    with pytest.raises(AnsibleParserError, match=r"fleet\.json is no state of a fleet: "):
+        groups(tmp_path, text)
+
+
+def test_only_files_with_its_name_are_its_own(tmp_path):
+    path = tmp_path / "hosts.yml"
+    path.write_text("{}")
+    assert not fleet.InventoryModule().verify_file(str(path))
