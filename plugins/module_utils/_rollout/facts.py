@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from .._common.schema import Field, Fields
-from .._common.variables import ROLLOUT
 
 # It names files, too.
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
@@ -32,7 +31,7 @@ CONTENT: Fields = {
     ),
     "back_to": Field(
         str,
-        f"Blueprint to which a cluster goes back where the change fails. Empty: it stays as it is, and {ROLLOUT} goes no further.",
+        "Blueprint to which a cluster goes back if its change fails. Empty: it stays as it is.",
         "",
     ),
     "folder": Field(str, "Folder on the controller for the record, logs and evidence of rollouts.", "~/kubegpu-rollouts"),

@@ -71,7 +71,7 @@ class Lifecycle:
         :raises Refused: where something could not be compared, or a change is refused, such as one that was not rehearsed.
         """
         rollout = self._rollout
-        former = self._record.read()
+        former = plan.continued(rollout, self._record.read())
         found = self._runs(DRIFT, rollout.clusters, "check")
         differs = {name: told(found.evidence, name, "pending") for name in rollout.clusters}
         for name, lines in differs.items():

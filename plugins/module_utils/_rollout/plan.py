@@ -43,22 +43,30 @@ class Step:
     last: bool = False
 
 
+def continued(rollout: Rollout, former: JsonObject | None) -> JsonObject | None:
+    """Return the record that a run goes on by; None where it begins anew.
+
+    :arg former: the record that there is; None where there is none.
+    :raises TenancyError: where another rollout of this name is not at its end.
+    """
+    if former is None or former["digest"] == rollout.digest:
+        return former
+    if former["ended"]:
+        return None
+    raise refusal(
+        "another-rollout",
+        f"A rollout {rollout.name} with other waves or settings began at {former['began']}, and is not at its end. Give this one "
+        f"another name, or end that one with what it began with.",
+    )
+
+
 def begun(rollout: Rollout, former: JsonObject | None, differs: Differs, now: datetime.datetime) -> JsonObject:
     """Return the record with which a run begins.
 
-    :arg former: the record that there is; None where there is none.
+    :arg former: the record that it goes on by; None where it begins anew.
     :arg differs: by cluster, whether it differs from what the inventory says.
-    :raises TenancyError: where another rollout of this name is not at its end.
     """
     states = former["clusters"] if former else {}
-    if former and former["digest"] != rollout.digest:
-        if not former["ended"]:
-            raise refusal(
-                "another-rollout",
-                f"A rollout {rollout.name} with other waves or settings began at {former['began']}, and is not at its end. Give this one "
-                f"another name, or end that one with what it began with.",
-            )
-        former, states = None, {}
     return {
         "format": FORMAT,
         "name": rollout.name,
@@ -71,7 +79,7 @@ def begun(rollout: Rollout, former: JsonObject | None, differs: Differs, now: da
 
 def going_back(rollout: Rollout, former: JsonObject | None) -> list[str]:
     """Return the clusters that a run that was cut off was to bring back; what differs of them is no question any more."""
-    states = former["clusters"] if former and former["digest"] == rollout.digest and rollout.back_to else {}
+    states = former["clusters"] if former and rollout.back_to else {}
     return [name for name, one in states.items() if one["state"] == FAILED]
 
 

@@ -138,9 +138,9 @@ def test_clusters_that_came_since_are_new():
 def test_another_rollout_of_the_same_name_waits_for_the_end_of_the_first():
     other = dataclasses.replace(ROLLOUT, digest="digest 2")
     with refuses("another-rollout"):
-        plan.begun(other, record(b="failed"), ALL, NOW)
-    ended = plan.ended(record(), NOW)
-    assert states(plan.begun(other, ended, ALL, later(60))) == dict.fromkeys("abcd", "waiting")
+        plan.continued(other, record(b="failed"))
+    assert plan.continued(other, plan.ended(record(), NOW)) is None
+    assert plan.continued(ROLLOUT, record(b="failed")) == record(b="failed")
 
 
 def test_pods_that_waited_before_are_noted_once():
