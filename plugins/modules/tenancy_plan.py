@@ -167,6 +167,10 @@ cluster:
       description: The Prometheus of the host cluster that reads metrics, as C(kubegpu_metrics) describes it. Empty for none.
       type: dict
       sample: {provider: service_monitor, namespace: monitoring, labels: {release: kube-prometheus-stack}}
+    usage:
+      description: Where GPU-hours are read, as C(kubegpu_usage) describes it, without its token. Empty where nothing is said.
+      type: dict
+      sample: {}
     gateway:
       description: The address of the GPU host at which tenants are reached, as C(kubegpu_gateway) describes it. Empty for none.
       type: dict
