@@ -119,6 +119,7 @@ def _whole() -> tuple[Object, list[str]]:
             variables["_kubegpu_ledger"]["unread"] = ["pod x: 1"]
             variables["_kubegpu_devices"] = variables["_kubegpu_ledger"] | {
                 "devices": [{"node": "gpu1-worker", "device": None, "tenant": "ml", "pod": "default/train", "part": 0.5}],
+                "products": [{"product": "NVIDIA H200", "pool": "", "nodes": 2, "allocatable": 8, "in_use": 5}],
             }
             variables["_kubegpu_vclusters"] = {"vclusters": [], "unread": ["Secret x: no YAML"]}
     return inventory.hostvars, inventory.clusters
