@@ -9,6 +9,7 @@ import base64
 import binascii
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import typing as t
@@ -29,9 +30,10 @@ from ..module_utils._kubeconfig import current, plan
 from ..module_utils._kubeconfig.values import with_login
 
 ARGUMENT_SPEC: dict[str, t.Any] = {
-    "cluster": {"type": "path"},
+    # Of the host: the type path would take the home directory of the controller.
+    "cluster": {"type": "str"},
     "tenants": {"type": "list", "elements": "str"},
-    "tenants_dir": {"type": "path"},
+    "tenants_dir": {"type": "str"},
     "absent": {"type": "list", "elements": "str", "default": []},
     "dest": {"type": "path", "required": True},
     "proxy_url": {"type": "str", "default": ""},
@@ -43,6 +45,9 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 # In front of each line that the host answers with, because logins and sudo may write lines of their own.
 ANSWER = "kubeconfig:"
 MISSING = "-"
+
+# What a shell replaces with a user's home directory, at the beginning of a path.
+HOME = re.compile(r"~[A-Za-z0-9_.-]*")
 
 # The name of the administrator's kubeconfig.
 CLUSTER = "cluster.yml"
@@ -66,6 +71,7 @@ class ActionModule(ActionBase):
         args["dest"] = os.path.abspath(args["dest"])
         run = Run(args, self._task.check_mode)
         try:
+            args |= {option: self._expanded(args[option]) for option in ("cluster", "tenants_dir") if args[option]}
             wanted = sources(args)
             lines = self._read(wanted) if wanted else {}
             # What there is, is brought all the same.
@@ -86,14 +92,34 @@ class ActionModule(ActionBase):
         :returns: without the missing files.
         :raises TenancyError: when one cannot be read.
         """
-        with self._unlogged():
-            answer = self._low_level_execute_command(command(wanted.values()))
-        if answer["rc"] != 0:
-            raise TenancyError(f"The kubeconfigs cannot be read: {shown(answer['stderr'])}")
-        lines = [line.strip().removeprefix(ANSWER) for line in answer["stdout"].splitlines() if line.startswith(ANSWER)]
+        lines = self._answers(command(wanted.values()))
         if len(lines) != len(wanted):
             raise TenancyError(f"The host answered with {len(lines)} of {len(wanted)} kubeconfigs.")
         return {name: line for name, line in zip(wanted, lines, strict=True) if line != MISSING}
+
+    def _expanded(self, path: str) -> str:
+        """Return a path with the home directory of the user whom tasks have on the host, in the place of ~.
+
+        :raises TenancyError: when the host does not say it.
+        """
+        home, slash, below = path.partition("/")
+        if not HOME.fullmatch(home):
+            return path
+        answers = self._answers(f'for home in {home}; do echo "{ANSWER}$home"; done')
+        if len(answers) != 1:
+            raise TenancyError(f"The host does not say which folder {home} is.")
+        return f"{answers[0]}{slash}{below}"
+
+    def _answers(self, command: str) -> list[str]:
+        """Return the lines that a command on the host answers with.
+
+        :raises TenancyError: when it fails.
+        """
+        with self._unlogged():
+            answer = self._low_level_execute_command(command)
+        if answer["rc"] != 0:
+            raise TenancyError(f"The kubeconfigs cannot be read: {shown(answer['stderr'])}")
+        return [line.strip().removeprefix(ANSWER) for line in answer["stdout"].splitlines() if line.startswith(ANSWER)]
 
     @contextlib.contextmanager
     def _unlogged(self) -> Iterator[None]:

@@ -23,15 +23,17 @@ attributes:
     details: Names files, and nothing of what they hold.
 options:
   cluster:
-    description: The administrator's kubeconfig on the host, which becomes C(cluster.yml) in O(dest).
-    type: path
+    description:
+      - The administrator's kubeconfig on the host, which becomes C(cluster.yml) in O(dest).
+      - C(~) is the home directory of the task's user on the host.
+    type: str
   tenants:
     description: Names of the tenants whose kubeconfigs become C(tenants/NAME.yml) in O(dest).
     type: list
     elements: str
   tenants_dir:
-    description: Folder on the host with the kubeconfigs of O(tenants), each named C(NAME.yml).
-    type: path
+    description: Folder on the host with the kubeconfigs of O(tenants), each named C(NAME.yml). C(~) is read as in O(cluster).
+    type: str
   absent:
     description: Names of tenants whose C(tenants/NAME.yml) is removed from O(dest).
     type: list

@@ -205,7 +205,7 @@ CLUSTER: Fields = {
     ),
     "kubegpu_kubeconfig": Field(
         str,
-        "Administrator's kubeconfig on the inventory host. Required for an existing cluster. Default: "
+        "Administrator's kubeconfig on the inventory host, as a path from / or ~. Required for an existing cluster. Default: "
         f"{STATE_FOLDER}/<nvkind_cluster_name>/cluster.yml.",
         "",
     ),

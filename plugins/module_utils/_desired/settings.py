@@ -29,6 +29,8 @@ from .names import NAME
 # Both name folders.
 _SOURCE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)?[a-z0-9][a-z0-9-]*")
 _PLAIN_NAMES = frozenset(name.replace("_", "") for name in facts.CLUSTER)
+# Absolute, or below a home directory, which the host knows. The clients read a colon as two paths, and Ansible a dollar as a variable.
+_FILE = re.compile(r"(?:~[A-Za-z0-9_.-]*)?/[^:$\x00-\x1f\x7f]*[^/:$\s\x00-\x1f\x7f]")
 _PLACE = re.compile(r"[^-\s][^\x00-\x1f\x7f]*")
 
 
@@ -169,6 +171,12 @@ def _check_access(given: JsonObject, made: bool, problems: Problems) -> None:
     if not made and not given["kubegpu_kubeconfig"]:
         problems.add(
             "missing", "kubegpu_kubeconfig", "is missing: say where on the inventory host the existing cluster's kubeconfig is."
+        )
+    if (file := given["kubegpu_kubeconfig"]) and not _FILE.fullmatch(file):
+        problems.add(
+            "not-a-path",
+            "kubegpu_kubeconfig",
+            f"{quoted(file)} is no path of a file on the inventory host. One begins with / or ~ and has no colon and no variable.",
         )
     _check_gateway(given, made, problems)
     problems.ask("", lambda: check_proxy("kubegpu_kubeconfig_proxy", given["kubegpu_kubeconfig_proxy"]))

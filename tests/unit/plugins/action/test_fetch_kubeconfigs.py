@@ -105,9 +105,15 @@ def _host(tmp_path: Path) -> Path:
 
 
 def fetch(
-    host: Path, tenants: list[str], dest: Path, check_mode: bool = False, transport: str = "ssh", **more: object
+    host: Path,
+    tenants: list[str],
+    dest: Path,
+    check_mode: bool = False,
+    transport: str = "ssh",
+    home: Path = Path("/nowhere"),
+    **more: object,
 ) -> dict[str, object]:
-    """Run it with a shell here as the host."""
+    """Run it with a shell here as the host, where this is the home directory."""
     args = {"cluster": str(host / "cluster.yml"), "tenants": tenants, "tenants_dir": str(host / "tenants"), "dest": str(dest)}
     context = SimpleNamespace(no_log=False)
     task = Mock(check_mode=check_mode, async_val=0, args=args | more)
@@ -115,7 +121,8 @@ def fetch(
 
     def run(command: str) -> dict[str, object]:
         assert context.no_log is True
-        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        environment = os.environ | {"HOME": str(home)}
+        done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=False)
         return {"rc": done.returncode, "stdout": f"Welcome!\n{done.stdout}", "stderr": done.stderr}
 
     action._low_level_execute_command = run
@@ -150,6 +157,33 @@ def test_all_come_as_they_are_and_only_once(host, tmp_path):
     assert mended["diff"]["before"] == {str(dest / "cluster.yml"): "mode 0644"}
     assert [step["why"] for step in mended["steps"]] == ["it differs from the host's"]
     assert (dest / "cluster.yml").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_home_directory_is_that_of_the_host(tmp_path):
+    home = tmp_path / "the host's $(home)"
+    (home / "tenants").mkdir(parents=True)
+    (home / "k.yml").write_text(TEXT)
+    (home / "tenants/team.yml").write_text(TEXT)
+    folders = {"cluster": "~/k.yml", "tenants_dir": "~/tenants"}
+    fetched = fetch(Path("~"), ["team"], tmp_path / "here", home=home, **folders)
+    assert "failed" not in fetched
+    assert listing(tmp_path / "here") == ["cluster.yml", "tenants/team.yml"]
+    # A token's file is found from every folder, and by the whole path.
+    people_have(home, tokenFile="pki/token")
+    (home / "cluster.yml").rename(home / "k.yml")
+    (home / "pki/token").write_text("new\n")
+    fetch(Path("~"), ["team"], tmp_path / "here", transport="local", home=home, **folders)
+    copy = yaml.safe_load((tmp_path / "here/cluster.yml").read_text())
+    assert copy["users"][0]["user"] == {"tokenFile": str(home / "pki/token")}
+    unknown = fetch(Path("~"), [], tmp_path / "here", home=home, cluster="~no-such-user/k.yml")
+    assert unknown["msg"] == "~no-such-user/k.yml is missing on the host."
+
+
+def test_a_variable_in_a_path_is_none_of_the_controllers(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "k.yml").write_text(TEXT)
+    answer = fetch(tmp_path, [], tmp_path / "here", cluster="$HOME/k.yml")
+    assert answer["msg"] == "$HOME/k.yml is missing on the host."
 
 
 def test_files_of_others_stay_and_absent_ones_go(host, tmp_path):

@@ -38,7 +38,14 @@ def test_an_existing_cluster_needs_its_kubeconfig():
     assert placed(refused(kubegpu_cluster_provider="existing")) == ["kubegpu_kubeconfig: missing"]
 
 
-@pytest.mark.parametrize("path", ["/etc/kubernetes/admin.conf", "/tmp/x.conf", "~/.kube/config"])
+@pytest.mark.parametrize("path", ["$HOME/k", "/etc/$NAME/k", "admin.conf", "./k", "/a:/b", " /k", "/k ", "/k/", "~", "/a\nb"])
+def test_a_kubeconfig_is_one_file_that_every_task_finds(path):
+    existing = {"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": path}
+    assert placed(refused(**existing)) == ["kubegpu_kubeconfig: not-a-path"]
+    assert placed(refused(kubegpu_kubeconfig=path)) == ["kubegpu_kubeconfig: not-a-path"]
+
+
+@pytest.mark.parametrize("path", ["~ops/k.yml", "/home/my user/k", "/etc/kubernetes/admin.conf", "/tmp/x.conf", "~/.kube/config"])
 def test_tenants_kubeconfigs_have_a_folder_of_ours_wherever_the_clusters_own_is(path):
     cluster = desired_state({"kubegpu_cluster_provider": "existing", "kubegpu_kubeconfig": path}, "dc1", TODAY)
     assert (cluster.kubeconfig, cluster.tenants_folder) == (path, "~/.kube/kubegpu/dc1/tenants")
