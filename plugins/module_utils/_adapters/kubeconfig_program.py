@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import typing as t
 
 from .._common.documents import Unreadable, parse_json
 from .._common.text import shown
@@ -26,7 +27,11 @@ def complaint(program: JsonObject, folder: str | None, seconds: float = SECONDS)
     :arg program: the kubeconfig's ``exec``.
     :arg folder: of the kubeconfig's file; None for one without a file.
     """
+    if not program.get("command") or not isinstance(program["command"], str):
+        return "exec in the kubeconfig names no program: its command is missing, or no text"
     named = _named(program)
+    if unlike := _malformed(program):
+        return f"{named} cannot be run: {unlike}. Write numbers between quotation marks"
     try:
         done = _run(program, folder, seconds)
     except subprocess.TimeoutExpired:
@@ -35,7 +40,7 @@ def complaint(program: JsonObject, folder: str | None, seconds: float = SECONDS)
         hint = f". The kubeconfig says: {shown(program['installHint'])}" if program.get("installHint") else ""
         where = "" if "/" in str(program["command"]) else ", or not on the PATH of the task's user: write its whole path there"
         return f"{named} is not installed on this host{where}{hint}"
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as exc:
+    except (OSError, ValueError) as exc:
         return f"{named} cannot be run: {shown(exc)}"
     if done.returncode:
         said = shown(last_lines(done.stderr.decode(errors="replace")))
@@ -50,6 +55,20 @@ def overdue(program: JsonObject, seconds: float) -> str:
 
 def _named(program: JsonObject) -> str:
     return f"the program {shown(program.get('command'))}, which the kubeconfig names for its credentials,"
+
+
+def _malformed(program: JsonObject) -> str:
+    """Return which key is not of the form of ExecConfig (k8s.io/client-go, tools/clientcmd/api/v1); empty where none is."""
+    args, env = (program.get(key) or [] for key in ("args", "env"))
+    if not isinstance(args, list) or not all(isinstance(arg, str) for arg in args):
+        return "its args are no list of texts"
+    if not isinstance(env, list) or not all(map(_is_variable, env)):
+        return "its env is no list of entries with name and value, both of them texts"
+    return ""
+
+
+def _is_variable(item: t.Any) -> bool:
+    return isinstance(item, dict) and all(isinstance(item.get(key), str) for key in ("name", "value"))
 
 
 def _run(program: JsonObject, folder: str | None, seconds: float) -> subprocess.CompletedProcess[bytes]:
@@ -76,6 +95,8 @@ def _flaw(output: bytes, program: JsonObject) -> str:
         return "printed no JSON object"
     if answer.get("apiVersion") != program.get("apiVersion"):
         return f"answers in {shown(answer.get('apiVersion'), 100)}, and the kubeconfig asks for {shown(program.get('apiVersion'), 100)}"
+    if "kind" not in answer:
+        return "printed a JSON object without kind, which is to be ExecCredential"
     status = answer.get("status")
     given = status if isinstance(status, dict) else {}
     if given.get("token") or (given.get("clientCertificateData") and given.get("clientKeyData")):

@@ -21,6 +21,7 @@ import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters import asking, client, pods, retry
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.asking import ask, ask_list
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.client import Client, _entries
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubeconfig_program import complaint
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.objects import PAGE
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.pods import LARGEST_LOG
@@ -812,6 +813,10 @@ def test_a_program_gives_the_credentials(address, script, tmp_path):
             'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "x", "status": {}}\'',
             "printed neither a token nor a client certificate with its key",
         ),
+        (
+            'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "secret"}}\'',
+            "printed a JSON object without kind, which is to be ExecCredential",
+        ),
     ],
 )
 def test_a_program_that_gives_none_is_named_with_the_reason(address, script, tmp_path, text, told):
@@ -835,6 +840,23 @@ def test_a_program_that_is_missing_is_named(address, tmp_path, command, where):
         in error.message
     )
     assert error.message.endswith("The kubeconfig says: See https://aws.example.")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"command": None}, "exec in the kubeconfig names no program: its command is missing, or no text"),
+        ({"command": ["aws"]}, "exec in the kubeconfig names no program: its command is missing, or no text"),
+        ({"args": "get-token"}, "its args are no list of texts."),
+        ({"args": [5]}, "its args are no list of texts. Write numbers between quotation marks"),
+        ({"env": [{"name": "A"}]}, "its env is no list of entries with name and value, both of them texts."),
+        ({"env": [{"name": "A", "value": 5}]}, "its env is no list of entries with name and value, both of them texts."),
+        ({"env": {"A": "5"}}, "its env is no list of entries with name and value, both of them texts."),
+        ({"env": 5}, "its env is no list of entries with name and value, both of them texts."),
+    ],
+)
+def test_an_exec_of_another_form_is_told_by_its_key(tmp_path, more, told):
+    assert told in complaint(program(tmp_path, GIVES, **more)["exec"], str(tmp_path))
 
 
 def test_a_program_without_an_end_is_named(address, tmp_path, monkeypatch):
