@@ -139,6 +139,14 @@ RIGHTS = (
     Right("scheduling.run.ai", ("queues",), (*_WRITES, "list"), only=SHARED),
 )
 
+# By the keys of a webhook's or an admission policy's rule, the values with which it is asked when a pod is made.
+POD_RULE = {
+    "apiGroups": ("", "*"),
+    "operations": ("CREATE", "*"),
+    "resources": ("pods", "*", "pods/*", "*/*"),
+    "scope": ("Namespaced", "*"),
+}
+
 # What changes pods, by the name of its MutatingWebhookConfiguration.
 POD_CHANGERS = {
     # github.com/kubernetes-sigs/kueue: config/components/webhook

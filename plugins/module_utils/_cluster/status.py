@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing as t
 
 from .._common.names import DEDICATED_TAINT, NODE_POOL_LABEL, TENANT_LABEL, namespace_of
 from .._common.ownership import OWNED_LABELS, annotations_of, is_owned, labels_of
@@ -144,7 +145,15 @@ def _judges_pods(configuration: JsonObject) -> bool:
 
 
 def _is_for_pods(rules: list[JsonObject] | None) -> bool:
-    return any({"pods", "*", "*/*"} & set(rule.get("resources") or []) for rule in rules or [])
+    """Tell whether one of the rules is for the creation of a pod (k8s.io/apiserver, pkg/admission/plugin/webhook/predicates/rules)."""
+    return any(all(_meets(rule, key, accepted) for key, accepted in facts.POD_RULE.items()) for rule in rules or [])
+
+
+def _meets(rule: JsonObject, key: str, accepted: t.Collection[str]) -> bool:
+    """Tell whether a rule has one of some values under a key; one without the key has them all."""
+    given = rule.get(key)
+    values = [given] if isinstance(given, str) else given
+    return values is None or any(value in accepted for value in values)
 
 
 def _called_for_tenants_pods(seen: Seen) -> list[JsonObject]:

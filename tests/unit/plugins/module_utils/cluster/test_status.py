@@ -112,6 +112,27 @@ def test_webhooks_without_which_no_pod_is_created(policy, resources, judges):
     assert report(seen(webhooks=[hook]))["webhooks"] == (["guard"] if judges else [])
 
 
+@pytest.mark.parametrize(
+    ("rule", "judges"),
+    [
+        ({"apiGroups": ["cert-manager.io", "acme.cert-manager.io"], "operations": ["CREATE"], "resources": ["*/*"]}, False),
+        ({"apiGroups": ["serving.knative.dev"], "operations": ["CREATE", "UPDATE"], "resources": ["*"]}, False),
+        ({"apiGroups": [""], "operations": ["DELETE"], "resources": ["pods"]}, False),
+        ({"apiGroups": [""], "operations": ["CREATE"], "resources": ["pods/exec"]}, False),
+        ({"apiGroups": ["*"], "operations": ["*"], "resources": ["*"], "scope": "Cluster"}, False),
+        ({"apiGroups": ["*"], "operations": ["*"], "resources": ["*"], "scope": "*"}, True),
+        ({"apiGroups": ["", "apps"], "operations": ["CREATE"], "resources": ["pods/*"], "scope": "Namespaced"}, True),
+    ],
+)
+def test_rules_that_are_for_the_creation_of_pods(rule, judges):
+    rule = {"apiVersions": ["v1"]} | rule
+    hook = webhook("guard", "ValidatingWebhookConfiguration", [rule])
+    held = policy("hold", "ValidatingAdmissionPolicy", resourceRules=[rule])
+    told = report(read(Gke(hook, held, binding("hold", "ValidatingAdmissionPolicyBinding"))))
+    assert told["webhooks"] == (["guard"] if judges else [])
+    assert [row["name"] for row in told["tenants_pods"]] == (["hold", "guard"] if judges else [])
+
+
 # --- what is done to tenants' pods ---------------------------------------------------------------------------------------
 
 HOOKS = "admissionregistration.k8s.io/v1"
