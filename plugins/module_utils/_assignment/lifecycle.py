@@ -20,7 +20,7 @@ from .._nodes.status import owners
 from .._nodes.validation import Claim
 from .._vcluster.inventory import configs
 from .._vcluster.values import claim
-from .plan import assign, by_node, ownership, plain, relabel, retaint, without
+from .plan import assign, by_node, obstacles, ownership, plain, relabel, retaint, without
 
 if t.TYPE_CHECKING:
     from .._adapters.kubernetes import Kube
@@ -64,7 +64,10 @@ def give_nodes(run: Run, tenants: t.Sequence[Tenant], only: t.Collection[str]) -
     assigned = assign(tenants, [without(node, gone) for node in nodes], live)
     dedicated = {tenant.name for tenant in tenants if tenant.trust == "zero"}
     acted_on -= absent - gone
-    Assignment(run, {name: theirs for name, theirs in assigned.items() if name in acted_on}, acted_on, dedicated).write(nodes)
+    given = {name: theirs for name, theirs in assigned.items() if name in acted_on}
+    for warning in obstacles(nodes, given):
+        run.warn(warning)
+    Assignment(run, given, acted_on, dedicated).write(nodes)
     return assigned
 
 

@@ -5,8 +5,8 @@
 # Note that this module util is PRIVATE to the collection: it may change in any release.
 """Assign a host cluster's nodes to its tenants: which node is whose, and which labels and taints have to change for that.
 
-Nodes are plain data: dictionaries of ``name``, ``gpus`` (number of devices), ``labels``, ``taints``, ``version`` (that of the
-resource) and ``metadata`` (who wrote what of it).
+Nodes are plain data: dictionaries of ``name``, ``gpus`` (number of devices), ``labels``, ``taints``, ``obstacle`` (why no new pod
+starts there; empty without a reason), ``version`` (that of the resource) and ``metadata`` (who wrote what of it).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .._common.variables import TENANTS
 from .._desired.layout import quota_problems
 from .._desired.model import Tenant
 from .._nodes.facts import CONTROL_PLANE_LABEL, GPU_PRESENT_LABEL
-from .._nodes.status import owners
+from .._nodes.status import REPELLING, owners
 from .._nodes.validation import Claim, conflict
 
 # Names that a refusal lists.
@@ -51,9 +51,43 @@ def plain(node: JsonObject) -> JsonObject:
         "gpus": gpus,
         "labels": node["metadata"].get("labels") or {},
         "taints": (node.get("spec") or {}).get("taints") or [],
+        "obstacle": _obstacle(node),
         "version": node["metadata"].get("resourceVersion"),
         "metadata": {"managedFields": node["metadata"].get("managedFields")},
     }
+
+
+def _obstacle(node: JsonObject) -> str:
+    conditions = (node.get("status") or {}).get("conditions") or []
+    if node["metadata"].get("deletionTimestamp"):
+        return "being deleted"
+    # Without the condition, its kubelet has not reported yet.
+    if any(condition.get("type") == "Ready" and condition.get("status") != "True" for condition in conditions):
+        return "not ready"
+    return "cordoned" if (node.get("spec") or {}).get("unschedulable") else ""
+
+
+def _last_chosen(node: JsonObject) -> tuple[bool, bool]:
+    """Return what sorts nodes for a tenant that asks for any: those that take pods, those with others' taints, those that take none.
+
+    Whether the tenant's pods tolerate a taint is not known here.
+    """
+    foreign = [taint for taint in node["taints"] if taint["key"] != DEDICATED_TAINT and taint.get("effect") in REPELLING]
+    return bool(node["obstacle"]), bool(foreign)
+
+
+def obstacles(nodes: t.Iterable[JsonObject], assigned: t.Mapping[str, t.Iterable[str]]) -> list[str]:
+    """Return a warning for each tenant that is given nodes that take no new pods.
+
+    :arg assigned: names of nodes by tenant.
+    """
+    whose = by_node(assigned)
+    found: dict[str, list[str]] = collections.defaultdict(list)
+    for node in nodes:
+        if node["obstacle"] and has_gpus(node):
+            for tenant in set(whose.get(node["name"], [])).difference(owners(node["labels"])):
+                found[tenant].append(f"{node['name']} ({node['obstacle']})")
+    return [f"{tenant} is given nodes that take no new pods: {_some(told)}." for tenant, told in sorted(found.items())]
 
 
 def ownership(node: JsonObject) -> list[str]:
@@ -186,7 +220,7 @@ def _count(
         kept[path] = len(theirs)
         for name in theirs:
             claims[name].append(tenant.name)
-    free = [name for name, claimants in claims.items() if not claimants]
+    free = sorted((name for name, claimants in claims.items() if not claimants), key=lambda name: _last_chosen(nodes[name]))
     others = sorted(held.keys() - {tenant.name for tenant in tenants.values()})
     given = 0
     for path, tenant in counted.items():

@@ -47,7 +47,7 @@ FOUND = ("kubegpu_info",)
 INTERNAL = (*FOUND, "kubegpu_cluster", "kubegpu_observed", "kubegpu_tenant_kubeconfig")
 
 _NODES: Fields = {
-    "count": Field(int, "Number of nodes with GPUs. No other tenant gets them."),
+    "count": Field(int, "Number of nodes with GPUs, ready ones first. No other tenant gets them."),
     "names": Field(list, "Names of nodes with GPUs."),
     "labels": Field(dict, "Labels that the nodes must have, all of them."),
 }

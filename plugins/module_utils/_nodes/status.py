@@ -31,7 +31,7 @@ from .._common.values import JsonObject
 # What names of NVIDIA's extended resources begin with.
 VENDOR = "nvidia.com/"
 # Of taints that keep pods away; PreferNoSchedule does not.
-_REPELLING = ("NoSchedule", "NoExecute")
+REPELLING = ("NoSchedule", "NoExecute")
 NONE, WHOLE = decimal.Decimal(0), decimal.Decimal(1)
 
 
@@ -129,7 +129,7 @@ def _memory_part(text: str, size: str) -> decimal.Decimal:
 def untolerated(node: JsonObject, tolerations: t.Iterable[JsonObject]) -> list[str]:
     """Return the taints of a node that keep pods with these tolerations away, as KEY=VALUE:EFFECT."""
     tolerations = list(tolerations)
-    taints = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["effect"] in _REPELLING]
+    taints = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["effect"] in REPELLING]
     return [
         f"{taint['key']}{'=' + taint['value'] if taint.get('value') else ''}:{taint['effect']}"
         for taint in taints

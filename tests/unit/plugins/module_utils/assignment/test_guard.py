@@ -144,7 +144,7 @@ def pod(name, namespace, node, gpus, labels, annotations):
 @given(clusters())
 def test_what_is_let_through_never_adds_up_to_more_than_there_is(cluster):
     sizes, given, coming = cluster
-    nodes = [{"name": name, "gpus": size, "labels": {}} for name, size in sizes.items()]
+    nodes = [{"name": name, "gpus": size, "labels": {}, "taints": [], "obstacle": ""} for name, size in sizes.items()]
     shares = any((tenant.get("scheduler") or {}).get("shared") for tenant in given)
     variables = {
         "kubegpu_cluster_provider": "existing",

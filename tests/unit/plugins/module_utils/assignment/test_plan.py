@@ -11,6 +11,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._assignment.lifecy
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._assignment.plan import (
     assign,
     by_node,
+    obstacles,
     ownership,
     plain,
     relabel,
@@ -42,7 +43,8 @@ def sharing(name, gpus, scheduler=None, queues=()):
 
 
 def node(name, gpus=0, *tenants, **labels):
-    return {"name": name, "gpus": gpus, "labels": labels | {f"{NODE_LABEL}{tenant}": "true" for tenant in tenants}}
+    owned = {f"{NODE_LABEL}{tenant}": "true" for tenant in tenants}
+    return {"name": name, "gpus": gpus, "labels": labels | owned, "taints": [], "obstacle": ""}
 
 
 def tenant(name, queues=(), **gpu_nodes):
@@ -290,9 +292,44 @@ def test_what_an_assignment_needs_to_know_of_a_node():
         "gpus": 4,
         "labels": {},
         "taints": [],
+        "obstacle": "",
         "version": None,
         "metadata": {"managedFields": None},
     }
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "ready", "obstacle"),
+    [
+        ({}, {}, "True", ""),
+        ({}, {}, "False", "not ready"),
+        ({}, {}, "Unknown", "not ready"),
+        ({}, {"unschedulable": True}, "True", "cordoned"),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, {}, "True", "being deleted"),
+    ],
+)
+def test_why_no_new_pod_starts_on_a_node(metadata, spec, ready, obstacle):
+    conditions = [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready}]
+    live = {"metadata": {"name": "n1"} | metadata, "spec": spec, "status": {"conditions": conditions}}
+    assert plain(live)["obstacle"] == obstacle
+
+
+def test_who_asks_for_any_node_gets_one_that_takes_pods():
+    down = node("n1", 8) | {"obstacle": "not ready"}
+    reserved = node("n2", 8) | {"taints": [{"key": "reserved", "effect": "NoSchedule"}]}
+    left = node("n3", 8) | {"taints": [{"key": DEDICATED_TAINT, "value": "gone", "effect": "NoSchedule"}]}
+    nodes = [down, reserved, left, node("n4", 8)]
+    counts = {count: assign([tenant("a", count=count)], nodes)["a"] for count in (1, 2, 3, 4)}
+    assert counts == {1: ["n3"], 2: ["n3", "n4"], 3: ["n2", "n3", "n4"], 4: ["n1", "n2", "n3", "n4"]}
+    # Whoever has one keeps it.
+    assert assign([tenant("a", count=1)], [node("n1", 8, "a") | {"obstacle": "not ready"}, *nodes[1:]]) == {"a": ["n1"]}
+
+
+def test_a_node_that_takes_no_pods_is_given_with_a_warning():
+    nodes = [node("n1", 8) | {"obstacle": "cordoned"}, node("n2", 8, "b") | {"obstacle": "not ready"}]
+    warned = ["a is given nodes that take no new pods: n1 (cordoned)."]
+    assert obstacles(nodes, {"a": ["n1"], "b": ["n2"]}) == warned
+    assert obstacles([node("n1") | {"obstacle": "cordoned"}], {"web": ["n1"]}) == []
 
 
 def test_whose_a_node_is():
