@@ -51,3 +51,5 @@ SANDBOX_PARTS = frozenset(
 
 # The registry of an image that names none, and where its API is (distribution/reference, normalize.go; moby/moby, registry/config.go).
 DEFAULT_REGISTRY, DEFAULT_REGISTRY_API = "docker.io", "registry-1.docker.io"
+# Its former name, which stands for the same (distribution/reference, normalize.go).
+FORMER_REGISTRY = "index.docker.io"

@@ -23,7 +23,7 @@ from .._kai.values import config_spec, image_named, is_config
 from .._kind.plan import holds_api
 from .._vcluster.facts import COREDNS, COREDNS_REPOSITORY, NEWEST_KUBERNETES, parse_version
 from .._vcluster.values import has_dns
-from .facts import DEFAULT_REGISTRY, DEFAULT_REGISTRY_API, SANDBOX_PARTS
+from .facts import DEFAULT_REGISTRY, DEFAULT_REGISTRY_API, FORMER_REGISTRY, SANDBOX_PARTS
 
 # Images, and whether an installation starts each of them, or only something that may happen later does.
 Images = dict[str, bool]
@@ -147,8 +147,11 @@ class Reference:
         """Return the whole name for one that may leave out registry, ``library/`` or tag (distribution/reference, normalize.go)."""
         name, _at, digest = image.partition("@")
         first, slash, rest = name.partition("/")
-        if not slash or not (set(".:") & set(first) or first == "localhost"):
-            first, rest = DEFAULT_REGISTRY, name if slash else f"library/{name}"
+        # A repository has no upper case.
+        if not slash or not (set(".:") & set(first) or first == "localhost" or first != first.lower()):
+            first, rest = DEFAULT_REGISTRY, name
+        if first in (DEFAULT_REGISTRY, FORMER_REGISTRY):
+            first, rest = DEFAULT_REGISTRY, rest if "/" in rest else f"library/{rest}"
         repository, _colon, tag = rest.partition(":")
         return cls(first, repository, digest or tag or "latest")
 

@@ -144,6 +144,10 @@ def test_the_init_container_of_stateful_sets_is_named_in_the_way_of_older_charts
     ("image", "name"),
     [
         ("busybox", "docker.io/library/busybox:latest"),
+        ("docker.io/busybox", "docker.io/library/busybox:latest"),
+        ("index.docker.io/busybox:1", "docker.io/library/busybox:1"),
+        ("index.docker.io/coredns/coredns:1", "docker.io/coredns/coredns:1"),
+        ("REG/a:1", "REG/a:1"),
         ("coredns/coredns:1.14.1", "docker.io/coredns/coredns:1.14.1"),
         ("localhost/a:1", "localhost/a:1"),
         ("127.0.0.1:5000/docker.io/kindest/node:v1", "127.0.0.1:5000/docker.io/kindest/node:v1"),
