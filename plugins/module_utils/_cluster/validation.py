@@ -74,6 +74,9 @@ def notes(cluster: JsonObject, tenants: t.Iterable[Tenant], runtime_class: str) 
         found.append(f"Network plugins: {plugins}. Whether they enforce network policies is probed before a tenant is made.")
     if cluster["security_context_constraints"]:
         found.append(_SECURITY_CONTEXTS)
+    if unready := [node["name"] for node in cluster["gpu_nodes"] if not node["ready"]]:
+        # No problem, because it passes: site also runs while a node restarts.
+        found.append(f"Nodes with GPUs that are not ready: {', '.join(unready)}. No pod starts there before they are.")
     handler = cluster["runtime_classes"].get(runtime_class)
     lacking = [
         node["name"] for node in cluster["gpu_nodes"] if node["runtime_handlers"] and handler not in node["runtime_handlers"]

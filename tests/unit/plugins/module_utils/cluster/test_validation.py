@@ -131,6 +131,14 @@ def test_gpus_that_only_claims_get_are_no_tenants():
     assert "gpu.nvidia.com offers the GPUs of gpu-2 to ResourceClaims, of which tenants have none" in found.text
 
 
+def test_nodes_with_gpus_that_are_not_ready_are_told():
+    down = node("gpu-2", 8, [GPU_TAINT])
+    down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    told = "Nodes with GPUs that are not ready: gpu-2. No pod starts there before they are."
+    assert told in notes(report(read(Gke(down))), [], "nvidia")
+    assert not any("not ready" in text for text in notes(report(read(Gke())), [], "nvidia"))
+
+
 def test_no_node_offers_gpus():
     gpu = [("v1", "Node", "gpu-1"), ("apps/v1", "DaemonSet", "nvidia-gpu-device-plugin", "kube-system")]
     labelled = node("gpu-2", 0, [GPU_TAINT], **{"nvidia.com/gpu.present": "true"})
