@@ -44,7 +44,13 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
 
 # In front of each line that the host answers with, because logins and sudo may write lines of their own.
 ANSWER = "kubeconfig:"
-MISSING = "-"
+# What the host answers in the place of a file's content, none of which is base64, and why.
+MISSING, NO_FILE, UNREADABLE = "-", ".", "?"
+WITHOUT = {
+    MISSING: "is missing on the host.",
+    NO_FILE: "is no file on the host, but a folder, a pipe or a device.",
+    UNREADABLE: "cannot be read on the host by the task's user.",
+}
 
 # What a shell replaces with a user's home directory, at the beginning of a path.
 HOME = re.compile(r"~[A-Za-z0-9_.-]*")
@@ -75,7 +81,7 @@ class ActionModule(ActionBase):
             wanted = sources(args)
             lines = self._read(wanted) if wanted else {}
             # What there is, is brought all the same.
-            problems = [problem for name, path in wanted.items() for problem in self._bring(run, name, path, lines.get(name))]
+            problems = [problem for name, path in wanted.items() for problem in self._bring(run, name, path, lines[name])]
             for file in files_to_remove(args):
                 self._remove(run, os.path.join(args["dest"], file))
         except TenancyError as exc:
@@ -86,16 +92,15 @@ class ActionModule(ActionBase):
         return result | {"failed": True, "msg": "\n".join(problems)} if problems else result
 
     def _read(self, wanted: dict[str, str]) -> dict[str, str]:
-        """Return the files' contents in base64 by the names that they get.
+        """Return the files' contents in base64 by the names that they get, or a key of ``WITHOUT``.
 
         :arg wanted: paths on the host, by these names.
-        :returns: without the missing files.
-        :raises TenancyError: when one cannot be read.
+        :raises TenancyError: when the host does not answer for each of them.
         """
         lines = self._answers(command(wanted.values()))
         if len(lines) != len(wanted):
             raise TenancyError(f"The host answered with {len(lines)} of {len(wanted)} kubeconfigs.")
-        return {name: line for name, line in zip(wanted, lines, strict=True) if line != MISSING}
+        return dict(zip(wanted, lines, strict=True))
 
     def _expanded(self, path: str) -> str:
         """Return a path with the home directory of the user whom tasks have on the host, in the place of ~.
@@ -131,17 +136,18 @@ class ActionModule(ActionBase):
         finally:
             context.no_log = before
 
-    def _bring(self, run: Run, name: str, path: str, line: str | None) -> list[str]:
+    def _bring(self, run: Run, name: str, path: str, line: str) -> list[str]:
         """Have a file for the controller, and return what is wrong with that one.
 
         :arg path: on the host.
-        :arg line: its content in base64; None where it is missing.
+        :arg line: its content in base64, or a key of ``WITHOUT``.
         """
-        if line is None and not run.check_mode:
-            return [f"{path} is missing on the host."]
+        # In check mode, what is missing on the host is what earlier tasks would have made.
+        expected = line == MISSING and run.check_mode
+        if line in WITHOUT and not expected:
+            return [f"{path} {WITHOUT[line]}"]
         try:
-            # In check mode, what is missing on the host is what earlier tasks would have made.
-            text = None if line is None else decoded(line, path)
+            text = None if expected else decoded(line, path)
             if text is not None and name != CLUSTER:
                 check_credentials(text, path)
             elif text is not None:
@@ -170,15 +176,15 @@ class ActionModule(ActionBase):
         files = {str(place): file for place, file in enumerate(brought)}
         lines = self._read({place: file.path for place, file in files.items()}) if files else {}
         refuse(
-            Problem("missing", f"{file.path}, which {path} names as {file.key}, is missing on the host.")
+            Problem("missing", f"{file.path}, which {path} names as {file.key}, {WITHOUT[lines[place]]}")
             for place, file in files.items()
-            if place not in lines
+            if lines[place] in WITHOUT
         )
         for place, file in files.items():
             check_size(lines[place], file.path)
         whole = current.with_contents(alone, {file: lines[place] for place, file in files.items()})
         for item in whole["users"]:
-            run.warnings += program_warnings(program_of(item["user"]))
+            run.warnings += program_warnings(item["user"])
         # Without a difference, its comments stay, too.
         return text if whole == config else verbatim.dump(whole)
 
@@ -264,13 +270,14 @@ def sources(args: dict[str, t.Any]) -> dict[str, str]:
 
 
 def command(paths: t.Iterable[str]) -> str:
-    """Return the shell command that writes a line for each file: its content in base64, or that it is missing.
+    """Return the shell command that writes a line for each file: its content in base64, or a key of ``WITHOUT``.
 
-    What is no file fails, before it is opened: a pipe would not end.
+    What is no file is not opened: a pipe would not end.
     """
     files = " ".join(map(shlex.quote, paths))
-    read = f'[ -f "$file" ] && content=$(base64 -w 0 < "$file") || {{ echo "$file" >&2; exit 1; }}; echo "{ANSWER}$content"'
-    return f'for file in {files}; do if [ -e "$file" ]; then {read}; else echo "{ANSWER}{MISSING}"; fi; done'
+    read = f'content=$(base64 -w 0 < "$file") || content="{UNREADABLE}"'
+    kinds = f'if [ ! -e "$file" ]; then content="{MISSING}"; elif [ ! -f "$file" ]; then content="{NO_FILE}"; else {read}; fi'
+    return f'for file in {files}; do {kinds}; echo "{ANSWER}$content"; done'
 
 
 def check_size(line: str, path: str) -> None:
@@ -309,13 +316,19 @@ def check_credentials(kubeconfig: str, path: str) -> None:
         )
 
 
-def program_warnings(program: dict[str, t.Any]) -> list[str]:
-    """Return what to say of the program that gives an administrator's credentials, where the controller has it not."""
-    command = str(program.get("command") or "")
-    if not command or shutil.which(command):
+def program_warnings(user: dict[str, t.Any]) -> list[str]:
+    """Return what to say of the program that gives an administrator's credentials, where the controller cannot run it."""
+    program = program_of(user)
+    command = program.get("command")
+    if not user.get("exec") or (isinstance(command, str) and shutil.which(command)):
         return []
+    if not command or not isinstance(command, str):
+        return [
+            "The cluster's kubeconfig has exec without a command. Its copy here does not work before that is mended on the host."
+        ]
     hint = f" Its kubeconfig says: {shown(program['installHint'])}" if program.get("installHint") else ""
-    lacking = f"gets its credentials from the program {shown(command)}, which is not there on the controller"
+    why = "which is not executable" if "/" in command and os.path.isfile(command) else "which is not there"
+    lacking = f"gets its credentials from the program {shown(command)}, {why} on the controller"
     return [f"The cluster's kubeconfig {lacking}. Its copy here works once it is.{hint}"]
 
 

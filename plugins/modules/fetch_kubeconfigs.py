@@ -13,7 +13,7 @@ description:
   - Files of tenants that are not named stay as they are.
   - Of the administrator's kubeconfig its current context comes, with that one's cluster and user. What its files hold
     (C(certificate-authority), C(client-certificate), C(client-key), C(tokenFile)) stands in the copy itself. A token is that of the moment.
-  - The administrator's kubeconfig may name a program (C(exec)), as those of clouds do. A warning says where the controller has no such program.
+  - The administrator's kubeconfig may name a program (C(exec)), as those of clouds do. A warning says where the controller cannot run it.
     A user who controls the host thereby controls the controller of every user of that file, too. A tenant's kubeconfig that names a program,
     or a file, is refused.
 author: kubegpu.tenancy contributors (@kubegpu)

@@ -65,6 +65,8 @@ def alone(config: JsonObject, path: str) -> JsonObject:
         raise TenancyError(
             f"{path}: its context {shown(current)} leads to the cluster {shown(names.get('cluster'))}, which it has not."
         )
+    if names.get("user") and not kept["users"]:
+        raise TenancyError(f"{path}: its context {shown(current)} names the user {shown(names['user'])}, which it has not.")
     kept["users"] = [item | {"user": _from_anywhere(item.get("user") or {}, path)} for item in kept["users"]]
     return config | kept
 

@@ -372,6 +372,36 @@ def test_a_program_stays_and_the_run_says_where_the_controller_has_it_not(host, 
     assert answer.get("warnings", []) == ([] if known else [warning])
 
 
+@pytest.mark.parametrize(
+    ("user", "warning"),
+    [
+        ({"exec": {"args": ["eks"]}}, "The cluster's kubeconfig has exec without a command. "),
+        ({"exec": ["aws"]}, "The cluster's kubeconfig has exec without a command. "),
+        (
+            {"exec": {"command": "pki/ca.crt"}},
+            "gets its credentials from the program {host}/pki/ca.crt, which is not executable on the controller. ",
+        ),
+    ],
+)
+def test_a_program_that_cannot_be_run_is_a_warning(host, tmp_path, user, warning):
+    people_have(host, **user)
+    (told,) = fetch(host, [], tmp_path / "here")["warnings"]
+    assert warning.format(host=host) in told
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [(".", "is no file on the host, but a folder, a pipe or a device."), ("/dev/zero", "is no file on the host, but a folder,")],
+)
+def test_what_is_no_file_is_named_with_the_key_that_names_it(host, tmp_path, file, told):
+    people_have(host, **{"client-certificate": file, "client-key": "gone"})
+    first, second = fetch(host, ["team"], tmp_path / "here")["msg"].splitlines()
+    whole = file if file.startswith("/") else host
+    assert first.startswith(f"{whole}, which {host}/cluster.yml names as client-certificate, {told}")
+    assert second == f"{host}/gone, which {host}/cluster.yml names as client-key, is missing on the host."
+    assert listing(tmp_path / "here") == ["tenants/team.yml"]
+
+
 def test_every_file_that_is_missing_is_named_with_the_key_that_names_it(host, tmp_path):
     people_have(host, **{"client-certificate": "pki/a.crt", "client-key": "pki/a.key"})
     (host / "pki/ca.crt").unlink()
@@ -406,6 +436,7 @@ def test_a_token_that_is_no_text_is_not_quoted(host, tmp_path):
             "its current-context 'gone' is none of its contexts (here). Choose one: kubectl config use-context NAME",
         ),
         ("", "its current-context '' is none of its contexts (here)."),
+        ("users: []\ncurrent-context: here\n", f"its context here names the user {KEY}, which it has not."),
         ("current-context: here\nclusters: []\n", "its context here leads to the cluster web, which it has not."),
     ],
 )
@@ -413,6 +444,8 @@ def test_one_without_a_current_context_is_refused(host, tmp_path, context, told)
     text = TEXT.replace("current-context: here\n", context)
     if "clusters: []" in context:
         text = text.replace("clusters:\n- cluster: {server: 'https://10.0.0.3:30002'}\n  name: web\n", "")
+    if "users: []" in context:
+        text = text.replace(f"users: [{{name: {KEY}, user: {{}}}}]\n", "")
     (host / "cluster.yml").write_text(text)
     assert told in fetch(host, [], tmp_path / "here")["msg"]
 
@@ -439,12 +472,13 @@ def test_one_that_is_too_large_is_no_kubeconfig(host, tmp_path):
 
 def test_a_pipe_on_the_host_does_not_hold_it_up(host, tmp_path):
     os.mkfifo(host / "tenants/pipe.yml")
-    assert "pipe.yml" in fetch(host, ["pipe"], tmp_path / "here")["msg"]
+    assert "pipe.yml is no file on the host" in fetch(host, ["pipe"], tmp_path / "here")["msg"]
 
 
-def test_one_that_cannot_be_read_is_an_error(host, tmp_path):
+def test_one_that_cannot_be_read_is_an_error_of_its_own(host, tmp_path):
     (host / "tenants/folder.yml").mkdir()
-    assert "folder.yml" in fetch(host, ["folder"], tmp_path / "here")["msg"]
+    assert "folder.yml is no file on the host" in fetch(host, ["folder", "team"], tmp_path / "here")["msg"]
+    assert listing(tmp_path / "here") == ["cluster.yml", "tenants/team.yml"]
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(host, tmp_path):
