@@ -153,7 +153,10 @@ class ActionModule(ActionBase):
             elif text is not None:
                 text = self._for_here(run, text, path)
             text = None if text is None else self._reached(run, text, name, path)
-            self._write(run, os.path.join(run.params["dest"], name), text)
+            written = self._write(run, os.path.join(run.params["dest"], name), text)
+            if written and name == CLUSTER and text is not None and self._connection.transport != "local":
+                # Once, because the API of a cluster on a GPU host may be closed on purpose.
+                run.warnings += loopback_warnings(plan.read(text.encode(), path) or {}, path)
             if oidc := issuer_of(name, run.params):
                 self._write(
                     run, os.path.join(run.params["dest"], login_file(name)), None if text is None else by_login(text, oidc, path)
@@ -195,13 +198,13 @@ class ActionModule(ActionBase):
             return by_gateway(text, gateway, CLUSTER_NAME if name == CLUSTER else "", run.params["proxy_url"], path)
         return via(text, run.params["proxy_url"], path)
 
-    def _write(self, run: Run, path: str, text: str | None) -> None:
-        """Have a file with this content; None for one that check mode does not know yet."""
+    def _write(self, run: Run, path: str, text: str | None) -> bool:
+        """Have a file with this content, and tell whether it had to be written; None for one that check mode does not know yet."""
         file = KubeconfigFile(path)
         content = None if text is None else text.encode()
         before = file.read()
         if content is not None and before == content and file.mode == "0600":
-            return
+            return False
         differs = f"mode {file.mode}" if before == content else "another content"
         run.change(path, None if before is None else differs, "as on the host", file.last_write)
 
@@ -210,6 +213,7 @@ class ActionModule(ActionBase):
             file.write(content or b"")
 
         run.perform(f"write {path}", "it does not exist" if before is None else "it differs from the host's", write)
+        return True
 
     def _remove(self, run: Run, path: str) -> None:
         file = KubeconfigFile(path)
@@ -330,6 +334,20 @@ def program_warnings(user: dict[str, t.Any]) -> list[str]:
     why = "which is not executable" if "/" in command and os.path.isfile(command) else "which is not there"
     lacking = f"gets its credentials from the program {shown(command)}, {why} on the controller"
     return [f"The cluster's kubeconfig {lacking}. Its copy here works once it is.{hint}"]
+
+
+def loopback_warnings(config: dict[str, t.Any], path: str) -> list[str]:
+    """Return what to say of a copy that leads to a host's loopback, which is that of the controller here.
+
+    :arg path: of the kubeconfig on the host.
+    """
+    servers = [current.loopback(item.get("cluster") or {}) for item in config.get("clusters") or []]
+    return [
+        f"The copy of {path} leads to {shown(server)}, which is the controller itself here. For use from here, write an address into {path} "
+        "that the controller reaches, or set kubegpu_kubeconfig_proxy. On a GPU host, kubegpu_gateway.cluster_api opens it."
+        for server in servers
+        if server
+    ]
 
 
 def via(kubeconfig: str, proxy_url: str, path: str) -> str:

@@ -16,6 +16,7 @@ description:
   - The administrator's kubeconfig may name a program (C(exec)), as those of clouds do. A warning says where the controller cannot run it.
     A user who controls the host thereby controls the controller of every user of that file, too. A tenant's kubeconfig that names a program,
     or a file, is refused.
+  - A warning says where the administrator's kubeconfig, when it is copied from another machine, leads to that one's loopback.
 author: kubegpu.tenancy contributors (@kubegpu)
 extends_documentation_fragment: kubegpu.tenancy._attributes
 attributes:

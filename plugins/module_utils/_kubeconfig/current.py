@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
+import ipaddress
 import posixpath
 import typing as t
+import urllib.parse
 
 from .._common.errors import TenancyError
 from .._common.kubeconfig import ENTRIES, entry, program_of
@@ -84,6 +87,20 @@ def _from_anywhere(user: JsonObject, path: str) -> JsonObject:
 def _from(path: str, file: str) -> str:
     """Return the path of a file that a kubeconfig names, from the path of the kubeconfig."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), file))
+
+
+def loopback(cluster: JsonObject) -> str:
+    """Return the server of a kubeconfig's cluster, if it is the loopback of whoever uses it; empty if it is not, or is behind a proxy."""
+    server = str(cluster.get("server") or "")
+    try:
+        host = urllib.parse.urlsplit(server).hostname or ""
+    except ValueError:
+        return ""
+    if cluster.get("proxy-url"):
+        return ""
+    with contextlib.suppress(ValueError):
+        return server if ipaddress.ip_address(host).is_loopback else ""
+    return server if host == "localhost" else ""
 
 
 def files_of(config: JsonObject, path: str) -> list[File]:

@@ -390,6 +390,28 @@ def test_a_program_that_cannot_be_run_is_a_warning(host, tmp_path, user, warning
 
 
 @pytest.mark.parametrize(
+    ("server", "transport", "more", "warned"),
+    [
+        ("https://127.0.0.1:6443", "ssh", {}, True),
+        ("https://[::1]:6443", "ssh", {}, True),
+        ("https://localhost:6443", "ssh", {}, True),
+        ("https://127.0.0.1:6443", "local", {}, False),
+        ("https://10.0.0.3:6443", "ssh", {}, False),
+        ("https://localhost.example", "ssh", {}, False),
+        ("https://[x", "ssh", {}, False),
+        ("https://127.0.0.1:6443", "ssh", {"proxy_url": PROXY}, False),
+        ("https://127.0.0.1:6443", "ssh", {"gateway": "10.0.0.5", "gateway_cluster": True}, False),
+    ],
+)
+def test_a_copy_that_leads_to_the_controller_itself_is_a_warning(host, tmp_path, server, transport, more, warned):
+    (host / "cluster.yml").write_text(TEXT.replace("https://10.0.0.3:30002", server))
+    told = fetch(host, [], tmp_path / "here", transport=transport, **more).get("warnings", [])
+    assert [line.partition(", ")[0] for line in told] == ([f"The copy of {host}/cluster.yml leads to {server}"] if warned else [])
+    # A copy that is there already was warned of.
+    assert "warnings" not in fetch(host, [], tmp_path / "here", transport=transport, **more)
+
+
+@pytest.mark.parametrize(
     ("file", "told"),
     [(".", "is no file on the host, but a folder, a pipe or a device."), ("/dev/zero", "is no file on the host, but a folder,")],
 )
