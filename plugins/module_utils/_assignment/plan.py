@@ -68,7 +68,7 @@ def _obstacle(node: JsonObject) -> str:
 
 
 def _last_chosen(node: JsonObject) -> tuple[bool, bool]:
-    """Return what sorts nodes for a tenant that asks for any: those that take pods, those with others' taints, those that take none.
+    """Return what sorts nodes for a tenant that asks for any: nodes that take pods, tainted ones, ones that take no pods.
 
     Whether the tenant's pods tolerate a taint is not known here.
     """

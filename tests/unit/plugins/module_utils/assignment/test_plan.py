@@ -321,7 +321,7 @@ def test_who_asks_for_any_node_gets_one_that_takes_pods():
     nodes = [down, reserved, left, node("n4", 8)]
     counts = {count: assign([tenant("a", count=count)], nodes)["a"] for count in (1, 2, 3, 4)}
     assert counts == {1: ["n3"], 2: ["n3", "n4"], 3: ["n2", "n3", "n4"], 4: ["n1", "n2", "n3", "n4"]}
-    # Whoever has one keeps it.
+    # A tenant that has one keeps it.
     assert assign([tenant("a", count=1)], [node("n1", 8, "a") | {"obstacle": "not ready"}, *nodes[1:]]) == {"a": ["n1"]}
 
 
