@@ -90,7 +90,7 @@ def _from(path: str, file: str) -> str:
 
 
 def loopback(cluster: JsonObject) -> str:
-    """Return the server of a kubeconfig's cluster, if it is the loopback of whoever uses it; empty if it is not, or is behind a proxy."""
+    """Return the server of a kubeconfig's cluster where it is a loopback address; empty where it is not, or is behind a proxy."""
     server = str(cluster.get("server") or "")
     try:
         host = urllib.parse.urlsplit(server).hostname or ""
