@@ -10,8 +10,10 @@ A path is one in the repository of kai-scheduler/KAI-Scheduler; unless said othe
 
 from __future__ import annotations
 
+import re
 import typing as t
 
+from .._common.names import DEDICATED_TAINT
 from .._common.pods import IMAGE_REASONS
 from .._kai.facts import WORK_HAZARDS, Version, dotted
 
@@ -265,13 +267,31 @@ OTHER_REFUSAL = Refusal(
     "Change what the message names in the workload; kubectl describe shows all of its events.",
 )
 
+# What schedulers write of a node that kubectl cordon took out of use (plugins nodeunschedulable and tainttoleration of k8s.io/kubernetes).
+CORDONED = r"were unschedulable|\{node\.kubernetes\.io/unschedulable\b"
 # What to do where there is no node for a pod, by what its scheduler writes; the first that fits.
 NO_NODE_ADVICE: tuple[tuple[str, str], ...] = (
     ("MigStrategy='mixed'", "Ask for slices of GPUs as these nodes have them (nvidia.com/mig-…), or add a node without MIG."),
     ("MigStrategy='single'", "Ask for whole GPUs, which are slices on these nodes (nvidia.com/gpu), or add a node without MIG."),
-    (r"[Ii]nsufficient|have enough", "Wait until running work ends, ask for less, or add nodes."),
+    (r"no nodes available to schedule", "Give the cluster a node: it has none, or shows none to this tenant (gpu_nodes)."),
+    (CORDONED, "Take a cordoned node back into use (kubectl uncordon NODE), or wait until work on another node ends."),
+    # Taints that Kubernetes itself sets on a node that fails.
+    (
+        r"\{node(?:\.cloudprovider)?\.kubernetes\.io/",
+        "Mend the node whose taint is named; kubectl describe node shows its conditions. A toleration does not help.",
+    ),
+    (r"[Ii]nsufficient|have enough|Too many pods", "Wait until running work ends, ask for less, or add nodes."),
     (r"[Vv]olume", "Create and bind the volume claims that the pod names, with storage that its nodes reach."),
+    (
+        r"anti-affinity",
+        "Add nodes, end the pods that its anti-affinity keeps it away from, or loosen that rule. No label of a node helps.",
+    ),
+    (r"pod affinity", "Start the pods that its pod affinity asks for, or change that rule. No label of a node helps."),
     (r"affinity|selector", "Label a node as the pod's node selector or affinity asks for, or change these."),
+    (
+        re.escape(f"{{{DEDICATED_TAINT}:"),
+        "Have nodes given to its tenant (gpu_nodes): those with this taint belong to another tenant alone.",
+    ),
     (r"taint", "Give the pod a toleration of the taint, or take the taint off a node."),
     (r"", "Compare what the pod asks for with the nodes: resources, labels, taints, topology."),
 )

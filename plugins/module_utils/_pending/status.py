@@ -111,8 +111,15 @@ def _of_another_scheduler(pod: JsonObject, cluster: Cluster) -> Answer | None:
 def _no_node(pod: JsonObject, cluster: Cluster, text: str) -> Answer:
     asked, free = gpus_of(pod["spec"]), cluster.most_free_gpus
     gpus = f"; it asks for {asked} GPUs, and the most that a node has free are {free}" if asked else ""
+    cordoned = _cordoned(cluster) if re.search(facts.CORDONED, text) else ""
     advice = next(advice for pattern, advice in facts.NO_NODE_ADVICE if re.search(pattern, text))
-    return Answer("no_node", f"{scheduler_of(pod)} finds no node for it: {text}{gpus}.", advice)
+    return Answer("no_node", f"{scheduler_of(pod)} finds no node for it: {text}{gpus}{cordoned}.", advice)
+
+
+def _cordoned(cluster: Cluster) -> str:
+    """Return which nodes take no new pods, as a part of a sentence; empty for none."""
+    names = sorted(node["metadata"]["name"] for node in cluster.nodes if (node.get("spec") or {}).get("unschedulable"))
+    return f"; cordoned are {', '.join(map(line, names[:9]))}" if names else ""
 
 
 # --- pods that wait for KAI Scheduler ------------------------------------------------------------------------------

@@ -210,6 +210,40 @@ def test_a_node_that_takes_no_pods_has_nothing_free():
     assert row["message"].endswith("it asks for 16 GPUs, and the most that a node has free are 8.")
 
 
+# As kube-scheduler of Kubernetes 1.35 writes them; KAI Scheduler asks the same plugins.
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("no nodes available to schedule pods", "Give the cluster a node"),
+        (KUBE.format("node(s) were unschedulable"), "kubectl uncordon"),
+        (KUBE.format("node(s) had untolerated taint {node.kubernetes.io/unschedulable: }"), "kubectl uncordon"),
+        ("0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) were unschedulable.", "kubectl uncordon"),
+        (KUBE.format("node(s) had untolerated taint {node.kubernetes.io/not-ready: }"), "Mend the node"),
+        (KUBE.format("node(s) had untolerated taint {node.kubernetes.io/unreachable: }"), "Mend the node"),
+        (KUBE.format("node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }"), "Mend the node"),
+        (KUBE.format("node(s) had untolerated taint {node.cloudprovider.kubernetes.io/shutdown: }"), "Mend the node"),
+        (KUBE.format("node(s) had untolerated taint {kubegpu.tenancy/dedicated: ml}"), "belong to another tenant alone"),
+        (KUBE.format("node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }"), "toleration"),
+        (KUBE.format("Insufficient cpu, 1 node(s) had untolerated taint {kubegpu.tenancy/dedicated: ml}"), "Wait"),
+        (KUBE.format("Too many pods"), "Wait"),
+        (KUBE.format("node(s) didn't match pod anti-affinity rules"), "its anti-affinity keeps it away from"),
+        (KUBE.format("node(s) didn't satisfy existing pods anti-affinity rules"), "No label of a node helps"),
+        (KUBE.format("node(s) didn't match pod affinity rules"), "Start the pods"),
+        (KUBE.format("node(s) didn't match pod topology spread constraints"), "Compare what the pod asks for"),
+    ],
+)
+@pytest.mark.parametrize("name", ["default-scheduler", "kai-scheduler"])
+def test_what_to_do_where_there_is_no_node(name, said, advice):
+    assert_told([*HEALTHY, pod(schedulerName=name, status=unschedulable(said))], "no_node", said.rstrip("."), advice)
+
+
+def test_cordoned_nodes_are_named_where_they_are_a_reason():
+    cordoned = node("n2") | {"spec": {"unschedulable": True}}
+    waits = pod(status=unschedulable("no nodes with enough resources were found: 1 node(s) were unschedulable."))
+    assert only(*HEALTHY, cordoned, waits)["message"].endswith("were unschedulable; cordoned are n2.")
+    assert "cordoned" not in only(*HEALTHY, cordoned, pod(status=unschedulable(NO_ROOM)))["message"]
+
+
 def test_no_kai_scheduler_in_the_cluster():
     assert_told([node(), pod()], "no_scheduler", "no KAI Scheduler runs in this cluster", "the host cluster's")
     # Placed by the host cluster's: what it says is seen here, its queues and groups are not.
