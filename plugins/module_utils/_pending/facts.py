@@ -116,13 +116,20 @@ ADDED_ADVICE = (
 )
 
 # What kubelet writes into the status of a pod that it does not take (pkg/kubelet/kubelet.go there, rejectPod), and what to do; the first
-# that fits the reason.
+# that fits reason and message. Of devices, see pkg/kubelet/cm/devicemanager/manager.go there.
 REJECTED = "Pod was rejected: "
 SHORT_OF = r"OutOf.+"
 REJECTIONS = rf"{SHORT_OF}|UnexpectedAdmissionError|TopologyAffinityError|Node(?:Affinity|Name|Ports)\b|.*Taint"
 REJECTED_ADVICE: tuple[tuple[str, str], ...] = (
     (
-        rf"{SHORT_OF}|UnexpectedAdmissionError",
+        rf"{SHORT_OF}, capacity: 0\b|UnexpectedAdmissionError .*(?:healthy|unregistered device)",
+        (
+            "See the log of the node's device plugin, and its kernel log for Xid errors: its GPUs are unhealthy, or the plugin does not offer "
+            "them. Mend that, and create the pod anew."
+        ),
+    ),
+    (
+        rf"{SHORT_OF}|UnexpectedAdmissionError .*devices unavailable",
         (
             "See who else uses the node (gpu_ledger_info on the host cluster): two schedulers gave out the same. Give each tenant nodes of its "
             "own, or quotas that fit."
@@ -131,6 +138,10 @@ REJECTED_ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"NodeAffinity|.*Taint.*",
         "Compare the node's labels and taints with the pod's: they changed while it was placed. Then create it anew.",
+    ),
+    (
+        r"UnexpectedAdmissionError",
+        "See the logs of the node's kubelet and device plugin for what the message names, and create the pod anew.",
     ),
     (r"TopologyAffinityError", "Ask for what one NUMA node has, or change the topology policy of the node's kubelet."),
     (r"", "Change what the message names, in the pod or on its node, and create the pod anew."),

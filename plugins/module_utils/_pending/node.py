@@ -214,4 +214,5 @@ def refused(pod: JsonObject, others: int, cluster: Cluster) -> Answer:
             f"{message} {cluster.release} does not add native sidecars ({names}) to what a pod asks for ({facts.SIDECARS}).",
             "Ask in its first container for what that and the sidecars need together, or change to a release of KAI Scheduler that adds them.",
         )
-    return Answer("refused", message, next(advice for pattern, advice in facts.REJECTED_ADVICE if re.match(pattern, reason)))
+    advice = next(advice for pattern, advice in facts.REJECTED_ADVICE if re.match(pattern, f"{reason} {said}"))
+    return Answer("refused", message, advice)

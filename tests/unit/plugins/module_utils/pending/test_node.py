@@ -53,6 +53,15 @@ GONE = (
     "Pod was rejected: Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0, which "
     "is unexpected"
 )
+UNHEALTHY = (
+    "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected"
+)
+LOST = (
+    "Pod was rejected: Allocate failed due to previously allocated devices are no longer healthy; cannot allocate unhealthy devices "
+    "nvidia.com/gpu, which is unexpected"
+)
+UNREGISTERED = "Pod was rejected: Allocate failed due to cannot allocate unregistered device nvidia.com/gpu, which is unexpected"
+NONE_THERE = "Pod was rejected: Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 0, capacity: 0"
 SIDECAR = {"initContainers": [{"name": "proxy", "image": "busybox", "restartPolicy": "Always"}]}
 
 
@@ -74,6 +83,11 @@ def test_a_native_sidecar_that_the_release_does_not_add():
         ([scheduler("v0.12.0"), rejected("OutOfmemory", SHORT)], "gpu_ledger_info"),
         ([scheduler("v0.12.0"), rejected("OutOfcpu", SHORT, initContainers=[{"name": "once", "image": "x"}])], "gpu_ledger_info"),
         ([scheduler(), rejected("UnexpectedAdmissionError", GONE)], "two schedulers gave out the same"),
+        ([scheduler(), rejected("UnexpectedAdmissionError", UNHEALTHY)], "kernel log for Xid errors"),
+        ([scheduler(), rejected("UnexpectedAdmissionError", LOST)], "kernel log for Xid errors"),
+        ([scheduler(), rejected("UnexpectedAdmissionError", UNREGISTERED)], "log of the node's device plugin"),
+        ([scheduler(), rejected("UnexpectedAdmissionError", "Pod was rejected: Allocate failed due to rpc error")], "kubelet"),
+        ([scheduler(), rejected("OutOfnvidia.com/gpu", NONE_THERE)], "the plugin does not offer them"),
         ([scheduler(), rejected("NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed")], "labels and taints"),
         ([scheduler(), rejected("TopologyAffinityError", "Resources cannot be allocated with Topology locality")], "NUMA"),
         ([scheduler(), rejected("Odd", "Pod was rejected: odd")], "Change what the message names"),
