@@ -434,7 +434,7 @@ REFUSED = {
     "web-range": ("quota", "its containers are not within the LimitRange of its namespace", "Ask for amounts within the bounds"),
     "web-standard": ("pod_security", "its pods are not within the pod security standard", "Set what the message names"),
     "web-uncounted": ("quota", "a ResourceQuota counts amounts that its containers do not give", "Give each container"),
-    "web-webhook": ("webhook", "a webhook that judges pods does not answer", "Have the pod behind the webhook run"),
+    "web-webhook": ("webhook", "a webhook that judges pods does not answer", "Have the platform team see why"),
 }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .._common.names import DEDICATED_TAINT
+from .._common.names import DEDICATED_TAINT, KAI_NAMESPACE
 from .._common.pods import IMAGE_REASONS
 from .._kai.facts import WORK_HAZARDS, Version, dotted
 
@@ -240,7 +240,7 @@ REFUSALS: tuple[Refusal, ...] = (
         "Ask for less, end other work of the namespace, or have the quota raised; kubectl describe resourcequota shows what is used.",
     ),
     Refusal(
-        r"(?:minimum|maximum) .+ per (?:Container|Pod) is",
+        r"(?:minimum|maximum) .+ per \w+ is|limit to request ratio per \w+ is",
         "quota",
         "its containers are not within the LimitRange of its namespace",
         "Ask for amounts within the bounds that kubectl describe limitrange shows.",
@@ -251,13 +251,7 @@ REFUSALS: tuple[Refusal, ...] = (
         "its pods are not within the pod security standard of their namespace",
         "Set what the message names in the securityContext of its pods, as the workloads in examples/workloads have it.",
     ),
-    Refusal(
-        r"failed calling webhook",
-        "webhook",
-        "a webhook that judges pods does not answer",
-        "Have the pod behind the webhook run: KAI Scheduler's is Deployment admission in namespace kai-scheduler, and the playbook site "
-        "mends it.",
-    ),
+    # Before what a webhook may quote in its answer.
     Refusal(
         r"ValidatingAdmissionPolicy|admission webhook .+ denied the request",
         "policy",
@@ -265,10 +259,34 @@ REFUSALS: tuple[Refusal, ...] = (
         "Change what the message names in the workload; the platform team decides on the policy.",
     ),
     Refusal(
+        rf'failed calling webhook (?:"[^"]*\.run\.ai"|.*\.{KAI_NAMESPACE}\.svc)',
+        "webhook",
+        "KAI Scheduler's webhook for pods does not answer",
+        f"Have the pods of Deployment admission in namespace {KAI_NAMESPACE} run; the playbook site mends it.",
+    ),
+    Refusal(
+        r"failed calling webhook",
+        "webhook",
+        "a webhook that judges pods does not answer",
+        "Have the platform team see why the program behind the webhook that the message names does not answer.",
+    ),
+    Refusal(
         r"(?:serviceaccount|RuntimeClass|PriorityClass).* (?:not|was) found|no PriorityClass",
         "missing_name",
         "it names something that does not exist",
         "Create what the message names, or correct the name in the workload.",
+    ),
+    Refusal(
+        r"because it is being terminated",
+        "not_created",
+        "its namespace is being deleted",
+        "Wait until the namespace is gone, and create both anew. If it stays, its conditions name what holds it.",
+    ),
+    Refusal(
+        r"etcdserver: |unable to handle the request|received too many requests|request timed out|request did not complete within",
+        "not_created",
+        "the API server did not answer in time",
+        "Wait: it is tried again. If this stays, have the platform team see the control plane's load and the disk of etcd.",
     ),
 )
 OTHER_REFUSAL = Refusal(

@@ -32,6 +32,20 @@ SILENT = (
     'Error creating: Internal error occurred: failed calling webhook "binder.run.ai": failed to call webhook: Post '
     '"https://admission.kai-scheduler.svc:443/mutate--v1-pod?timeout=10s": no endpoints available for service "admission"'
 )
+RATIO = (
+    'Error creating: pods "web-0" is forbidden: cpu max limit to request ratio per Container is 2, but provided ratio is 4.000000'
+)
+CLAIM = (
+    'create Claim data-web-0 for Pod web-0 in StatefulSet web failed error: persistentvolumeclaims "data-web-0" is forbidden: minimum '
+    "storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"
+)
+OTHERS = (
+    'Error creating: Internal error occurred: failed calling webhook "validation.gatekeeper.sh": failed to call webhook: Post '
+    '"https://gatekeeper-webhook-service.gatekeeper-system.svc:443/v1/admit?timeout=3s": context deadline exceeded'
+)
+QUOTED = 'Error creating: admission webhook "validate.kyverno.svc-fail" denied the request: policy x: failed calling webhook y'
+ENDING = 'Error creating: pods "web-5c9-abcde" is forbidden: unable to create new content in namespace team because it is being terminated'
+BUSY = "Error creating: the server is currently unable to handle the request (post pods)"
 POLICY = (
     "Error creating: pods \"web-5c9-abcde\" is forbidden: ValidatingAdmissionPolicy 'no-latest' with binding 'no-latest' denied request: "
     "images need a tag"
@@ -90,7 +104,19 @@ def test_a_dot_in_the_name_of_a_workload_that_shares_a_gpu():
         (UNBOUNDED, "quota", "a ResourceQuota counts amounts that its containers do not give", "requests and limits"),
         (RANGE, "quota", "not within the LimitRange", "kubectl describe limitrange"),
         (STANDARD, "pod_security", "not within the pod security standard", "securityContext"),
-        (SILENT, "webhook", "a webhook that judges pods does not answer", "Deployment admission in namespace kai-scheduler"),
+        (RATIO, "quota", "not within the LimitRange", "kubectl describe limitrange"),
+        (CLAIM, "quota", "not within the LimitRange", "kubectl describe limitrange"),
+        (
+            SILENT,
+            "webhook",
+            "KAI Scheduler's webhook for pods does not answer",
+            "Deployment admission in namespace kai-scheduler",
+        ),
+        (OTHERS, "webhook", "a webhook that judges pods does not answer", "that the message names does not answer"),
+        (QUOTED, "policy", "an admission policy or webhook of the cluster refuses its pods", "the platform team decides"),
+        (ENDING, "not_created", "its namespace is being deleted", "Wait until the namespace is gone"),
+        ("Error creating: etcdserver: request timed out", "not_created", "the API server did not answer in time", "tried again"),
+        (BUSY, "not_created", "the API server did not answer in time", "tried again"),
         (POLICY, "policy", "an admission policy or webhook of the cluster refuses its pods", "the platform team decides"),
         (DENIED, "policy", "an admission policy or webhook of the cluster refuses its pods", "the platform team decides"),
         (OFF, "policy", "installed without GPU sharing", "limit nvidia.com/gpu"),
