@@ -121,10 +121,10 @@ pods:
     reason:
       description:
         - For V(pending), V(terminating), V(gated), V(not_written_back), V(not_synced), V(image_pull), V(container_config),
-          V(container_start), V(volume), V(sandbox), V(starting), V(too_large), V(no_gpus), V(no_scheduler), V(scheduler_down), V(no_queue),
-          V(queue_missing), V(queue_without_parent), V(parent_queue), V(queue_level), V(node_pool), V(fraction), V(binding),
-          V(reservation), V(gang), V(over_limit), V(over_quota), V(config_map), V(mig_leftover), V(no_node), V(no_pod_group),
-          V(scheduler_error) or V(unknown).
+          V(container_start), V(volume), V(sandbox), V(starting), V(node_down), V(too_large), V(no_gpus), V(no_scheduler),
+          V(scheduler_down), V(no_queue), V(queue_missing), V(queue_without_parent), V(parent_queue), V(queue_level), V(node_pool),
+          V(fraction), V(binding), V(reservation), V(gang), V(over_limit), V(over_quota), V(config_map), V(mig_leftover), V(no_node),
+          V(no_pod_group), V(scheduler_error) or V(unknown).
         - For V(refused), V(refused) where a node refused the pod. For a workload V(workload_name), V(fraction), V(quota),
           V(pod_security), V(webhook), V(policy), V(missing_name) or V(not_created). With these, a pod of a virtual cluster is V(pending)
           that the host cluster refuses.

@@ -77,6 +77,8 @@ def not_started(pod: JsonObject, cluster: Cluster) -> Answer | None:
     node = pod["spec"].get("nodeName")
     if not node:
         return None
+    if down := _node_down(node, cluster):
+        return down
     for status in container_statuses(pod):
         waiting = (status.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in facts.WAITING:
@@ -90,8 +92,27 @@ def not_started(pod: JsonObject, cluster: Cluster) -> Answer | None:
     if event := cluster.newest(pod, facts.NODE_EVENTS):
         reason, advice = facts.NODE_EVENTS[event["reason"]]
         return Answer(reason, f"It cannot start on node {node}: {event['reason']} ({line(event.get('message'))}).", advice)
-    advice = "See its events and whether the node is ready, if this takes longer than a minute."
+    advice = "See its events, if this takes longer than a minute."
     return Answer("starting", f"It was given to node {node} and has not started yet.", advice)
+
+
+def _node_down(name: str, cluster: Cluster) -> Answer | None:
+    """Answer for a pod whose node is gone or not ready: what is told of its containers is older than that."""
+    found = next((node for node in cluster.nodes if node["metadata"]["name"] == name), None)
+    if found is None:
+        advice = "Wait a minute: Kubernetes deletes pods whose node is gone. If it stays, delete it."
+        return Answer("node_down", f"It was given to node {line(name)}, which does not exist.", advice)
+    conditions = (found.get("status") or {}).get("conditions") or []
+    ready: JsonObject = next((one for one in conditions if one.get("type") == "Ready"), {})
+    # A node without the condition has just joined.
+    if ready.get("status", "True") == "True":
+        return None
+    said = ": ".join(filter(None, (line(ready.get("reason")), line(ready.get("message")))))
+    return Answer(
+        "node_down",
+        f"It was given to node {line(name)}, which is not ready{f' ({said})' if said else ''}.",
+        f"Mend the node; kubectl describe node {line(name)} shows its conditions. If it does not come back, delete the pod.",
+    )
 
 
 def _image(pod: JsonObject, name: str, reason: str, waiting: JsonObject, cluster: Cluster) -> Answer:

@@ -133,6 +133,22 @@ def test_what_keeps_a_pod_of_any_scheduler(objects, reason, message, advice):
     assert reason in [row["reason"] for row in rows(*HEALTHY, *objects) if row["state"] == "pending"]
 
 
+def test_a_pod_on_a_node_that_is_gone_or_not_ready():
+    # What its container waits for was written while the node answered.
+    given = pod(nodeName="n2", status=waiting("ImagePullBackOff"))
+    assert_told([*HEALTHY, given], "node_down", "It was given to node n2, which does not exist.", "If it stays, delete it")
+    lost = {
+        "type": "Ready",
+        "status": "Unknown",
+        "reason": "NodeStatusUnknown",
+        "message": "Kubelet stopped posting node status.",
+    }
+    stated = "node n2, which is not ready (NodeStatusUnknown: Kubelet stopped posting node status)."
+    assert_told([*HEALTHY, node("n2") | {"status": {"conditions": [lost]}}, given], "node_down", stated, "describe node n2")
+    ready = node("n2") | {"status": {"conditions": [{"type": "MemoryPressure", "status": "False"}, lost | {"status": "True"}]}}
+    assert only(*HEALTHY, ready, given)["reason"] == "image_pull"
+
+
 def test_nodes_that_offer_no_gpus():
     assert_told(
         [scheduler(), *QUEUES, node(gpus=0), pod(gpus=1)], "no_gpus", "asks for 1 GPUs, and no node offers any", "device_plugin"
