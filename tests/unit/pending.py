@@ -72,6 +72,7 @@ def event(
         "kind": "Event",
         "metadata": {"name": f"{name}.{reason}.{at}", "namespace": "team"},
         "involvedObject": about,
+        "type": "Warning",
         "reason": reason,
         "message": message,
         "lastTimestamp": at,
@@ -111,6 +112,10 @@ def shard(pool: str = "") -> Object:
     return {"apiVersion": "kai.scheduler/v1", "kind": "SchedulingShard", "metadata": {"name": pool or "default"}, "spec": spec}
 
 
+API_VERSIONS = {"Job": "batch/v1", "ReplicationController": "v1", "MPIJob": "kubeflow.org/v2beta1", "RayCluster": "ray.io/v1"}
+API_VERSIONS |= {"PyTorchJob": "kubeflow.org/v1"}
+
+
 def workload(kind: str, name: str, spec: Object, status: Object, **more: Any) -> Object:
     """A workload whose pods are to share a GPU; ``labels`` of its pods, and fields of its metadata by name."""
     labels = {"kai.scheduler/queue": "ml"} | more.pop("labels", {})
@@ -120,7 +125,7 @@ def workload(kind: str, name: str, spec: Object, status: Object, **more: Any) ->
     }
     metadata = {"name": name, "namespace": "team", "uid": f"uid-{name}", "creationTimestamp": CREATED} | more
     return {
-        "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",
+        "apiVersion": API_VERSIONS.get(kind, "apps/v1"),
         "kind": kind,
         "metadata": metadata,
         "spec": {"template": template} | spec,

@@ -202,10 +202,27 @@ class Refusal(t.NamedTuple):
     fault: Fault | None = None
 
 
-# The reason of an event for a pod that could not be created (k8s.io/kubernetes, pkg/controller/controller_utils.go), and the kinds that
-# write it, with the version of their API.
-FAILED_CREATE = "FailedCreate"
-CREATORS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
+# The kinds that create pods themselves, with the version of their API. JobSets create Jobs, and LeaderWorkerSets StatefulSets.
+_KUBERNETES = {
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "ReplicationController": "v1",
+}
+_KUBEFLOW = dict.fromkeys(("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"), "kubeflow.org/v1")
+CREATORS = _KUBERNETES | _KUBEFLOW | {"MPIJob": "kubeflow.org/v2beta1", "RayCluster": "ray.io/v1"}
+# How the reason and message of an event begin, by which each of them says that it could not create a pod: k8s.io/kubernetes,
+# pkg/controller/controller_utils.go; kubeflow/training-operator, pkg/controller.v1/control/pod_control.go; kubeflow/mpi-operator,
+# pkg/controller/mpi_job_controller.go; ray-project/kuberay, ray-operator/controllers/ray/raycluster_controller.go.
+FAILED_CREATE = {
+    **dict.fromkeys(_KUBERNETES, r"FailedCreate "),
+    **dict.fromkeys(_KUBEFLOW, r"FailedCreatePod "),
+    "MPIJob": r"MPIJobFailed worker pod created failed: ",
+    "RayCluster": r"FailedToCreate(?:Head|Worker)Pod ",
+}
+# All of these are warnings. A field selector can name no alternatives.
+CREATION_EVENTS = "type=Warning,involvedObject.kind!=Pod"
 # The first that fits. Words of KAI's webhook: pkg/admission/webhook/v1alpha2/gpusharing and the validator above.
 REFUSALS: tuple[Refusal, ...] = (
     Refusal(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 import typing as t
 
 from .._common.errors import TenancyError
@@ -136,8 +137,13 @@ def _group(item: JsonObject) -> tuple[Key, JsonObject]:
 
 def _refusals(kube: Kube) -> list[JsonObject]:
     """Return the events of workloads that could not create a pod."""
-    events = kube.list("v1", "Event", field_selector=f"reason={facts.FAILED_CREATE}")
-    return [event for event in events if str(_about(event).get("kind")) in facts.CREATORS]
+    return [event for event in kube.list("v1", "Event", field_selector=facts.CREATION_EVENTS) if _is_refusal(event)]
+
+
+def _is_refusal(event: JsonObject) -> bool:
+    """Tell whether a workload says by an event that it could not create a pod."""
+    pattern = facts.FAILED_CREATE.get(str(_about(event).get("kind")))
+    return pattern is not None and bool(re.match(pattern, f"{event.get('reason')} {event.get('message')}"))
 
 
 def _creators(kube: Kube, events: t.Mapping[str, list[JsonObject]]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:
@@ -159,7 +165,7 @@ def _done(kube: Kube, pods: t.Iterable[JsonObject]) -> frozenset[str]:
     if not any(owner.get("kind") == "Job" for metadata in failed for owner in metadata.get("ownerReferences") or []):
         return frozenset()
     jobs = [job for job in kube.list(facts.CREATORS["Job"], "Job") if job["metadata"].get("uid")]
-    found, _unread = each(jobs, key_name, lambda job: (job["metadata"]["uid"], pods_of(job).wanted))
+    found, _unread = each(jobs, key_name, lambda job: (job["metadata"]["uid"], pods_of(job, {}).wanted))
     return frozenset(uid for uid, wanted in found if not wanted)
 
 

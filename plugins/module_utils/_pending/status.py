@@ -39,7 +39,7 @@ from .._kai.facts import OVER_LIMIT, dotted, facts_of
 from .._kai.status import is_error, log_cause, plain_lines
 from .._nodes.status import gpus_of, held, is_reservation
 from . import asked, facts, node, volcano, workloads
-from .cluster import Answer, Cluster, SchedulerReason, conditions_of, group_key, key_name, key_of, line, scheduler_of
+from .cluster import Answer, Cluster, Key, SchedulerReason, conditions_of, group_key, key_name, key_of, line, scheduler_of
 
 # pkg/scheduler/api/unschedule_info.go, alike from v0.7.11 to v0.17.0.
 _LIMIT = re.compile(
@@ -446,8 +446,9 @@ def report(
         lambda found: f"pod {key_name(found[0])}",
         lambda found: [_row(found[0], cluster.queue_of(found[0]), facts.REFUSED, node.refused(*found, cluster.placing), now)],
     )
+    living = workloads.living(cluster.pods)
     made, odd_makers = each(
-        creators, lambda one: f"{one['kind']} {key_name(one)}", lambda one: _creation_rows(one, cluster=cluster, now=now)
+        creators, lambda one: f"{one['kind']} {key_name(one)}", lambda one: _creation_rows(one, living, cluster=cluster, now=now)
     )
     found = itertools.chain(*rows, *refused, *made)
     return sorted(found, key=lambda row: (row["since"], row["namespace"], row["name"])), [*unread, *odd, *odd_makers]
@@ -465,14 +466,19 @@ def _rows(pod: JsonObject, cluster: Cluster, now: datetime.datetime) -> list[Jso
     return [_row(pod, placing.queue_of(placed), state, answer, now) for state, answer in rows]
 
 
-def _creation_rows(workload: JsonObject, cluster: Cluster, now: datetime.datetime) -> list[JsonObject]:
-    """Return the row of a workload that could not create a pod; none where it has all of its pods by now."""
-    pods = workloads.pods_of(workload)
+def _creation_rows(
+    workload: JsonObject, living: t.Mapping[Key, int], cluster: Cluster, now: datetime.datetime
+) -> list[JsonObject]:
+    """Return the row of a workload that could not create a pod; none where it has all of its pods by now.
+
+    :arg living: as of workloads.living.
+    """
+    pods = workloads.pods_of(workload, living)
     if pods.made >= pods.wanted or "deletionTimestamp" in workload["metadata"]:
         return []
     kind, name = workloads.named(workload)
     pod = workloads.as_pod(workload)
-    row = _row(pod, cluster.queue_of(pod), facts.REFUSED, workloads.creation(workload, cluster), now)
+    row = _row(pod, cluster.queue_of(pod), facts.REFUSED, workloads.creation(workload, pods, cluster), now)
     return [row | {"kind": kind, "name": name}]
 
 

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.lifecycle import read
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._pending.status import report
 from ansible_collections.kubegpu.tenancy.tests.unit.api import InMemoryApi
-from ansible_collections.kubegpu.tenancy.tests.unit.pending import HEALTHY, event, node, queue, scheduler, workload
+from ansible_collections.kubegpu.tenancy.tests.unit.pending import HEALTHY, event, node, pod, queue, scheduler, workload
 
 NOW = datetime.datetime(2026, 11, 22, 12, 10, tzinfo=datetime.timezone.utc)
 
@@ -162,6 +162,73 @@ def test_every_kind_that_makes_pods(kind, spec, status, count):
 )
 def test_a_workload_that_lacks_no_pod_is_not_told(kind, spec, status):
     assert rows(*HEALTHY, workload(kind, "w", spec, status), event("FailedCreate", QUOTA, "w", kind=kind)) == []
+
+
+TEMPLATE = {"metadata": {"labels": {"kai.scheduler/queue": "all"}}, "spec": {"schedulerName": "kai-scheduler"}}
+TORCH = {"pytorchReplicaSpecs": {"Master": {"template": TEMPLATE}, "Worker": {"replicas": 3, "template": TEMPLATE}}}
+MPI = {"mpiReplicaSpecs": {"Launcher": {"replicas": 1, "template": TEMPLATE}, "Worker": {"replicas": 2, "template": TEMPLATE}}}
+GROUPS = [{"replicas": 2, "numOfHosts": 2}, {"minReplicas": 1}, {"replicas": 5, "suspend": True}]
+RAY = {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": GROUPS}
+ENDED = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+FORBIDDEN = QUOTA.removeprefix("Error creating: ")
+
+
+def controlled(name, phase="Running"):
+    """A pod of workload w."""
+    owner = {"kind": "Any", "name": "w", "uid": "uid-w", "controller": True}
+    return pod(name, status={"phase": phase}, metadata={"ownerReferences": [owner]}, nodeName="n1")
+
+
+# As the operators write them: Kubeflow's training operator 1.9, MPI operator 0.6, KubeRay 1.3.
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "reason", "message", "count"),
+    [
+        ("ReplicationController", {"replicas": 3}, {"replicas": 1}, "FailedCreate", QUOTA, "1 of its 3 pods exist"),
+        ("PyTorchJob", TORCH, {}, "FailedCreatePod", QUOTA, "1 of its 4 pods exist"),
+        ("PyTorchJob", TORCH, {"replicaStatuses": {"Worker": {"succeeded": 1}}}, "FailedCreatePod", QUOTA, "2 of its 4 pods"),
+        ("MPIJob", MPI, {}, "MPIJobFailed", f"worker pod created failed: {FORBIDDEN}", "1 of its 2 pods exist"),
+        (
+            "RayCluster",
+            RAY,
+            {},
+            "FailedToCreateWorkerPod",
+            f"Failed to create worker Pod for the cluster team/w, {FORBIDDEN}",
+            "1 of its 6",
+        ),
+        ("RayCluster", RAY, {}, "FailedToCreateHeadPod", f"Failed to create head Pod team/w-head, {FORBIDDEN}", "1 of its 6"),
+    ],
+)
+def test_workloads_of_other_controllers(kind, spec, status, reason, message, count):
+    made = workload(kind, "w", spec, status)
+    if kind != "ReplicationController":
+        del made["spec"]["template"]
+    others = controlled("a"), controlled("b", "Failed")
+    (row,) = rows(*HEALTHY, made, *others, event(reason, message, "w", kind=kind))
+    assert (row["kind"], row["name"], row["reason"]) == (kind, "w", "quota")
+    assert row["queue"] == ("ml" if kind == "ReplicationController" else "all")
+    assert row["message"].startswith(count)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status", "reason", "message"),
+    [
+        ("PyTorchJob", TORCH, ENDED, "FailedCreatePod", QUOTA),
+        ("PyTorchJob", TORCH | {"runPolicy": {"suspend": True}}, {}, "FailedCreatePod", QUOTA),
+        ("RayCluster", RAY | {"suspend": True}, {}, "FailedToCreateHeadPod", QUOTA),
+        # Another event of the same reason, and a reason that the kind does not write.
+        ("MPIJob", MPI, {}, "MPIJobFailed", "MPIJob team/w has failed"),
+        ("PyTorchJob", TORCH, {}, "FailedCreate", QUOTA),
+    ],
+)
+def test_other_controllers_that_lack_no_pod(kind, spec, status, reason, message):
+    assert rows(*HEALTHY, workload(kind, "w", spec, status), event(reason, message, "w", kind=kind)) == []
+
+
+def test_the_queue_of_a_workload_counts_before_that_of_its_pods():
+    made = workload("Job", "w", {}, {}, labels={"kai.scheduler/queue": "all"})
+    made["metadata"]["labels"] = {"kai.scheduler/queue": "ml"}
+    (row,) = rows(*HEALTHY, made, event("FailedCreate", QUOTA, "w", kind="Job"))
+    assert row["queue"] == "ml"
 
 
 def test_the_newest_event_of_a_workload_counts_and_not_that_of_an_earlier_one_of_its_name():
