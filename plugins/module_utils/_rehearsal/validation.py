@@ -24,6 +24,8 @@ from . import model
 from .facts import FORMAT, NODES, SCHEDULER, THRESHOLD, THRESHOLDS, TRACE, WORKLOAD
 
 _TOPOLOGY = ("topology", "topology_required", "topology_preferred")
+# More than any cluster has of them (Kubernetes is tested with 5,000 nodes and 150,000 pods), and no more than can be played.
+_MOST = {"count": 10_000, "pods": 150_000}
 # Pods are called after it, with a number.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?")
 
@@ -42,7 +44,9 @@ def parse(given: t.Any) -> model.Trace:
     known = None if tree is None else {queue.name for queue in leaves(tree)}
     shapes = [_nodes(item, f"trace.nodes[{n}]", problems) for n, item in enumerate(trace.get("nodes", []))]
     workloads = [_workload(item, f"trace.workloads[{n}]", known, problems) for n, item in enumerate(trace.get("workloads", []))]
-    _check_names(workloads, problems)
+    _check_total(shapes, "count", "trace.nodes", problems)
+    if _check_total(workloads, "pods", "trace.workloads", problems):
+        _check_names(workloads, problems)
     _check_groups(workloads, problems)
     _check_topologies(trace.get("topologies", {}), workloads, problems)
     classes = trace.get("priority_classes", {})
@@ -68,6 +72,7 @@ def parse_nodes(given: t.Sequence[t.Any]) -> tuple[model.Nodes, ...]:
     """
     problems = Problems()
     shapes = [_nodes(item, f"nodes[{n}]", problems) for n, item in enumerate(plain(given))]
+    _check_total(shapes, "count", "nodes", problems)
     problems.raise_if_any("the nodes")
     return tuple(shape for shape in shapes if shape)
 
@@ -136,6 +141,14 @@ def _check_amounts(given: JsonObject, path: str, problems: Problems) -> None:
                 quantity(value)
             except ValueError:
                 problems.add("not-an-amount", f"{path}.{key}", f"{value!r} is not a quantity such as 500m or 64Gi.")
+
+
+def _check_total(items: t.Iterable[model.Nodes | model.Workload | None], field: str, path: str, problems: Problems) -> bool:
+    """Refuse more nodes or pods than can be played; tell whether there are no more."""
+    total = sum(getattr(item, field) for item in items if item)
+    if total > _MOST[field]:
+        problems.add("out-of-range", path, f"have a {field} of {total} together; it is {_MOST[field]} at most.")
+    return total <= _MOST[field]
 
 
 def _check_groups(workloads: t.Iterable[model.Workload | None], problems: Problems) -> None:
