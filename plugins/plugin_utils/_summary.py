@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import collections
 import pathlib
 import shlex
 import typing as t
@@ -27,8 +28,8 @@ _WRONG, ACCEPTED = ("failed", "not_tried"), "accepted"
 # Columns for readers who ask for all of them, and columns that a narrow table does without.
 _WIDE = ("leaf queues", "seconds", "kubeconfig")
 _VERSIONS = (("vcluster",), ("scheduler",), ("vcluster", "scheduler"))
-# GPUs that a cell counts.
-_MOST_SHOWN = 99_999
+# GPUs that a cell counts, and GPUs of a node that are drawn one by one.
+_MOST_SHOWN, _MOST_DRAWN = 99_999, 32
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -147,9 +148,19 @@ def picture(clusters: t.Sequence[JsonObject]) -> list[str]:
         for node in cluster["nodes"] or ():
             if node["gpus"]:
                 name = f"{cluster['cluster']}/{node['node']}" if len(clusters) > 1 else node["node"]
-                alike.setdefault(drawn(node["gpus"]), []).append(name)
+                alike.setdefault(_drawn(node["gpus"]), []).append(name)
         lines += [f"{', '.join(nodes)} {gpus}" for gpus, nodes in alike.items()]
     return lines
+
+
+def _drawn(gpus: t.Sequence[t.Mapping[str, float]]) -> str:
+    """Return a node's GPUs as text; of a node with many, such as replicas, how many look the same, the most frequent first."""
+    if len(gpus) <= _MOST_DRAWN:
+        return drawn(gpus)
+    kinds = collections.Counter(drawn([one]) for one in gpus).most_common()
+    rest = sum(count for _look, count in kinds[_MOST_DRAWN:])
+    told = [f"{count} x {look}" for look, count in kinds[:_MOST_DRAWN]]
+    return ", ".join([*told, *([f"{rest} others"] if rest else [])])
 
 
 def needs(clusters: t.Sequence[JsonObject]) -> list[str]:

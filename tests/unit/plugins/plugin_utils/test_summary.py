@@ -14,6 +14,7 @@ from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._summary import (
     first_job,
     needs,
     notes,
+    picture,
     rows,
 )
 from ansible_collections.kubegpu.tenancy.tests.unit import hostvars
@@ -395,6 +396,16 @@ def test_who_has_which_gpus_of_several_clusters():
     assert inventory.summary()[4:-5] == ["", *shown]
     del inventory.clusters[1]
     assert inventory.summary()[3:-4] == ["", "n1 [ml] [free]", "n2, n3 [free] [free]"]
+
+
+def test_many_gpus_of_a_node_are_counted_by_what_they_look_like():
+    def line(gpus):
+        return picture([{"cluster": "c", "nodes": [{"node": "n1", "gpus": gpus}]}])[0]
+
+    assert line([{"a": 1.0}] * 32) == f"n1 {' '.join(['[a]'] * 32)}"
+    assert line([{"a": 1.0}] * 3 + [{}] * 997) == "n1 997 x [free], 3 x [a]"
+    shares = [{"a": number / 100} for number in range(1, 41)]
+    assert line(shares).endswith("1 x [a 0.31], 1 x [a 0.32], 8 others")
 
 
 def test_a_cluster_without_tenants():
