@@ -12,8 +12,8 @@ short_description: Tell why pods wait, and which run past KAI Scheduler
 version_added: 0.1.0
 description:
   - Returns for each pending pod of a cluster, of any scheduler, what to do and why it waits, in a sentence each.
-  - Returns the workloads as well whose pods the API server refuses, also those of Kubeflow and KubeRay, the pods that a node refused, pods that have been placed past
-    KAI Scheduler or ask for something that it does not read, and pods that ended for want of a RuntimeClass.
+  - Returns the workloads as well whose pods the API server refuses, also those of Kubeflow and KubeRay, the pods that a node refused, pods that
+    have been placed past KAI Scheduler or ask for something that it does not read, and pods that ended for want of a RuntimeClass.
   - Reads one list of each kind in the whole cluster, and of the kinds of workloads only the workloads that could not create a pod. Only where
     these do not say why a pod waits, the last five minutes of the log of KAI's scheduler are read.
 author: kubegpu.tenancy contributors (@kubegpu)
