@@ -55,7 +55,7 @@ def _worker(given: t.Any, path: str, holders: dict[str, str], problems: Problems
 
 def _same(gpu: str) -> str:
     """Return an index without leading zeros, or a UUID in small letters, as NVIDIA's library takes both."""
-    return str(int(gpu)) if gpu.isdecimal() else gpu.lower()
+    return gpu.lstrip("0") or "0" if gpu.isdecimal() else gpu.lower()
 
 
 def check_layout(tenants: list[Tenant], layout: list[int], gpus: int | None, problems: Problems) -> None:

@@ -46,9 +46,8 @@ def ledger(
     :arg nodes: Node objects of the host cluster; pods, namespaces, quotas (ResourceQuota) and claims (ResourceClaim) alike. Finished pods
         hold nothing.
     :arg clusters: configuration of each virtual cluster, by "namespace/name".
-    :returns: ``nodes`` and ``tenants``, one row each in name order, ``products``, one for each GPU product and node
-        pool, ``overlaps``, sentences about GPUs with more than one owner,
-        ``picture``, a line of text for each node with GPUs, and ``unread``, sentences about what could not be read and is in no row.
+    :returns: ``nodes`` and ``tenants``, one row each in name order, ``products``, one for each GPU product and node pool, ``overlaps``, sentences
+        about GPUs with more than one owner, ``picture``, a line of text for each node with GPUs, and ``unread``, sentences about the rest.
     """
     whose = Owners(namespaces)
     offers, unread = each(nodes, lambda node: f"node {node['metadata']['name']}", lambda node: offer_of(node, resource))

@@ -46,7 +46,7 @@ def readings_of(files: t.Iterable[str], load: t.Callable[[str], t.Any], name: st
     counted = 0
     for snapshot, end in zip(snapshots, ends):
         if parts := _parts(snapshot.at, min(end, snapshot.at + MOST_AGE), span):
-            _, odd = each(
+            _none, odd = each(
                 [snapshot], lambda one: f"evidence of {shown_hour(round(one.at))}", lambda one: _read(readings, one, parts)
             )
             readings.notes += [f"{one.sentence}." for one in odd]

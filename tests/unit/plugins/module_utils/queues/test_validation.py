@@ -101,7 +101,7 @@ def test_a_tree_has_an_end(deep):
 
 def test_what_is_accepted_can_be_shown_and_compared():
     for amounts in ({"cpu": {"limit": 9 * 10**15}}, {"memory": {"limit": "9P"}}, {"gpu": {"limit": 2**63 - 1}}):
-        (queue,) = parse([{"name": "q"} | amounts]).values()
+        queue = parse([{"name": "q"} | amounts])["q"]
         assert written(queue)["name"] == "q"
         assert fields(queue.spec)
 

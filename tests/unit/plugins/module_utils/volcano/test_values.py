@@ -11,8 +11,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._volcano.values im
 
 
 def spec(**amounts):
-    (queue,) = read_queues([{"name": "a"} | amounts]).values()
-    return manifest(queue)["spec"]
+    return manifest(read_queues([{"name": "a"} | amounts])["a"])["spec"]
 
 
 def test_a_quota_is_deserved_and_a_limit_is_a_capability():
