@@ -131,7 +131,7 @@ def as_pod(workload: JsonObject) -> JsonObject:
     """Return a workload in the form of a pod of its own: its namespace and age with what its template, or the first of several, says."""
     spec = workload["spec"]
     having = (spec, spec.get("headGroupSpec") or {}, *_parts(spec).values())
-    template = next(filter(None, (one.get("template") for one in having)), {})
+    template: JsonObject = next(filter(None, (one.get("template") for one in having)), {})
     metadata = {key: workload["metadata"][key] for key in ("namespace", "name", "uid", "creationTimestamp")}
     said = {key: (template.get("metadata") or {}).get(key) for key in ("labels", "annotations")}
     # KAI Scheduler reads the queue of the workload before that of its pods.

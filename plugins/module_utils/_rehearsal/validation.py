@@ -145,7 +145,7 @@ def _check_amounts(given: JsonObject, path: str, problems: Problems) -> None:
 
 def _check_total(items: t.Iterable[model.Nodes | model.Workload | None], field: str, path: str, problems: Problems) -> bool:
     """Refuse more nodes or pods than can be played; tell whether there are no more."""
-    total = sum(getattr(item, field) for item in items if item)
+    total: int = sum(getattr(item, field) for item in items if item)
     if total > _MOST[field]:
         problems.add("out-of-range", path, f"have a {field} of {total} together; it is {_MOST[field]} at most.")
     return total <= _MOST[field]

@@ -363,8 +363,8 @@ def check_room(values: Values, *needs: tuple[str, t.Mapping[str, str | int]]) ->
 
     def problems() -> t.Iterator[Problem]:
         for name, bound in bounds.items():
-            amount = _amount(bound)
-            least = {who: need[SAME_BOUND.get(name, name)] for who, need in needs if SAME_BOUND.get(name, name) in need}
+            amount, key = _amount(bound), SAME_BOUND.get(name) or name
+            least = {who: need[key] for who, need in needs if key in need}
             if amount is not None and amount < sum(map(quantity, least.values())):
                 taken = ", ".join(f"{who} takes {need}" for who, need in least.items())
                 yield Problem("no-room-in-quota", f"quota.{name}: {bound} leaves no room, because {taken}.")
