@@ -55,8 +55,7 @@ class ActionModule(ActionBase):
         run = Run(playbooks.run, folder, options, self._vault_passwords(), names)
         life = Lifecycle(wanted, run, folder, _say, utc_now, playbooks.sleep)
         record = life.begin()
-        waits = [name for name, one in record["clusters"].items() if one["state"] != "done"]
-        result: Data = {"changed": bool(waits), "clusters": record["clusters"], "lines": lines(wanted, record)}
+        result: Data = {"changed": not is_done(record), "clusters": record["clusters"], "lines": lines(wanted, record)}
         if self._task.check_mode:
             return result
         record = life.go_on(record)

@@ -29,6 +29,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._engine import kai
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.lifecycle import record
 from ansible_collections.kubegpu.tenancy.plugins.modules import rehearsal_record
 from ansible_collections.kubegpu.tenancy.tests.faults.labs import ROOT, Cluster, Lab, defaults
+from ansible_collections.kubegpu.tenancy.tests.unit.manifests import templates
 
 NAME = "kubegpu-frameworks"
 GPUS = 4
@@ -77,18 +78,6 @@ def example(framework: str, name: str, queue: str) -> list[dict[str, Any]]:
             template["spec"]["terminationGracePeriodSeconds"] = 0
             template["spec"]["containers"][0] |= {"image": IMAGE, "command": ["sleep", "infinity"]}
     return items
-
-
-def templates(part: Any) -> Iterator[dict[str, Any]]:
-    """The templates of pods in an object, wherever they stand in it."""
-    if isinstance(part, dict):
-        if "containers" in (part.get("spec") or {}):
-            yield part
-        for value in part.values():
-            yield from templates(value)
-    elif isinstance(part, list):
-        for value in part:
-            yield from templates(value)
 
 
 def holder(gpus: int, queue: str) -> dict[str, Any]:

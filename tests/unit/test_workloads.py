@@ -28,6 +28,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_policie
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._probe.kai_scheduling.facts import LOWEST_PRIORITY
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.validation import parse
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._queues.values import ancestors, leaves
+from ansible_collections.kubegpu.tenancy.tests.unit.manifests import templates
 from ansible_collections.kubegpu.tenancy.tests.unit.recipes import LAB, VERSIONS
 
 ROOT = Path(__file__).parents[2]
@@ -170,17 +171,6 @@ def test_the_lab_runs_every_example():
 def test_the_page_for_team_leads_shows_every_example():
     shown = re.findall(r"`examples/workloads/([\w/-]+)\.yaml`", (ROOT / "docs/how-to/team-lead.md").read_text())
     assert {*shown} == {example.stem for example in EXAMPLES} | {f"frameworks/{example.stem}" for example in FRAMEWORKS}
-
-
-def templates(part: Any) -> Iterator[dict[str, Any]]:
-    """Return the templates of pods in an object, wherever they stand in it."""
-    if isinstance(part, dict):
-        if "containers" in (part.get("spec") or {}):
-            yield part
-        part = list(part.values())
-    if isinstance(part, list):
-        for value in part:
-            yield from templates(value)
 
 
 @pytest.mark.parametrize("example", FRAMEWORKS, ids=lambda path: path.stem)

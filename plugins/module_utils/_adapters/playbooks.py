@@ -26,7 +26,7 @@ class Playbooks:
 
     Ansible runs actions in processes of their own, which go on if Ansible itself is killed.
 
-    :arg lock: a file that each run holds as well, so that it is not free while a run goes on without its caller.
+    :arg lock: a file that each run holds as well. It stays held while a run goes on without its caller.
     """
 
     def __init__(self, lock: t.IO[bytes] | None = None) -> None:

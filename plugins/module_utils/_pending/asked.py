@@ -16,8 +16,9 @@ from .._common.pods import is_ended
 from .._common.quantity import go_number, whole
 from .._common.synced import synced_from
 from .._common.values import JsonObject
+from .._queues.values import pool_of
 from . import facts
-from .cluster import Answer, Cluster, key_of, line, pool_of, scheduler_of
+from .cluster import Answer, Cluster, key_of, line, scheduler_of
 
 # Objects that are named in one sentence.
 _NAMED = 9
@@ -63,10 +64,10 @@ def _queue_of_other_pool(pod: JsonObject, pool: str, cluster: Cluster) -> Answer
 def of_other_pools(pod: JsonObject, cluster: Cluster) -> str:
     """Return which nodes are not for a pod because of their node pool, as a part of a sentence; empty for none."""
     own = cluster.node_pools.get(_pool(pod, cluster), set[str]())
-    count = len(cluster.node_names) - len(own) if _knows_pools(cluster) else 0
+    count = len(cluster.nodes_by_name) - len(own) if _knows_pools(cluster) else 0
     if not count:
         return ""
-    names = itertools.islice((name for name in cluster.node_names if name not in own), _NAMED)
+    names = itertools.islice((name for name in cluster.nodes_by_name if name not in own), _NAMED)
     more = f" and {count - _NAMED} more" if count > _NAMED else ""
     return f"; not of its node pool are {', '.join(map(line, names))}{more}"
 

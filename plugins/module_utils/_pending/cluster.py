@@ -14,7 +14,7 @@ import functools
 import re
 import typing as t
 
-from .._common.names import DEFAULT_QUEUE, KAI_NAMESPACE, KAI_SCHEDULERS, NODE_POOL_LABEL, POD_GROUP_NOTE, QUEUE_LABEL
+from .._common.names import DEFAULT_QUEUE, KAI_NAMESPACE, KAI_SCHEDULERS, POD_GROUP_NOTE, QUEUE_LABEL
 from .._common.ownership import annotations_of, labels_of, own
 from .._common.parties import each
 from .._common.quantity import quantity, whole
@@ -23,7 +23,7 @@ from .._common.values import JsonObject
 from .._kai.facts import Version, dotted
 from .._kai.status import scheduling_reasons
 from .._nodes.status import gpu_groups, held, is_reservation, offered
-from .._queues.values import Queue, ancestors, children_of, leaves
+from .._queues.values import Queue, ancestors, children_of, leaves, pool_of
 from . import facts
 
 # Namespace and name.
@@ -180,9 +180,9 @@ class Cluster:
         return max((self._offers.get(name, 0) - taken[name] for name in usable), default=0)
 
     @functools.cached_property
-    def node_names(self) -> list[str]:
-        """Names of the nodes, sorted."""
-        return sorted(node["metadata"]["name"] for node in self.nodes)
+    def nodes_by_name(self) -> dict[str, JsonObject]:
+        """The nodes by their names, sorted."""
+        return {node["metadata"]["name"]: node for node in sorted(self.nodes, key=lambda node: str(node["metadata"]["name"]))}
 
     @functools.cached_property
     def node_pools(self) -> dict[str, set[str]]:
@@ -276,11 +276,6 @@ class Cluster:
 def key_of(item: JsonObject) -> Key:
     """Return the namespace and name of an object."""
     return item["metadata"].get("namespace", ""), item["metadata"]["name"]
-
-
-def pool_of(item: JsonObject | None) -> str:
-    """Return the node pool of a pod, PodGroup or node; empty without one."""
-    return labels_of(item).get(NODE_POOL_LABEL, "")
 
 
 def scheduler_of(pod: JsonObject) -> str:

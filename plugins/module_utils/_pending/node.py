@@ -97,8 +97,8 @@ def not_started(pod: JsonObject, cluster: Cluster) -> Answer | None:
 
 
 def _node_down(name: str, cluster: Cluster) -> Answer | None:
-    """Answer for a pod whose node is gone or not ready: what is told of its containers is older than that."""
-    found = next((node for node in cluster.nodes if node["metadata"]["name"] == name), None)
+    """Answer for a pod whose node is gone or not ready. The status of its containers is from before that."""
+    found = cluster.nodes_by_name.get(name)
     if found is None:
         advice = "Wait a minute: Kubernetes deletes pods whose node is gone. If it stays, delete it."
         return Answer("node_down", f"It was given to node {line(name)}, which does not exist.", advice)

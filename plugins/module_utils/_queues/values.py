@@ -146,8 +146,8 @@ def spec_of(item: JsonObject) -> JsonObject:
     return item.get("spec") or {}
 
 
-def pool_of(item: JsonObject) -> str:
-    """Return the node pool of an object, by its label; empty without one."""
+def pool_of(item: JsonObject | None) -> str:
+    """Return the node pool of a queue, pod, PodGroup or node, by its label; empty without one."""
     return labels_of(item).get(NODE_POOL_LABEL, "")
 
 

@@ -124,12 +124,8 @@ def _observation(wave: int, names: t.Sequence[str], states: t.Mapping[str, JsonO
 
 
 def entered(record: JsonObject, step: Step, now: datetime.datetime) -> JsonObject:
-    """Return the record while a step is under way."""
-    return (
-        _with(record, {name: {"state": CHANGING, "since": stamp(now)} for name in step.clusters})
-        if step.kind == CHANGE
-        else record
-    )
+    """Return the record while the clusters of a step are changed."""
+    return _with(record, {name: {"state": CHANGING, "since": stamp(now)} for name in step.clusters})
 
 
 def left(record: JsonObject, step: Step, reasons: Reasons, now: datetime.datetime) -> JsonObject:

@@ -39,8 +39,8 @@ def test_a_wave_is_changed_in_parts_then_observed_then_done():
     while step := plan.next_step(ROLLOUT, seen, now):
         now = max(now, step.at)
         told.append((step.kind, step.wave, "".join(step.clusters), (now - NOW).total_seconds() / 60))
-        seen = plan.entered(seen, step, now)
         if step.kind == plan.CHANGE:
+            seen = plan.entered(seen, step, now)
             assert {seen["clusters"][name]["state"] for name in step.clusters} == {"changing"}
             now += datetime.timedelta(minutes=1)
         seen = plan.left(seen, step, dict.fromkeys(step.clusters, ()), now)
