@@ -69,14 +69,26 @@ def _gang(item: JsonObject, members: t.Sequence[JsonObject], limits: t.Mapping[s
     spec, conditions = item.get("spec") or {}, (item.get("status") or {}).get("conditions") or []
     queue, least = str(spec.get("queue") or OWN_QUEUES[0]), whole(spec.get("minMember") or 0)
     newest: JsonObject = max(conditions, key=lambda condition: str(condition.get("lastTransitionTime") or ""), default={})
-    above = ""
-    for name, limit in sorted(limits.get(queue, {}).items()):
-        # Its PodGroup's minResources leave out what pods ask for by limits alone (v1.10.0).
-        needs = sum(sorted(held_by(pod["spec"], name, ("requests", "limits")) for pod in members)[:least])
-        if needs > limit:
-            above = f"{shown(name, 120)}: {needs:f}, and a limit of {limit:f}"
+    above = next(
+        (
+            f"{shown(name, 120)}: {needs:f}, and a limit of {limit:f}"
+            for name, limit in sorted(limits.get(queue, {}).items())
+            if (needs := _needs(members, name, least)) > limit
+        ),
+        "",
+    )
     why = line(newest.get("message")) if newest.get("type") == WAITS else ""
     return Gang(shown(item["metadata"]["name"], 120), shown(queue, 120), why, above)
+
+
+def _needs(members: t.Iterable[JsonObject], resource: str, least: int) -> decimal.Decimal:
+    """Return the amount of a resource without which a gang cannot start: that of its smallest pods.
+
+    Its PodGroup's minResources leave out what pods ask for by limits alone (v1.10.0).
+
+    :arg least: pods that have to start together.
+    """
+    return sum(sorted(held_by(pod["spec"], resource, ("requests", "limits")) for pod in members)[:least], decimal.Decimal(0))
 
 
 def waiting(pod: JsonObject, cluster: Cluster) -> Answer | None:

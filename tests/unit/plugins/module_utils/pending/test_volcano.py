@@ -30,7 +30,9 @@ def member(name):
         "message": "Pod team/train-0 can possibly be assigned to n1",
     }
     notes = {"scheduling.k8s.io/group-name": "train"}
-    return pod(name, gpus=2, annotations=notes, status={"conditions": [told]}, schedulerName="volcano")
+    made = pod(name, gpus=2, annotations=notes, status={"conditions": [told]}, schedulerName="volcano")
+    made["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1"
+    return made
 
 
 def group(*conditions, least=2, queue="small"):
@@ -70,6 +72,9 @@ def test_a_gang_that_asks_for_more_than_its_queue_gets():
         "Its gang train asks for more than queue small gets at most, of nvidia.com/gpu: 4, and a limit of 3.",
     )
     assert told(group(WAITS), queue(**{"nvidia.com/gpu": "4"}))[0] == "gang"
+    # Of several resources, the first is told.
+    _reason, message, _unread = told(group(WAITS), queue(**{"nvidia.com/gpu": "3", "cpu": "1"}))
+    assert message.endswith("of cpu: 2, and a limit of 1.")
 
 
 @pytest.mark.parametrize("conditions", [[WAITS, STARTS], [], [STARTS]])
