@@ -19,7 +19,7 @@ import decimal
 import itertools
 import typing as t
 
-from .._common.names import GPU_RESOURCE
+from .._common.names import GPU_MEMORY_LABEL, GPU_RESOURCE
 from .._common.parties import Unread, each
 from .._common.pods import is_ended
 from .._common.quantity import devices, plain
@@ -80,9 +80,24 @@ def _holdings(
     """Return what pods hold that have not ended, and which of them cannot be read."""
     alive = [pod for pod in pods if not is_ended(pod)]
     others = sorted({name for offer in offers for name in offer.others})
-    sharers = _sharers([pod for pod in alive if gpu_groups(pod)], whose, {offer.node: offer.memory for offer in offers})
+    sharing, sizes = [pod for pod in alive if gpu_groups(pod)], {offer.node: offer.memory for offer in offers}
+    sharers = _sharers(sharing, whose, sizes)
     holdings, unread = each(alive, pod_name, lambda pod: _holding(pod, whose, sharers, resource, others))
-    return [holding for holding in holdings if holding.gpus or holding.others], unread
+    return [holding for holding in holdings if holding.gpus or holding.others], [*unread, *_unknown_parts(sharing, sizes)]
+
+
+def _unknown_parts(pods: t.Iterable[JsonObject], sizes: t.Mapping[str, str]) -> list[Unread]:
+    """Return the pods that share a GPU of which they have a part that is not known; the part counts as 0.
+
+    :arg sizes: as of ``_sharers``.
+    """
+    return [
+        Unread(
+            f"the part of a GPU that {pod_name(pod)} has", f"its annotations and label {GPU_MEMORY_LABEL} of node {node} do not say"
+        )
+        for pod in pods
+        if (node := pod["spec"].get("nodeName")) and not is_reservation(pod) and not part_of_gpu(pod, sizes.get(node, ""))
+    ]
 
 
 def _sharers(

@@ -219,6 +219,9 @@ def test_a_gpu_that_two_tenants_share_is_an_overlap():
         "a GPU of node n1, which pod kai-resource-reservation/reserves-g1 reserves, is shared by pods of tenants a and b"
     ]
     assert found["picture"] == ["n1 [a 0.5, b 0] [free]"]
+    assert found["unread"] == [
+        "the part of a GPU that pod tenant-b/s2 has cannot be read: its annotations and label nvidia.com/gpu.memory of node n1 do not say"
+    ]
     assert [row["shared_with"] for row in found["tenants"]] == [["b"], ["a"]]
     assert [row["in_use"] for row in found["tenants"]] == [1, 1]
     assert found["nodes"][0]["in_use"] == 1
