@@ -6,7 +6,8 @@
     . tools/activate dev pages
     PYTHONPATH=$ANSIBLE_COLLECTIONS_PATH python tests/pages/pictures.py
 
-tenancy.json beside this file is the evidence of a run of site.yml on the lab, as that run wrote it. The numbers of the rehearsal are made up.
+tenancy.json beside this file is the evidence of a run of site.yml on the lab, and rehearsal.json the report of a rehearsal in it, as the runs wrote
+them.
 """
 
 from __future__ import annotations
@@ -19,19 +20,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils import _evidence_page, _rehearsal_page
-from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import example
 from playwright.sync_api import sync_playwright
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/images"
-EVIDENCE = Path(__file__).parent / "tenancy.json"
+HERE = Path(__file__).parent
 # Of a picture, in pixels and bytes.
 SIZE, MOST_BYTES = {"width": 1100, "height": 640}, 150_000
 
 
 def pages() -> Iterator[tuple[str, str]]:
     """Yield the name of each picture, and the page that it shows."""
-    yield "tenancy", _evidence_page.page(json.loads(EVIDENCE.read_text()))
-    yield "rehearsal", _rehearsal_page.page(example(cycle=6.0, slow=4.0))
+    for name, page in {"tenancy": _evidence_page.page, "rehearsal": _rehearsal_page.page}.items():
+        yield name, page(json.loads((HERE / f"{name}.json").read_text()))
 
 
 def write() -> Iterator[Path]:

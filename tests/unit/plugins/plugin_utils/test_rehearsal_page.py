@@ -17,6 +17,7 @@ from ansible_collections.kubegpu.tenancy.plugins.module_utils._rehearsal.status 
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._rehearsal_evidence import junit
 from ansible_collections.kubegpu.tenancy.plugins.plugin_utils._rehearsal_page import page
 from ansible_collections.kubegpu.tenancy.tests.unit.pages import Page
+from ansible_collections.kubegpu.tenancy.tests.unit.playbooks import ROOT
 from ansible_collections.kubegpu.tenancy.tests.unit.rehearsed import LOST, example, played, report
 
 
@@ -30,6 +31,11 @@ def test_the_files_of_the_evidence():
     assert (files["rehearsal.html"], files["rehearsal.xml"]) == (page(made), junit(made))
     # As in check mode.
     assert rehearsal_evidence({"changed": True, "change": made["change"]}) == {}
+
+
+def test_the_report_in_the_picture_of_the_docs():
+    found = json.loads((ROOT / "tests/pages/rehearsal.json").read_text())
+    assert "v0.13.1 breaks 1 of 7 rules that must always hold." in page(found)
 
 
 def headings(shown):
