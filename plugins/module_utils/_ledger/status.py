@@ -93,7 +93,8 @@ def _unknown_parts(pods: t.Iterable[JsonObject], sizes: t.Mapping[str, str]) -> 
     """
     return [
         Unread(
-            f"the part of a GPU that {pod_name(pod)} has", f"its annotations and label {GPU_MEMORY_LABEL} of node {node} do not say"
+            f"the part of a GPU that {pod_name(pod)} has",
+            f"its annotations and label {GPU_MEMORY_LABEL} of node {node} do not say",
         )
         for pod in pods
         if (node := pod["spec"].get("nodeName")) and not is_reservation(pod) and not part_of_gpu(pod, sizes.get(node, ""))
