@@ -42,6 +42,7 @@ DEVICES, VOID = "NVIDIA_VISIBLE_DEVICES", [{"name": "NVIDIA_VISIBLE_DEVICES", "v
 NAMED, OPEN = f"{DEVICES} is void or none, or left out", f"With a runtimeClassName, set {DEVICES} to void"
 SHARED_MAP = {"name": DEVICES, "valueFrom": {"configMapKeyRef": {"name": "work-x-default-x-a-ab1-shared-gpu-0", "key": DEVICES}}}
 OWN_MAP = {"name": DEVICES, "valueFrom": {"configMapKeyRef": {"name": "mine-x-default-x-a", "key": DEVICES}}}
+ADDED = "mirror.gcr.io/library/alpine:3.20"
 FORM = "gpu-fraction is a decimal above 0 and below 1 such as 0.5, gpu-memory whole MiB such as 8000"
 LATER = "What part of a GPU a pod asks for is said when it is created."
 
@@ -84,6 +85,14 @@ CREATED: dict[str, tuple[dict[str, str], dict[str, str], dict[str, Any], str]] =
     "devices by a ConfigMap of KAI Scheduler": (OWN, {"gpu-fraction": "0.5"}, {"env": [SHARED_MAP], "runtime": TENANT}, ""),
     "what its image says": (OWN, {}, {"runtime": TENANT}, OPEN),
     "no devices": (OWN, {}, {"runtime": TENANT, "env": VOID}, ""),
+    "what vCluster adds": (OWN, {}, {"runtime": TENANT, "image": ADDED}, ""),
+    "what vCluster adds, with variables from elsewhere": (
+        OWN,
+        {},
+        {"runtime": TENANT, "image": ADDED, "env_from": [{"secretRef": {"name": "s"}}]},
+        OPEN,
+    ),
+    "another registry's image of that name": (OWN, {}, {"runtime": TENANT, "image": f"registry.example/{ADDED}"}, OPEN),
     "a GPU and NVIDIA's runtime": (OWN, {}, {"runtime": TENANT, "gpus": 1}, ""),
     "variables from elsewhere with a GPU": (OWN, {}, {"gpus": 1, "env_from": [{"secretRef": {"name": "s"}}]}, OPEN),
     "variables with half of the name": (
@@ -116,7 +125,7 @@ class Host:
     namespace: str
 
     def allow(self, queues: list[str], gpu_sharing: bool) -> None:
-        ensure_policies(Run({"timeout": 30}, kube=self.kube), TENANT, queue_policies(TENANT, queues, gpu_sharing))
+        ensure_policies(Run({"timeout": 30}, kube=self.kube), TENANT, queue_policies(TENANT, queues, gpu_sharing, "", ADDED))
 
     def wait_for_policies(self, said: str, **asked: Any) -> None:
         """Wait until the API server refuses a pod so: it learns of policies after they are written."""
@@ -152,11 +161,12 @@ def pod(
     env: Sequence[dict[str, Any]] = (),
     env_from: Sequence[dict[str, Any]] = (),
     runtime: str = "",
+    image: str = "none",
 ) -> dict[str, Any]:
     """Return a pod that no scheduler places: no node has its label."""
     spec: dict[str, Any] = {"schedulerName": scheduler, "nodeSelector": {"kubegpu.example/nowhere": "true"}}
     variables = {"env": list(env), "envFrom": list(env_from)}
-    spec["containers"] = [{"name": "c", "image": "none", "resources": {"limits": {resource: gpus} if gpus else {}}} | variables]
+    spec["containers"] = [{"name": "c", "image": image, "resources": {"limits": {resource: gpus} if gpus else {}}} | variables]
     if runtime:
         spec["runtimeClassName"] = runtime
     if init_gpus:
@@ -213,7 +223,7 @@ def _bound(host: Host) -> Host:
 def test_applied_again_they_are_as_wanted_and_a_change_of_somebody_else_is_mended(bound: Host) -> None:
     def changes() -> list[str]:
         run = Run({"timeout": 30}, kube=bound.kube)
-        ensure_policies(run, TENANT, queue_policies(TENANT, ["vision"], True))
+        ensure_policies(run, TENANT, queue_policies(TENANT, ["vision"], True, "", ADDED))
         return [what for what, _before, _after in run.changes]
 
     assert changes() == []
@@ -297,7 +307,7 @@ ITS_OWN["devices by a ConfigMap of KAI Scheduler"] = NAMED
 @pytest.fixture(name="sharing_nodes")
 def _sharing_nodes(host: Host) -> Host:
     """The tenant with a scheduler of its own, on nodes of others."""
-    ensure_policies(Run({"timeout": 30}, kube=host.kube), TENANT, policies(TENANT, "partial", None, True, False))
+    ensure_policies(Run({"timeout": 30}, kube=host.kube), TENANT, policies(TENANT, "partial", None, True, False, "", ADDED))
     host.wait_for_policies(OPEN, scheduler="another", runtime=TENANT)
     return host
 

@@ -47,17 +47,19 @@ def policies(
     shares_nodes: bool,
     gpu_sharing: bool,
     sandbox: str = "",
+    added_image: str = "",
 ) -> list[JsonObject]:
     """Return the policies that a tenant needs, each with its binding; none where nothing is to be kept from it.
 
     :arg queues: names of the queues of the host cluster's KAI Scheduler that its pods may use; None where another one places them.
     :arg gpu_sharing: whether its pods may ask for part of a GPU.
     :arg sandbox: RuntimeClass in which all its pods run; empty for none.
+    :arg added_image: image of the container that vCluster adds to pods; empty where vCluster adds none.
     """
     if queues is not None:
-        return queue_policies(tenant, queues, gpu_sharing, sandbox)
+        return queue_policies(tenant, queues, gpu_sharing, sandbox, added_image)
     # With a KAI Scheduler of its own, the tenant itself can write what tells a pod which GPU it shares.
-    devices = _device_rules(by_kai=False) if trust == "partial" and shares_nodes and not gpu_sharing else []
+    devices = _device_rules(False, "", added_image) if trust == "partial" and shares_nodes and not gpu_sharing else []
     rules = [*devices, *([_sandbox_rule(sandbox)] if sandbox else [])]
     if not rules:
         return []
@@ -65,15 +67,18 @@ def policies(
     return [*_policies(tenant, admits, _variables("created", "containers"), rules), *_workload_policies(tenant, sandbox)]
 
 
-def queue_policies(tenant: str, queues: t.Sequence[str], gpu_sharing: bool, sandbox: str = "") -> list[JsonObject]:
+def queue_policies(
+    tenant: str, queues: t.Sequence[str], gpu_sharing: bool, sandbox: str = "", added_image: str = ""
+) -> list[JsonObject]:
     """Return the policies of a tenant that shares the host cluster's KAI Scheduler, and their bindings to the tenant's namespace.
 
     :arg queues: names of the queues that its pods may use.
     :arg gpu_sharing: whether they may ask for part of a GPU.
     :arg sandbox: RuntimeClass in which all of them run, on nodes with GPUs of their own or without GPUs; empty for none.
+    :arg added_image: as of ``policies``.
     """
     admits = f"{'shared and whole' if gpu_sharing else 'whole'} GPUs in queues: {_listed(queues)}"
-    rules = [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(by_kai=True, sandbox=sandbox)]
+    rules = [*_queue_rules(tenant, queues, gpu_sharing), *_device_rules(True, sandbox, added_image)]
     if sandbox:
         admits, rules = f"{admits}; {_in_class(sandbox)}", [*rules, _sandbox_rule(sandbox)]
     return [*_policies(tenant, admits, _variables(), rules), *_workload_policies(tenant, sandbox)]
@@ -231,12 +236,13 @@ def _names_no_device(containers: str, by_kai: bool) -> str:
     return f"{containers}.all(c, !has(c.env) || {right})"
 
 
-def _leaves_no_device_open(containers: str, sandbox: str) -> str:
+def _leaves_no_device_open(containers: str, sandbox: str, added_image: str) -> str:
     """Return the expression that tells whether nothing else can say it: the image of a container without GPUs, or a variable from envFrom.
 
     A variable from there counts after one that the container names, and before what the device plugin sets for a container with GPUs.
 
     :arg sandbox: RuntimeClass in which no GPUs of others are seen; empty for none.
+    :arg added_image: image that names no devices; empty for none.
     """
     named = f"has(c.env) && c.env.exists(e, e.name == {_text(VISIBLE_DEVICES)})"
     apart = f"has(f.prefix) && f.prefix != '' && !{_text(VISIBLE_DEVICES)}.startsWith(f.prefix)"
@@ -244,6 +250,8 @@ def _leaves_no_device_open(containers: str, sandbox: str) -> str:
     blind = "!has(object.spec.runtimeClassName)"
     if sandbox:
         blind = f"({blind} || object.spec.runtimeClassName == {_text(sandbox)})"
+    if added_image:
+        blind = f"({blind} || (c.image == {_text(added_image)} && !has(c.envFrom)))"
     return f"{containers}.all(c, ({named}) || (({_asks_for_gpus()}) ? ({by_plugin}) : {blind}))"
 
 
@@ -292,21 +300,22 @@ def _sandbox_rule(sandbox: str) -> tuple[str, str]:
     )
 
 
-def _device_rules(by_kai: bool, sandbox: str = "") -> list[tuple[str, str]]:
+def _device_rules(by_kai: bool, sandbox: str, added_image: str) -> list[tuple[str, str]]:
     """Return the conditions under which a pod sees no GPU that it did not ask for, each with what one is told that does not meet it.
 
     :arg by_kai: whether the host cluster's KAI Scheduler may say which ones it sees.
     :arg sandbox: RuntimeClass in which no GPUs of others are seen; empty for none.
+    :arg added_image: as of ``_leaves_no_device_open``.
     """
     added = "object.spec.ephemeralContainers"
-    blind = f"({_names_no_device(added, by_kai)}) && ({_leaves_no_device_open(added, sandbox)})"
+    blind = f"({_names_no_device(added, by_kai)}) && ({_leaves_no_device_open(added, sandbox, added_image)})"
     return [
         (
             f"!variables.created || ({_names_no_device('variables.containers', by_kai)})",
             _text(f"{VISIBLE_DEVICES} is void or none, or left out: a pod gets GPUs by asking for {GPU_RESOURCES}gpu."),
         ),
         (
-            f"!variables.created || ({_leaves_no_device_open('variables.containers', sandbox)})",
+            f"!variables.created || ({_leaves_no_device_open('variables.containers', sandbox, added_image)})",
             _text(
                 f"GPUs of others are on the same node. With a runtimeClassName, set {VISIBLE_DEVICES} to void in each container that asks "
                 "for no GPU; in one that asks for some, give each envFrom a prefix."

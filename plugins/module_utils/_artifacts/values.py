@@ -22,7 +22,7 @@ from .._kai.facts import CONFIG_PARTS
 from .._kai.values import config_spec, image_named, is_config
 from .._kind.plan import holds_api
 from .._vcluster.facts import COREDNS, COREDNS_REPOSITORY, NEWEST_KUBERNETES, parse_version
-from .._vcluster.values import has_dns
+from .._vcluster.values import added_image, has_dns
 from .facts import DEFAULT_REGISTRY, DEFAULT_REGISTRY_API, FORMER_REGISTRY, SANDBOX_PARTS
 
 # Images, and whether an installation starts each of them, or only something that may happen later does.
@@ -108,14 +108,9 @@ def syncer_images(manifests: t.Iterable[JsonObject], version: str) -> Images:
     if has_dns(config) and not value_at(config, "controlPlane.coredns.embedded"):
         own = value_at(config, "controlPlane.coredns.deployment.image")
         found.append(("/".join(filter(None, [registry, own or _coredns(config, version)])), True))
-    rewrite = value_at(config, "sync.toHost.pods.rewriteHosts") or {}
-    if rewrite.get("enabled"):
-        # Of an init container in pods with a subdomain (pkg/controllers/resources/pods/translate/translator.go). No playbook starts one, and
-        # without the image no pod of a StatefulSet with a serviceName starts.
-        image = rewrite["initContainer"]["image"]
-        if isinstance(image, dict):
-            registry, image = registry or image.get("registry") or "", f"{image['repository']}:{image['tag']}"
-        found.append(("/".join(filter(None, [registry, image])), True))
+    if added := added_image(config):
+        # No playbook starts a pod with it, and without the image no pod of a StatefulSet with a serviceName starts.
+        found.append((added, True))
     return merged(found)
 
 

@@ -16,6 +16,7 @@ from .._common.values import JsonObject, value_at
 from .._desired.facts import LOAD_BALANCER
 from .._desired.values import vcluster_values
 from .._nodes.status import tolerates
+from .._vcluster.validation import missing_sandbox
 from .._vcluster.values import backing_store, has_network_policies
 from . import facts
 
@@ -157,11 +158,7 @@ def _class(cluster: JsonObject, runtime_class: str) -> Problem | None:
 def _sandbox(cluster: JsonObject, tenant: Tenant) -> Problem | None:
     if tenant.runtime_class in cluster["runtime_classes"]:
         return None
-    return Problem(
-        "no-runtime-class",
-        f"sandbox: there is no RuntimeClass {tenant.runtime_class}, in which all pods of tenant {tenant.name} are to run. There are: "
-        f"{', '.join(sorted(cluster['runtime_classes'])) or 'none'}.",
-    )
+    return missing_sandbox(tenant.runtime_class, tenant.name, cluster["runtime_classes"])
 
 
 def _storage(cluster: JsonObject, values: Values) -> Problem | None:

@@ -16,6 +16,7 @@ from .._desired.values import vcluster_values
 from .._kai.validation import release
 from .._kai.values import chart_values
 from .._metrics.plan import kai_objects
+from .._vcluster.values import added_image
 from .status import digest
 
 # Of a role's variables, these change how long something takes, not what is there in the end.
@@ -37,7 +38,9 @@ def wanted(tenant: Tenant, settings: t.Mapping[str, t.Any]) -> str:
     # What they let in follows from the data; how they say it, from this collection.
     queues, shares_nodes = (() if tenant.shares_scheduler else None), tenant.gpu_nodes.shared_gpus is not None
     gpu_sharing = tenant.scheduler is not None and tenant.scheduler.gpu_sharing
-    guards = policies(tenant.name, tenant.trust, queues, shares_nodes, gpu_sharing, tenant.runtime_class) or None
+    guards = (
+        policies(tenant.name, tenant.trust, queues, shares_nodes, gpu_sharing, tenant.runtime_class, added_image(values)) or None
+    )
     chosen = {key: value for key, value in settings.items() if not key.endswith(_PACE)}
     if not tenant.shares_scheduler:
         chosen.pop(_SHARED, None)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.errors import refuse
 from .._common.ownership import OWNED_SELECTOR, labels_of, last_write, own
 from .._common.values import JsonObject
 from .facts import CLASSES, LISTED_BASIC, LISTED_CLASS
 from .status import classes_to_list, is_zero_trust
+from .validation import missing_sandbox
 
 if t.TYPE_CHECKING:
     from .._common.run import Run
@@ -27,6 +29,15 @@ class ListedClasses:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+
+    def check_sandbox(self, name: str, tenant: str) -> None:
+        """Refuse a RuntimeClass for all pods of a tenant that the host cluster lacks.
+
+        :raises Refused: if there is none of that name.
+        """
+        there = [item["metadata"]["name"] for item in self.run.kube.list(*CLASSES[0])]
+        if name not in there:
+            refuse([missing_sandbox(name, tenant, there)])
 
     def ensure_listed(self) -> None:
         """List the classes that every tenant of trust zero needs, once its namespace exists."""

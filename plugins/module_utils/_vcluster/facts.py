@@ -71,6 +71,10 @@ BAD_VERSIONS = {
     "0.36.0": "pods of a tenant with Kubernetes 1.33 or older stay not ready on a newer host (loft-sh/vcluster#3578)",
 }
 
+# The image of the container that vCluster adds to pods with a subdomain (chart/values.yaml of 0.34.0, 0.35.2 and 0.36.1). It sets no
+# NVIDIA_VISIBLE_DEVICES.
+ADDED_IMAGE = {"registry": "mirror.gcr.io", "repository": "library/alpine", "tag": "3.20"}
+
 # Minor version of Kubernetes that a minor version of the chart installs by default (chart/values.yaml of the first and the last tag of each,
 # of 0.37 of 0.37.0-rc.1), without holes from OLDEST_VERSION on; of later ones it is not known.
 DEFAULT_KUBERNETES = {26: 32, 27: 33, 28: 33, 29: 33, 30: 34, 31: 34, 32: 35, 33: 35, 34: 35, 35: 36, 36: 36, 37: 36}

@@ -30,7 +30,7 @@ from .records import Records
 from .release import ChartRelease, Charts
 from .removal import Removal
 from .status import Existing, is_terminating, is_zero_trust, lost_pods
-from .values import Wanted, has_network_policies, is_described, recorded, wanted, with_defaults
+from .values import Wanted, added_image, has_network_policies, is_described, recorded, wanted, with_defaults
 
 if t.TYPE_CHECKING:
     from .._adapters.helm import Chart
@@ -109,6 +109,8 @@ class VirtualCluster:
             return recorded(existing.release, existing.usable)
         options = with_defaults(self.run.params)
         validation.check_skew(options["version"], options["kubernetes_version"], existing.kubernetes)
+        if options["sandbox"]:
+            self.classes.check_sandbox(options["sandbox"], self.name)
         return described
 
     def _ensure_surroundings(self, asked: Wanted, existing: Existing, network: str | None, bounds: list[JsonObject]) -> None:
@@ -151,7 +153,8 @@ class VirtualCluster:
             return []
         queues = _leaf_names(params["host_queues"]) if asked.host_scheduler else None
         shares_nodes, sandbox = params["gpu_quota"] is not None, params["sandbox"] or ""
-        return policies(self.name, asked.trust, queues, shares_nodes, params["gpu_sharing"], sandbox)
+        added = added_image(asked.values)
+        return policies(self.name, asked.trust, queues, shares_nodes, params["gpu_sharing"], sandbox, added)
 
     def paused(self) -> Result:
         """End its control plane and its pods, and keep its data."""

@@ -243,6 +243,18 @@ def check_skew(version: str, kubernetes_version: str | None, host_version: str) 
         )
 
 
+def missing_sandbox(name: str, tenant: str, there: t.Iterable[str]) -> Problem:
+    """Return the problem of a tenant whose pods are to run in a RuntimeClass that the host cluster lacks.
+
+    :arg there: RuntimeClasses of the host cluster.
+    """
+    others = ", ".join(sorted(there)) or "none"
+    return Problem(
+        "no-runtime-class",
+        f"sandbox: there is no RuntimeClass {name}, in which all pods of tenant {tenant} are to run. There are: {others}.",
+    )
+
+
 def check_trust(trust: str, version: str) -> None:
     """Refuse trust profiles that need what the chart's version does not have; ``check_version`` refuses what is no version."""
     if trust == "high" or not is_version(version):

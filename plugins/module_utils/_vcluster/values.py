@@ -19,6 +19,7 @@ from .._common.quantity import devices_or_none, whole
 from .._common.values import JsonObject, Values, deep_merge, moment, value_at
 from .._nodes.validation import Claim
 from .facts import (
+    ADDED_IMAGE,
     BOUNDED,
     DEFAULT_KUBERNETES,
     DEFAULT_VERSION,
@@ -99,6 +100,24 @@ def kubernetes_of(version: str, values: Values) -> str | None:
     given = value_at(values, "controlPlane.distro.k8s.version") or value_at(values, "controlPlane.distro.k8s.image.tag")
     default = DEFAULT_KUBERNETES.get(parse_version(version)[1])
     return str(given) if given else f"v1.{default}.0" if default else None
+
+
+def added_image(values: Values) -> str:
+    """Return the image of the init container that vCluster adds to pods with a subdomain, such as those of StatefulSets; empty without one.
+
+    It rewrites /etc/hosts (loft-sh/vcluster, pkg/controllers/resources/pods/translate/hosts.go).
+
+    :arg values: of the chart, with or without its defaults.
+    """
+    rewrite = "sync.toHost.pods.rewriteHosts"
+    if value_at(values, f"{rewrite}.enabled") is False:
+        return ""
+    registry = str(value_at(values, "controlPlane.advanced.defaultImageRegistry") or "").rstrip("/")
+    image = value_at(values, f"{rewrite}.initContainer.image") or {}
+    if isinstance(image, dict):
+        parts = ADDED_IMAGE | {key: value for key, value in image.items() if value is not None}
+        registry, image = registry or parts["registry"], f"{parts['repository']}:{parts['tag']}"
+    return "/".join(filter(None, [registry, str(image)]))
 
 
 def is_described(params: Params) -> bool:

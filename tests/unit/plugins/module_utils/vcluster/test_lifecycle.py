@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.helm import HELM_ARG_SPEC, Chart, Release, find_chart
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.plan import queue_policies, record_policies
-from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, TenancyError
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.errors import ApiError, Refused, TenancyError
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import HOST_SCHEDULER_LABEL, TENANT_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.ownership import MARKER_LABEL, OWNED_LABELS
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
@@ -848,8 +848,23 @@ def test_who_is_not_trusted_sees_no_gpus_of_others_on_nodes_that_it_shares():
         assert admitted(**({"trust": "partial", "gpu_quota": 2, "node_selector": {"pool": "a"}} | less)) == []
 
 
+def test_a_sandbox_without_its_class_is_refused_before_anything_is_written():
+    world = World([runtime_class("gvisor")])
+    with pytest.raises(Refused) as refused:
+        world.run(sandbox="kata")
+    assert (
+        refused.value.message
+        == "sandbox: there is no RuntimeClass kata, in which all pods of tenant web are to run. There are: gvisor."
+    )
+    assert world.api.writes == []
+
+
+def runtime_class(name):
+    return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name}
+
+
 def test_pods_run_in_the_sandbox_before_there_are_any_and_go_on_where_nothing_is_described():
-    world = World()
+    world = World([runtime_class("kata")])
     after = world.run(sandbox="kata")["diff"]["after"]
     kinds = [kind for _verb, kind, _name in world.api.writes]
     assert kinds[:5] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] * 2 + ["Namespace"]

@@ -135,6 +135,24 @@ def test_user_values_win_and_tables_stay_untouched():
 
 
 @pytest.mark.parametrize(
+    ("pods", "registry", "image"),
+    [
+        ({}, None, "mirror.gcr.io/library/alpine:3.20"),
+        ({}, "registry.example/all/", "registry.example/all/library/alpine:3.20"),
+        ({"initContainer": {"image": {"registry": "mine", "tag": "3.22"}}}, None, "mine/library/alpine:3.22"),
+        ({"initContainer": {"image": "mine/alpine:1"}}, None, "mine/alpine:1"),
+        ({"enabled": False}, None, ""),
+    ],
+)
+def test_the_image_that_vcluster_adds_to_pods(pods, registry, image):
+    values = {
+        "sync": {"toHost": {"pods": {"rewriteHosts": pods}}},
+        "controlPlane": {"advanced": {"defaultImageRegistry": registry}},
+    }
+    assert vcluster.added_image(values) == image
+
+
+@pytest.mark.parametrize(
     ("noted", "expected"),
     [
         ("30m", "2026-11-23T12:30:00+00:00"),
