@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._adapters.kubernetes import Kube
+from ansible_collections.kubegpu.tenancy.plugins.module_utils._admission.facts import DEFAULT_SCHEDULER
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.names import KAI_SCHEDULER_NAME, POD_GROUP, QUEUE_LABEL
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.run import Run
 from ansible_collections.kubegpu.tenancy.plugins.module_utils._common.wait import Deadline, wait_for, when_webhook_answers
@@ -65,7 +66,7 @@ EXAMPLES = ROOT / "examples/workloads/frameworks"
 SIZE = 2
 
 
-def example(framework: str, name: str, queue: str) -> list[dict[str, Any]]:
+def example(framework: str, name: str, queue: str, scheduler: str) -> list[dict[str, Any]]:
     """An example as it stands there, under another name, in a queue, with pods of busybox that stay."""
     items = list(yaml.safe_load_all((EXAMPLES / f"{framework}.yaml").read_text()))
     items[-1]["metadata"]["name"] = name
@@ -75,7 +76,7 @@ def example(framework: str, name: str, queue: str) -> list[dict[str, Any]]:
         item["metadata"]["namespace"] = "default"
         for template in templates(item):
             template["metadata"]["labels"][QUEUE_LABEL] = queue
-            template["spec"]["terminationGracePeriodSeconds"] = 0
+            template["spec"] |= {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0}
             template["spec"]["containers"][0] |= {"image": IMAGE, "command": ["sleep", "infinity"]}
     return items
 
@@ -150,9 +151,9 @@ class Team:
         found: list[dict[str, Any]] = kai_pending_info.reconcile(Run(params, kube=self.kube))["pods"]
         return found
 
-    def start(self, framework: str, name: str) -> dict[str, Any]:
+    def start(self, framework: str, name: str, scheduler: str = KAI_SCHEDULER_NAME) -> dict[str, Any]:
         """Create an example with what it needs; return the workload."""
-        items = example(framework, name, self.queue)
+        items = example(framework, name, self.queue, scheduler)
         for item in items:
             when_webhook_answers(f"the webhook of {item['kind']}", partial(self.kube.apply, item), 120)
         return items[-1]
@@ -186,27 +187,30 @@ def _team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     with Lab(NAME, f"--extra-vars={json.dumps(VARIABLES)}") as lab:
         lab.site()
         team = Team(lab, Path(os.environ["KUBEGPU_CACHE"]), "team", "work")
-        install_jobset(team)
-        team.chart(
-            "lws", "lws-system", "image.manager.tag=v0.8.0", "resources.requests.cpu=50m", "resources.requests.memory=64Mi"
-        )
+        install(team, folder / "team")
         image = "controllerManager.manager.image.repository=registry.k8s.io/kueue/kueue"
         team.chart("kueue", "kueue-system", image, "controllerManager.manager.image.tag=v0.17.0")
-        install_ray(team, folder / "ray")
-        install_trainer(team, folder / "trainer")
         yield team
 
 
 @pytest.fixture(name="guests", scope="module")
-def _guests(team: Team) -> Team:
+def _guests(team: Team, tmp_path_factory: pytest.TempPathFactory) -> Team:
     guests = Team(team.lab, team.cache, "guests", "guests")
-    install_jobset(guests)
+    install(guests, tmp_path_factory.mktemp("guests"))
     return guests
 
 
-def install_jobset(team: Team) -> None:
+def install(team: Team, folder: Path) -> None:
+    """Install the frameworks.
+
+    :arg folder: for copies of their manifests.
+    """
     image = "image.repository=registry.k8s.io/jobset/jobset"
     team.chart("jobset", "jobset-system", image, "image.tag=v0.11.1", "controller.resources.requests.cpu=50m")
+    requests = ("resources.requests.cpu=50m", "resources.requests.memory=64Mi")
+    team.chart("lws", "lws-system", "image.manager.tag=v0.8.0", *requests)
+    install_ray(team, folder / "ray")
+    install_trainer(team, folder / "trainer")
 
 
 def install_ray(team: Team, folder: Path) -> None:
@@ -252,7 +256,26 @@ def stays(team: Team, seconds: float, count: int) -> None:
         time.sleep(1)
 
 
-@pytest.mark.parametrize("framework", ["job-set", "leader-worker-set", "ray-cluster", "ray-job", "train-job"])
+FRAMEWORKS = ["job-set", "leader-worker-set", "ray-cluster", "ray-job", "train-job"]
+
+
+def starts_in_part(team: Team, framework: str, scheduler: str, gpus: int) -> None:
+    """See that one pod of a group starts where GPUs for one are free, and the other one later.
+
+    :arg gpus: of the team.
+    """
+    team.kube.create(holder(gpus - 1, team.queue))
+    team.wait(1)
+    parts = team.start(framework, "parts", scheduler)
+    team.wait(2)
+    stays(team, 20, 2)
+    assert len(team.pods()) == 1 + SIZE
+    team.kube.delete("v1", "Pod", "holder", "default")
+    team.wait(SIZE)
+    team.end(parts)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_group_starts_whole_or_not_at_all(team: Team, framework: str) -> None:
     whole = team.start(framework, "whole")
     team.wait(SIZE)
@@ -287,14 +310,12 @@ def test_kueue_lets_jobs_begin_that_kai_scheduler_places(team: Team) -> None:
     team.end(second)
 
 
-def test_a_shared_kai_scheduler_starts_each_pod_by_itself(guests: Team) -> None:
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_default_scheduler_starts_each_pod_by_itself(team: Team, framework: str) -> None:
+    starts_in_part(team, framework, DEFAULT_SCHEDULER, GPUS)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_shared_kai_scheduler_starts_each_pod_by_itself(guests: Team, framework: str) -> None:
     """It sees the pods on the host cluster, and neither what made them nor a PodGroup of the team."""
-    guests.kube.create(holder(1, guests.queue))
-    guests.wait(1)
-    job = guests.start("job-set", "parts")
-    guests.wait(2)
-    stays(guests, 20, 2)
-    assert len(guests.pods()) == 1 + SIZE
-    guests.kube.delete("v1", "Pod", "holder", "default")
-    guests.wait(SIZE)
-    guests.end(job)
+    starts_in_part(guests, framework, KAI_SCHEDULER_NAME, SIZE)
