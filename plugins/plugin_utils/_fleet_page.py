@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import typing as t
 
-from ..module_utils._common.text import shown
 from ..module_utils._common.values import JsonObject
 from ._evidence import FAILED, INCOMPLETE
 from ._evidence_details import age
@@ -19,8 +18,6 @@ from ._fleet import DIFFERS, UNKNOWN
 from ._page import Figure, Markup, document, element, figures, fold, link, listing, table, verdict
 from ._reports import PASSED
 
-# Characters of the first of several sentences that a row shows.
-_SHOWN = 100
 # In the order in which a reader looks at them: the results of clusters, how one and several of them are told, and the class of each.
 _RESULTS = {
     FAILED: ("failed", "failed", FAILED),
@@ -118,8 +115,8 @@ def _row(one: JsonObject, now: str, pages: t.Mapping[str, str]) -> list[object]:
         ", ".join(_releases(one)),
         len(one["tenants"]),
         *(gpus[key] for key in ("promised", "held", "idle")),
-        _first(one["differs"]),
-        _first(one["waits"]),
+        len(one["differs"]),
+        len(one["waits"]),
         _trend(one["trend"]),
     ]
 
@@ -133,13 +130,6 @@ def _releases(one: JsonObject) -> list[str]:
     return [
         f"{name} ({count}{', support over' if name.partition(' ')[2] in over else ''})" for name, count in sorted(counts.items())
     ]
-
-
-def _first(lines: t.Sequence[str]) -> str:
-    """Return the first of several sentences, and how many more there are."""
-    if not lines:
-        return ""
-    return shown(lines[0], _SHOWN) + (f" (and {len(lines) - 1:,} more)" if len(lines) > 1 else "")
 
 
 def _trend(runs: t.Iterable[JsonObject]) -> Markup:

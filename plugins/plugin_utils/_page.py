@@ -211,7 +211,7 @@ def table(head: t.Sequence[str], rows: t.Iterable[t.Sequence[object]], caption: 
 
 def _is_numeric(column: t.Sequence[object]) -> bool:
     """Tell whether a column holds numbers, some of which may be missing."""
-    found = [isinstance(cell, (int, float)) for cell in column if cell != ""]
+    found = [isinstance(cell, (int, float)) for cell in column if cell not in ("", "-")]
     return bool(found) and all(found)
 
 
