@@ -57,6 +57,12 @@ def test_a_cell_is_as_wide_as_what_is_read_of_it(text, css):
     assert f"<td{css}>" in table(["what"], [[element("span", text, css="failed")]]).text
 
 
+@pytest.mark.parametrize(("other", "cells"), [("", 2), ("-", 2), ("none", 0)])
+def test_numbers_stand_to_the_right_where_some_are_missing(other, cells):
+    assert str(table(["tenant", "held"], [["ml", 1], ["web", other]]).text).count("<td class=number>") == cells
+
+
+
 @of_every_page
 def test_its_pictures_are_named_or_said_in_text_beside_them(text):
     shown = Page(text)
