@@ -62,7 +62,6 @@ def test_numbers_stand_to_the_right_where_some_are_missing(other, cells):
     assert str(table(["tenant", "held"], [["ml", 1], ["web", other]]).text).count("<td class=number>") == cells
 
 
-
 @of_every_page
 def test_its_pictures_are_named_or_said_in_text_beside_them(text):
     shown = Page(text)
