@@ -256,7 +256,7 @@ def stays(team: Team, seconds: float, count: int) -> None:
         time.sleep(1)
 
 
-FRAMEWORKS = ["job-set", "leader-worker-set", "ray-cluster", "ray-job", "train-job"]
+EXAMPLE_NAMES = ["job-set", "leader-worker-set", "ray-cluster", "ray-job", "train-job"]
 
 
 def starts_in_part(team: Team, framework: str, scheduler: str, gpus: int) -> None:
@@ -275,7 +275,7 @@ def starts_in_part(team: Team, framework: str, scheduler: str, gpus: int) -> Non
     team.end(parts)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", EXAMPLE_NAMES)
 def test_a_group_starts_whole_or_not_at_all(team: Team, framework: str) -> None:
     whole = team.start(framework, "whole")
     team.wait(SIZE)
@@ -310,12 +310,12 @@ def test_kueue_lets_jobs_begin_that_kai_scheduler_places(team: Team) -> None:
     team.end(second)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", EXAMPLE_NAMES)
 def test_the_default_scheduler_starts_each_pod_by_itself(team: Team, framework: str) -> None:
     starts_in_part(team, framework, DEFAULT_SCHEDULER, GPUS)
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", EXAMPLE_NAMES)
 def test_a_shared_kai_scheduler_starts_each_pod_by_itself(guests: Team, framework: str) -> None:
     """It sees the pods on the host cluster, and neither what made them nor a PodGroup of the team."""
     starts_in_part(guests, framework, KAI_SCHEDULER_NAME, SIZE)
