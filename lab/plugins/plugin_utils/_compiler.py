@@ -32,7 +32,10 @@ class Compiler:
 
     def key(self, program: Program) -> str:
         """A digest of everything a program is made from."""
-        digest = hashlib.sha256(json.dumps(dataclasses.asdict(program), sort_keys=True).encode())
+        fields = dataclasses.asdict(program)
+        # Programs without tags keep the place that they had before there were any.
+        tags = fields.pop("tags")
+        digest = hashlib.sha256(json.dumps([fields, tags] if tags else fields, sort_keys=True).encode())
         if program.c_source:
             if program.c_source.startswith("role:"):
                 folder = (self._role_files / program.c_source.removeprefix("role:")).parent
@@ -54,8 +57,9 @@ class Compiler:
         folder = self._module_files(program)
         what = "." if (folder / "main.go").exists() else "tool"
         # Without what only debuggers read, compilers write a fifth less.
-        command = ["go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", linker, "-o", f"{out}/", what]
-        self._workshop.run(command, cwd=folder, env=_go_env(program))
+        command = ["go", "build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", linker, "-o", f"{out}/"]
+        command += ["-tags", ",".join(program.tags)] if program.tags else []
+        self._workshop.run([*command, what], cwd=folder, env=_go_env(program))
 
     def module_dir(self, program: Program) -> Path:
         """The folder of a program's own module in Go's module cache, fetched when a cleaned cache lacks it."""

@@ -58,6 +58,7 @@ class Program:
     :ivar module: path of the Go module the program comes from, also the home of its chart.
     :ivar cgo: linked against libc, because it loads NVML or SQLite.
     :ivar defines: Go string variables set when linking, or C macros.
+    :ivar tags: Go's build tags.
     :ivar c_source: ``module:<program>/<path>`` or ``role:<path>`` of a C file; then gcc builds it with ``c_flags``.
     """
 
@@ -67,6 +68,7 @@ class Program:
     cgo: bool = False
     linker_flags: str = ""
     defines: tuple[tuple[str, str], ...] = ()
+    tags: tuple[str, ...] = ()
     c_source: str = ""
     c_flags: tuple[str, ...] = ()
 
@@ -145,47 +147,91 @@ class Download:
 
 
 @dataclasses.dataclass(frozen=True)
-class Framework:
-    """A framework that a team installs in its own Kubernetes.
+class Started:
+    """A program of a framework that its pods start.
 
-    :ivar image: of its operator, without the tag, which is the version; ``binary``, the program in it, by the name that Go gives it.
+    :ivar image: without the tag.
+    :ivar binary: the program, by the name that Go gives it; ``path``, where the image has it.
+    """
+
+    image: str
+    binary: str
+    path: str = "/manager"
+
+
+@dataclasses.dataclass(frozen=True)
+class Framework:
+    """What a team installs in its own Kubernetes, or an administrator in the host cluster, beside what this collection does.
+
+    :ivar tag: of its images; empty where it is the version.
+    :ivar tags: Go's build tags.
     :ivar chart: folder of its chart in the module; empty where the module has none that can be packaged.
     """
 
     version: str
     module: str
-    image: str
-    binary: str
+    programs: tuple[Started, ...]
     chart: str = ""
     home: str = ""
+    tag: str = ""
+    tags: tuple[str, ...] = ()
 
 
 FRAMEWORKS = {
     "jobset": Framework(
         "v0.11.1",
         "sigs.k8s.io/jobset",
-        "registry.k8s.io/jobset/jobset",
-        "jobset",
+        (Started("registry.k8s.io/jobset/jobset", "jobset"),),
         "charts/jobset",
         "oci://registry.k8s.io/jobset/charts/jobset",
     ),
     "lws": Framework(
-        "v0.8.0", "sigs.k8s.io/lws", "registry.k8s.io/lws/lws", "cmd", "charts/lws", "oci://registry.k8s.io/lws/charts/lws"
+        "v0.8.0",
+        "sigs.k8s.io/lws",
+        (Started("registry.k8s.io/lws/lws", "cmd"),),
+        "charts/lws",
+        "oci://registry.k8s.io/lws/charts/lws",
     ),
     "kueue": Framework(
         "v0.17.0",
         "sigs.k8s.io/kueue",
-        "registry.k8s.io/kueue/kueue",
-        "kueue",
+        (Started("registry.k8s.io/kueue/kueue", "kueue"),),
         "charts/kueue",
         "oci://registry.k8s.io/kueue/charts/kueue",
     ),
-    "kuberay": Framework("v1.5.1", "github.com/ray-project/kuberay/ray-operator", "quay.io/kuberay/operator", "ray-operator"),
+    "kuberay": Framework(
+        "v1.5.1", "github.com/ray-project/kuberay/ray-operator", (Started("quay.io/kuberay/operator", "ray-operator"),)
+    ),
     "trainer": Framework(
         "v2.1.0",
         "github.com/kubeflow/trainer/v2",
-        "ghcr.io/kubeflow/trainer/trainer-controller-manager",
-        "trainer-controller-manager",
+        (Started("ghcr.io/kubeflow/trainer/trainer-controller-manager", "trainer-controller-manager"),),
+    ),
+    # Without its pages, which are not in the module, and with Kubernetes as the only place where it finds what to scrape.
+    "prometheus": Framework(
+        "v0.316.0",
+        "github.com/prometheus/prometheus",
+        (Started("quay.io/prometheus/prometheus", "prometheus", "/usr/bin/prometheus"),),
+        tag="v3.16.0",
+        tags=("remove_all_sd", "enable_kubernetes_sd"),
+    ),
+    "prometheus-operator": Framework(
+        "v0.93.1",
+        "github.com/prometheus-operator/prometheus-operator",
+        (
+            Started("quay.io/prometheus-operator/prometheus-operator", "operator"),
+            # The operator starts it by its path, /bin being a link.
+            Started(
+                "quay.io/prometheus-operator/prometheus-config-reloader",
+                "prometheus-config-reloader",
+                "/usr/bin/prometheus-config-reloader",
+            ),
+        ),
+    ),
+    "kube-state-metrics": Framework(
+        "v2.18.0",
+        "k8s.io/kube-state-metrics/v2",
+        (Started("registry.k8s.io/kube-state-metrics/kube-state-metrics", "kube-state-metrics"),),
     ),
 }
 
@@ -341,7 +387,8 @@ def _kai_program(version: str) -> Program:
 def _framework_program(name: str) -> Program:
     if name not in FRAMEWORKS:
         raise TenancyError(f"lab_frameworks: {name} is none of {', '.join(FRAMEWORKS)}.")
-    return Program(name, FRAMEWORKS[name].version, FRAMEWORKS[name].module)
+    framework = FRAMEWORKS[name]
+    return Program(name, framework.version, framework.module, tags=framework.tags)
 
 
 def _pause(kubernetes: Program) -> Program:
@@ -537,17 +584,18 @@ def _volcano_images(programs: _Programs) -> tuple[Image, ...]:
 
 
 def _framework_images(programs: _Programs) -> tuple[Image, ...]:
-    """The operators of frameworks."""
+    """The programs of frameworks."""
     return tuple(
         Image(
-            f"{FRAMEWORKS[program.name].image}:{program.version}",
-            (_binary("/manager", program, FRAMEWORKS[program.name].binary),),
+            f"{started.image}:{FRAMEWORKS[program.name].tag or program.version}",
+            (_binary(started.path, program, started.binary),),
             # With certificates of authorities, and folders for temporary files.
             rootfs="base",
-            entrypoint=("/manager",),
+            entrypoint=(started.path,),
             user="65532:65532",
         )
         for program in programs.frameworks
+        for started in FRAMEWORKS[program.name].programs
     )
 
 

@@ -51,6 +51,7 @@ class TestKeys:
         "parts",
         [
             {"program": dataclasses.replace(TOOL, defines=(("a", "b"),))},
+            {"program": dataclasses.replace(TOOL, tags=("small",))},
             {"rootfs": dataclasses.replace(ROOTFS, suite="bookworm")},
             {"rootfs": dataclasses.replace(ROOTFS, packages=("dash",))},
             {"image": dataclasses.replace(IMAGE, user="1")},

@@ -167,5 +167,18 @@ def test_the_host_can_be_of_an_older_release_of_debian():
 
 
 def test_a_framework_that_is_not_known_is_refused_by_name():
-    with pytest.raises(TenancyError, match="lab_frameworks: slurm is none of jobset, lws, kueue, kuberay, trainer"):
+    with pytest.raises(TenancyError, match="lab_frameworks: slurm is none of jobset, lws, kueue, kuberay, trainer, prometheus,"):
         recipe(VERSIONS | {"frameworks": ["slurm"]}, LAB)
+
+
+def test_a_framework_may_have_several_images_and_another_tag_than_its_module():
+    parts = recipe(VERSIONS | {"frameworks": ["prometheus", "prometheus-operator", "kube-state-metrics"]}, LAB)
+    images = {image.ref: image.entrypoint for image in parts.images if image not in RECIPE.images}
+    assert images == {
+        "quay.io/prometheus/prometheus:v3.16.0": ("/usr/bin/prometheus",),
+        "quay.io/prometheus-operator/prometheus-operator:v0.93.1": ("/manager",),
+        "quay.io/prometheus-operator/prometheus-config-reloader:v0.93.1": ("/usr/bin/prometheus-config-reloader",),
+        "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.18.0": ("/manager",),
+    }
+    tags = {program.name: program.tags for program in parts.programs if program.tags}
+    assert tags == {"prometheus": ("remove_all_sd", "enable_kubernetes_sd")}
