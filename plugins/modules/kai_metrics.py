@@ -17,7 +17,8 @@ description:
     at that port from the namespace of the Prometheus, and otherwise from the tenant's own namespace only.
   - Without a tenant's O(name), it is about the host cluster's own KAI Scheduler, which tenants share and whose metrics name the queues of
     all of them. Its namespace C(kai-scheduler) gets the NetworkPolicy, by which port 8080 is reached from the namespace of the Prometheus
-    and its own only, and all other ports as before. What announces it is upstream's.
+    and its own only, and all other ports as before. With O(provider=service_monitor) it also gets a ServiceMonitor for upstream's Services. Of
+    these, only the scheduler's has an annotation of upstream.
   - The policy holds for tenants of any trust, as far as the cluster's network enforces policies.
   - Of what carries these names, only what this collection made is changed or removed.
 extends_documentation_fragment:

@@ -34,6 +34,8 @@ LABEL = "kubegpu.tenancy/metrics"
 KAI, SHARED, DCGM = "kai", "shared-kai", "dcgm"
 # Of a ServiceMonitor's endpoint: its name in the Service.
 PORT_NAME = "metrics"
+# Of the ports of KAI Scheduler's own Services (kai-scheduler/KAI-Scheduler, pkg/operator/operands, v0.13.1: binder, queue_controller).
+SHARED_PORT_NAMES = ("http-metrics", "metrics")
 # Series of one scrape of one pod. A tenant administers the pods that are scraped; about a dozen series a queue are KAI Scheduler's.
 SAMPLE_LIMIT = 50_000
 

@@ -31,6 +31,7 @@ from .facts import (
     SERVICE,
     SERVICE_MONITOR,
     SHARED,
+    SHARED_PORT_NAMES,
 )
 
 # The pods of a tenant's own KAI Scheduler, as the syncer labels them on the host cluster.
@@ -58,16 +59,29 @@ def kai_objects(tenant: str, namespace: str, metrics: t.Mapping[str, t.Any]) -> 
     service["metadata"]["labels"] |= {TENANT_LABEL: tenant}
     # The tenant's API server calls the webhooks of KAI Scheduler, and its programs each other; all of that is in its namespace.
     policy = _policy(KAI, namespace, _KAI_PODS, KAI_PORT, metrics["namespace"], [{"from": [{"podSelector": {}}]}])
-    return [policy, service] if announced else [policy, service, _monitor(namespace, metrics["labels"])]
+    if announced:
+        return [policy, service]
+    monitor = _monitor(KAI, namespace, {"matchLabels": {LABEL: KAI}}, (PORT_NAME,), metrics["labels"])
+    monitor["spec"]["targetLabels"] = [TENANT_LABEL]
+    return [policy, service, monitor]
 
 
 def shared_objects(metrics: t.Mapping[str, t.Any]) -> list[JsonObject]:
-    """Return what keeps the metrics of the host cluster's own KAI Scheduler, which tenants share, from everybody but a Prometheus."""
+    """Return what keeps the metrics of the host cluster's own KAI Scheduler, which tenants share, from everybody but a Prometheus.
+
+    :arg metrics: as ``kai_objects`` takes them.
+    :returns: with ``service_monitor`` also a ServiceMonitor for its Services, of which upstream annotates only the scheduler's.
+    """
     # The API server calls webhooks at ports that differ by release.
     ranges = ((1, KAI_PORT - 1), (KAI_PORT + 1, LAST_PORT))
     other_ports = [{"port": first, "endPort": last, "protocol": "TCP"} for first, last in ranges]
     further: list[JsonObject] = [{"ports": other_ports}, {"from": [{"podSelector": {}}]}]
-    return [_policy(SHARED, KAI_NAMESPACE, {}, KAI_PORT, metrics["namespace"], further)]
+    policy = _policy(SHARED, KAI_NAMESPACE, {}, KAI_PORT, metrics["namespace"], further)
+    if metrics["provider"] == ANNOTATIONS:
+        return [policy]
+    # Upstream's own, docs/metrics/service-monitors.yaml, does not find the scheduler from v0.10 on, whose Service has another label.
+    monitor = _monitor(SHARED, KAI_NAMESPACE, {}, SHARED_PORT_NAMES, metrics["labels"])
+    return [policy, monitor]
 
 
 def dcgm_objects(namespace: str, metrics: t.Mapping[str, t.Any]) -> list[JsonObject]:
@@ -93,16 +107,22 @@ def _policy(
     return _object(NETWORK_POLICY, subject, namespace) | {"spec": spec}
 
 
-def _monitor(namespace: str, labels: t.Mapping[str, str]) -> JsonObject:
-    monitor = _object(SERVICE_MONITOR, KAI, namespace)
+def _monitor(
+    subject: str, namespace: str, selector: JsonObject, ports: t.Iterable[str], labels: t.Mapping[str, str]
+) -> JsonObject:
+    """Return the object by which the Prometheus operator finds Services of a namespace.
+
+    :arg selector: of Services; empty for all of them.
+    :arg ports: by their names.
+    """
+    monitor = _object(SERVICE_MONITOR, subject, namespace)
     monitor["metadata"]["labels"] = dict(labels) | monitor["metadata"]["labels"]
     return monitor | {
         "spec": {
-            "selector": {"matchLabels": {LABEL: KAI}},
-            # The pods are the tenant's: none of them may send the Prometheus elsewhere, or drown it.
-            "endpoints": [{"port": PORT_NAME, "path": PATH, "followRedirects": False}],
+            "selector": selector,
+            # Pods may be a tenant's: none of them may send the Prometheus elsewhere, or drown it.
+            "endpoints": [{"port": port, "path": PATH, "followRedirects": False} for port in ports],
             "sampleLimit": SAMPLE_LIMIT,
-            "targetLabels": [TENANT_LABEL],
             "podTargetLabels": ["app"],
         }
     }

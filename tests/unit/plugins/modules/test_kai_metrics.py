@@ -135,6 +135,24 @@ def test_a_scheduler_that_tenants_share_is_read_by_the_prometheus_alone_at_the_p
     assert kube.objects == before
 
 
+def test_the_operator_of_the_prometheus_finds_the_services_of_a_scheduler_that_tenants_share():
+    kube = cluster(item("v1", "Namespace", "kai-scheduler"))
+    before = kube.objects.copy()
+    call(kube, name=None, **MONITORED)
+    assert kube.writes == [("create", "NetworkPolicy", NAME), ("create", "ServiceMonitor", NAME)]
+    monitor = kube.get(*SERVICE_MONITOR, NAME, "kai-scheduler")
+    assert monitor["metadata"]["labels"]["release"] == "stack"
+    assert (monitor["spec"]["selector"], [one["port"] for one in monitor["spec"]["endpoints"]]) == (
+        {},
+        ["http-metrics", "metrics"],
+    )
+    assert not call(kube, name=None, **MONITORED)["changed"]
+    call(kube, name=None)
+    assert kube.writes == [("delete", "ServiceMonitor", NAME)]
+    call(kube, name=None, state="absent")
+    assert kube.objects == before
+
+
 def test_without_a_scheduler_that_tenants_share_there_is_nothing_to_keep_them_from():
     with pytest.raises(TenancyError, match="There is no namespace kai-scheduler"):
         call(cluster(), name=None)
